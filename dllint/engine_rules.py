@@ -1,0 +1,78 @@
+"""The codes that the engine itself reports, with the metadata and the page that any rule has."""
+
+from __future__ import annotations
+
+from dllint.rule import Rule
+
+
+class SyntaxErrorRule(Rule):
+    """A file that Python cannot parse.
+
+    The message is Python's own. Nothing else is reported for the file.
+    """
+
+    code = "DL001"
+    name = "syntax-error"
+    category = "correctness"
+    severity = "error"
+
+
+class CrashRule(Rule):
+    """A rule, or the interpreter, failed on this file.
+
+    This is a bug in dllint. The failing rule is skipped for this file, every other rule still runs, a reproducer is
+    written whose path is in the message, and the exit code is 2.
+    """
+
+    code = "DL002"
+    name = "internal-error"
+    category = "correctness"
+    severity = "error"
+
+
+class LimitRule(Rule):
+    """A file that was not analysed to the end: too large, too deeply nested, or over the time limit.
+
+    Limits keep one generated file from stalling a run: 5 MB of source, Python's own recursion limit for nested
+    expressions, and a time limit per file (`time-limit` in the configuration).
+    """
+
+    code = "DL003"
+    name = "not-analysed"
+    category = "suspicious"
+    severity = "info"
+
+
+class UnusedSuppressionRule(Rule):
+    """A suppression comment that suppresses nothing.
+
+    The bug it spoke of is gone, or the comment is on the wrong line. Fix (safe): the comment, or the one code in it
+    that is unused, is removed; codes of other tools are left alone.
+    """
+
+    code = "DL004"
+    name = "unused-suppression"
+    category = "suspicious"
+    severity = "warning"
+    fix_safety = "safe"
+
+
+class InvalidSuppressionRule(Rule):
+    """A suppression comment that names no known rule, has no rule in it, or lacks a required reason.
+
+    With `require-reason = true`, a comment needs ` -- reason` behind the codes.
+    """
+
+    code = "DL005"
+    name = "invalid-suppression"
+    category = "correctness"
+    severity = "error"
+
+
+ENGINE_RULES: tuple[type[Rule], ...] = (
+    SyntaxErrorRule,
+    CrashRule,
+    LimitRule,
+    UnusedSuppressionRule,
+    InvalidSuppressionRule,
+)

@@ -1,0 +1,140 @@
+"""What dllint reports: findings, the places they are about, and the edits that would mend them.
+
+Everything here is plain immutable data. Rules make it, and the reports, the fixer, the baseline and the
+language server read it, so this module imports nothing of dllint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["error", "warning", "info"]
+Confidence = Literal["certain", "likely"]
+Category = Literal["correctness", "suspicious", "performance", "reproducibility", "pedantic"]
+Safety = Literal["safe", "unsafe", "suggestion"]
+
+SEVERITY_RANK: dict[str, int] = {"info": 0, "warning": 1, "error": 2}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A range of source text, in the form users see it.
+
+    Lines and columns count from 1, columns in code points. In a notebook, ``cell`` is the number of the code
+    cell among all cells (from 1), and lines count from the first line of that cell.
+    """
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One step on the way from cause to effect: a place and what happens there."""
+
+    location: Location
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace ``text[start:end]`` of a file's decoded text (code points, line ends as in the file)."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A way to mend a finding in the finding's own file.
+
+    ``safe`` keeps the numbers a run produces, ``unsafe`` changes them (as most true fixes of training bugs do),
+    ``suggestion`` is shown and offered in editors and never applied in bulk.
+    """
+
+    message: str
+    edits: tuple[Edit, ...]
+    safety: Safety
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One report of one rule.
+
+    ``message`` says what is wrong, ``effect`` what it does to training, ``help`` what to do about it.
+    ``trace`` leads from the cause to the place reported. ``scope`` (``Class.method``) and ``statement`` (the
+    flagged statement with its white space collapsed) identify the finding when lines move.
+    ``pedantic`` marks a variant of the rule that is off unless the rule is named in ``--select`` (or ``ALL`` is).
+    ``confirmable`` says that a run can settle it.
+    """
+
+    code: str
+    name: str
+    message: str
+    location: Location
+    severity: Severity
+    category: Category
+    confidence: Confidence = "certain"
+    effect: str = ""
+    help: str = ""
+    scope: str = ""
+    statement: str = ""
+    trace: tuple[Hop, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    pedantic: bool = False
+    confirmable: bool = False
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that kept dllint from doing its work, as opposed to a finding about the user's code.
+
+    ``kind`` is ``unreadable`` (no such file, no permission, not text), ``config``, ``crash`` (a rule or the
+    interpreter failed; also reported as DL002) or ``limit``. Any problem makes the exit code 2.
+    """
+
+    kind: Literal["unreadable", "config", "crash", "limit"]
+    message: str
+    path: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of one run: findings in the order they are shown, and everything a summary needs."""
+
+    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    files: int = 0
+    suppressed: int = 0
+    baselined: int = 0
+    seconds: float = 0.0
+    timing: dict[str, float] = field(default_factory=dict)  # rule code or phase -> CPU seconds
+
+
+def sort_key(finding: Finding) -> tuple[str, int, int, int, str]:
+    """Order of presentation: by file, then by place (cells of a notebook in order), then by code."""
+    place = finding.location
+    return (place.path, place.cell or 0, place.line, place.column, finding.code)
+
+
+def fingerprints(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
+    """Pair each finding with a fingerprint that survives moved lines and reformatting.
+
+    The fingerprint hashes the code, the enclosing scope, the text of the flagged statement and, among equal ones
+    in a file, which one it is. It has no line number in it, and no path, so that a renamed file keeps it.
+    """
+    seen: dict[tuple[str, str, str, str], int] = {}
+    for finding in sorted(findings, key=sort_key):
+        key = (finding.location.path, finding.code, finding.scope, finding.statement)
+        nth = seen[key] = seen.get(key, 0) + 1
+        text = "\0".join((*key[1:], str(nth)))
+        yield finding, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,48 @@
+"""The base class of every rule: its metadata, and the hooks the engine calls.
+
+Rule files import it through :mod:`dllint.api`. The class says what the rule is called and when it can fire;
+the module docstring of the rule's file is its page (``dllint rule CODE`` prints it).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from dllint.findings import Category, Severity
+
+CODE = re.compile(r"(DL|AXC)\d{2,3}")
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+Triggers = tuple[tuple[str, ...], ...]
+
+
+class Rule:
+    """One rule. A fresh instance is made for every program analysed, so a rule may keep notes on ``self``.
+
+    A rule listens to events by defining ``on_<event>`` for an event class of :mod:`dllint.events` in snake case
+    (``on_loss_call`` for ``LossCall``), and looks at a whole program by defining ``on_program``. Each hook
+    takes ``(self, event, ctx)`` and yields findings made with ``ctx.finding``.
+
+    ``triggers`` is a conjunction of alternatives over identifiers: ``(("cross_entropy", "CrossEntropyLoss"),
+    ("softmax", "Softmax"))`` means "one of the first two and one of the second two". The rule is not run on a
+    program (a file and the project files it imports) whose identifiers do not satisfy it, so it must be sound: no
+    finding may be possible without these words.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    category: ClassVar[Category]
+    severity: ClassVar[Severity] = "error"
+    default: ClassVar[bool] = True
+    since: ClassVar[str] = "0.1.0"
+    triggers: ClassVar[Triggers] = ()
+    confirmable: ClassVar[bool] = False
+    fix_safety: ClassVar[str] = ""  # "safe", "unsafe", "suggestion" or "" for a rule that offers no fix
+    references: ClassVar[tuple[str, ...]] = ()
+
+
+def is_triggered(triggers: Triggers, words: frozenset[str]) -> bool:
+    """Whether a program that contains ``words`` can make a rule with these triggers fire."""
+    return all(not words.isdisjoint(alternatives) for alternatives in triggers)
