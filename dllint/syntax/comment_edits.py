@@ -1,0 +1,122 @@
+"""Edits that take suppression comments out of a file, and that put new ones in.
+
+They touch only what is dllint's: the codes of other tools and other words in a comment stay as they are, and no white
+space is left behind at the end of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dllint.findings import Edit, Finding
+from dllint.syntax.directives import Directive, Mention, read_directives
+from dllint.syntax.statements import Comment, Statement, read_layout
+
+if TYPE_CHECKING:
+    from dllint.files.source import SourceFile
+
+
+def removal(source: SourceFile, directive: Directive, useless: Collection[Mention]) -> Edit:
+    """The edit that removes some words of a directive, or all of it where none is named or none would be left."""
+    comment = directive.comment
+    base = offset_of(source, comment)
+    kept = [mention for mention in directive.mentions if mention not in useless]
+    if useless and kept:
+        first, last = directive.mentions[0], directive.mentions[-1]
+        return Edit(base + first.start, base + last.end, _join(comment.text, directive.mentions, kept))
+    before, after = comment.text[: directive.start], comment.text[directive.end :]
+    if not before and not after.strip():
+        return _whole_comment(source, comment)
+    end = directive.end + len(after) - len(after.lstrip(" \t,;:-"))
+    is_words = bool(after.strip()) and comment.text[end : end + 1] != "#"
+    if before:
+        end = directive.end if after.strip() else len(comment.text)
+        return Edit(base + len(before.rstrip()), base + end, "  #" if is_words else "")
+    return Edit(base, base + end, "# " if is_words else "")
+
+
+def offset_of(source: SourceFile, comment: Comment) -> int:
+    """Where a comment starts in the text of its file."""
+    return source.line_starts[comment.line - 1] + comment.column
+
+
+def _join(text: str, mentions: Sequence[Mention], kept: Collection[Mention]) -> str:
+    """The words that are kept, each but the first behind the separator it had."""
+    joined = ""
+    for previous, mention in zip((None, *mentions), mentions, strict=False):
+        if mention in kept:
+            separator = text[previous.end : mention.start] if joined and previous else ""
+            joined += separator + mention.word
+    return joined
+
+
+def _whole_comment(source: SourceFile, comment: Comment) -> Edit:
+    """Remove a comment with the white space before it, or with its line if it has one of its own."""
+    starts = source.line_starts
+    start = starts[comment.line - 1]
+    line = source.line_text(comment.line)
+    if not comment.own_line:
+        return Edit(start + len(line[: comment.column].rstrip()), start + len(line), "")
+    if comment.line == len(starts) or _ends_cell(source, comment.line):
+        return Edit(start, start + len(line), "")
+    return Edit(start, starts[comment.line], "")
+
+
+def _ends_cell(source: SourceFile, line: int) -> bool:
+    """Whether a line is the last of a notebook's cell, so that its line end is no part of the cell."""
+    if source.notebook is None:
+        return False
+    cell, line_in_cell = source.notebook.locate(line)
+    return line_in_cell == source.notebook.last_line(cell)
+
+
+def add_ignores(
+    source: SourceFile, findings: Iterable[Finding], known: Mapping[str, str], reason: str = ""
+) -> tuple[list[Edit], list[Finding]]:
+    """Suppress findings of a file where they are.
+
+    A comment goes behind the last line of the finding's statement, which is never inside a string nor behind a
+    backslash. Where the statement has an ``ignore`` with a list, the list is made longer instead.
+
+    Args:
+        source: the file.
+        findings: what to suppress; all of this file.
+        known: the code of each rule, by its name and by its code.
+        reason: what to write behind the names, if anything.
+
+    Returns:
+        The edits, and the findings that cannot be suppressed: they stand in no statement, or the file has none because
+        Python cannot read it.
+    """
+    layout = read_layout(source.text)
+    wanted: dict[Statement, list[str]] = {}
+    left: list[Finding] = []
+    for finding in findings:
+        line = source.position(source.span(finding.location)[0])[0]
+        statement = layout.statement_at(line) if layout.exact else None
+        if statement is None:
+            left.append(finding)
+        elif finding.name not in wanted.setdefault(statement, []):
+            wanted[statement].append(finding.name)
+    present = {
+        (directive.first, directive.last): directive
+        for directive in read_directives(layout, known, require_reason=False)
+        if directive.verb == "ignore" and directive.mentions
+    }
+    edits = []
+    for statement, names in wanted.items():
+        directive = present.get((statement.first, statement.last))
+        edits.append(_longer(source, directive, names) if directive else _new(source, statement, names, reason))
+    return edits, left
+
+
+def _longer(source: SourceFile, directive: Directive, names: Sequence[str]) -> Edit:
+    end = offset_of(source, directive.comment) + directive.mentions[-1].end
+    return Edit(end, end, "".join(f", {name}" for name in names))
+
+
+def _new(source: SourceFile, statement: Statement, names: Sequence[str], reason: str) -> Edit:
+    start, line = source.line_starts[statement.last - 1], source.line_text(statement.last)
+    comment = f"  # dllint: ignore[{', '.join(names)}]" + (f" -- {reason}" if reason else "")
+    return Edit(start + len(line.rstrip()), start + len(line), comment)

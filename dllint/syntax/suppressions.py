@@ -1,0 +1,134 @@
+"""Suppression comments: what they hide, which of them are of no use, and which make no sense.
+
+``# dllint: ignore[name-or-code, ...] -- reason`` covers the statement it stands in or above, ``file-ignore`` the file,
+``disable`` the lines down to its ``enable`` or to the end of its block. ``# noqa: DL101`` is read as well; the codes of
+other tools in it are none of dllint's business.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from dllint.engine_rules import InvalidSuppressionRule, UnusedSuppressionRule
+from dllint.findings import Finding, Fix
+from dllint.syntax.comment_edits import offset_of, removal
+from dllint.syntax.directives import Directive, Mention, mentions_suppression, read_directives
+from dllint.syntax.statements import Layout, read_layout
+
+if TYPE_CHECKING:
+    from dllint.files.source import SourceFile
+    from dllint.rule import Rule
+
+
+class Suppressions:
+    """The suppression comments of one file.
+
+    Use it in this order: :meth:`apply` on all findings of the file, then :meth:`invalid`, then :meth:`unused`.
+    """
+
+    def __init__(self, source: SourceFile, layout: Layout, directives: list[Directive]) -> None:
+        self._source = source
+        self._layout = layout
+        self._directives = directives
+        self._of_statement: dict[int, list[Directive]] = defaultdict(list)  # by first line; others may be many lines
+        for directive in directives:
+            if directive.verb in ("ignore", "noqa"):
+                self._of_statement[directive.first].append(directive)
+        self._of_lines = [directive for directive in directives if directive.verb in ("file-ignore", "disable")]
+
+    @classmethod
+    def parse(cls, source: SourceFile, known: Mapping[str, str], *, require_reason: bool = False) -> Suppressions:
+        """Read the comments of a file. No text makes this fail.
+
+        Args:
+            source: the file; a notebook counts as one module.
+            known: the code of each rule, by its name and by its code.
+            require_reason: find fault with comments that give no reason.
+        """
+        if not mentions_suppression(source.text):
+            return cls(source, Layout([]), [])
+        layout = read_layout(source.text)
+        return cls(source, layout, read_directives(layout, known, require_reason))
+
+    def apply(self, findings: Iterable[Finding]) -> tuple[list[Finding], int]:
+        """Take out the suppressed findings, and note which comments were of use.
+
+        Returns:
+            The findings that are left, in their order, and the number of those that are not.
+        """
+        everything = list(findings)
+        if not self._directives:
+            return everything, 0
+        kept = [finding for finding in everything if not self._suppresses(finding)]
+        return kept, len(everything) - len(kept)
+
+    def unused(self, ran: Collection[str], *, blanket: bool = False) -> list[Finding]:
+        """Report (DL004) the comments, and the words in them, that have suppressed nothing.
+
+        Args:
+            ran: the codes of the rules that ran on all of this file. Of others nothing can be said.
+            blanket: whether a comment without codes can be judged, because every rule that is on by default ran.
+        """
+        if not self._layout.exact:
+            return []
+        found = self._find_unused(ran, blanket)
+        return [finding for directive, finding in found if not self._suppresses(finding, directive)]
+
+    def invalid(self) -> list[Finding]:
+        """Report (DL005) the comments that name an unknown rule, make no sense, or lack a required reason."""
+        if not self._layout.exact:
+            return []
+        found = [
+            (directive, self._finding(InvalidSuppressionRule, directive, directive.fault, directive.cure))
+            for directive in self._directives
+            if directive.fault
+        ]
+        return [finding for directive, finding in found if not self._suppresses(finding, directive)]
+
+    def _suppresses(self, finding: Finding, about: Directive | None = None) -> bool:
+        """Whether a comment hides a finding; a comment without codes does not hide what is said ``about`` itself."""
+        line = self._source.position(self._source.span(finding.location)[0])[0]
+        statement = self._layout.statement_at(line)
+        near = self._of_statement.get(statement.first, []) if statement else []
+        covering = [
+            directive
+            for directive in (*near, *self._of_lines)
+            if directive.covers(line, finding.code) and (directive is not about or directive.mentions)
+        ]
+        for directive in covering:
+            directive.used.add(finding.code)
+        return bool(covering)
+
+    def _find_unused(self, ran: Collection[str], blanket: bool) -> Iterator[tuple[Directive, Finding]]:
+        for directive in self._directives:
+            if directive.verb == "enable":
+                if directive.idle and not directive.fault:
+                    yield self._unused(directive, (), "`enable` of what nothing above disables")
+            elif not directive.verb:
+                continue  # it is of no known form, which is said elsewhere
+            elif not directive.mentions:
+                if blanket and not directive.used:
+                    yield self._unused(directive, (), "suppression comment that suppresses nothing")
+            elif useless := [m for m in directive.mentions if m.code in ran and m.code not in directive.used]:
+                words = ", ".join(mention.word for mention in useless)
+                yield self._unused(directive, useless, f"suppression of {words}, which is not reported here")
+
+    def _unused(self, directive: Directive, useless: Collection[Mention], message: str) -> tuple[Directive, Finding]:
+        fix = Fix("Remove the suppression", (removal(self._source, directive, useless),), "safe")
+        return directive, self._finding(UnusedSuppressionRule, directive, message, "remove it", fix)
+
+    def _finding(self, rule: type[Rule], directive: Directive, message: str, help: str, *fixes: Fix) -> Finding:
+        start = offset_of(self._source, directive.comment)
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            message=message,
+            location=self._source.location_of(start + directive.start, start + directive.end),
+            severity=rule.severity,
+            category=rule.category,
+            help=help,
+            statement=" ".join(directive.comment.text.split()),
+            fixes=fixes,
+        )
