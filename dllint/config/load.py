@@ -1,0 +1,218 @@
+"""Finding and reading configuration.
+
+The nearest ``.dllint.toml``, ``dllint.toml`` or ``pyproject.toml`` with ``[tool.dllint]`` above a file applies to it,
+and that one alone: files further up are read only where it names them with ``extend``. Options of the command line come
+last. Every value keeps the file and line it comes from, for error messages and for ``dllint config --show``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dllint.config.schema import BY_NAME, check
+from dllint.config.toml_lines import KeyLines, key_lines, line_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE_NAMES = (".dllint.toml", "dllint.toml", "pyproject.toml")
+COMMAND_LINE = "command line"
+
+_IN_PYPROJECT = ("tool", "dllint")
+
+
+class ConfigError(Exception):
+    """Configuration that cannot be used. The message names the file, the line and what is wrong, one per line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The values that one file, or the command line, sets, and what relative paths and globs in it are relative to."""
+
+    name: str
+    directory: Path
+    values: Mapping[str, Any]
+    lines: KeyLines = field(default_factory=dict)
+
+    def origin(self, *path: str) -> str:
+        """Where a value is set: ``pyproject.toml:12``."""
+        line = line_of(self.lines, path)
+        return f"{self.name}:{line}" if line else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration of one project: its root folder and its sources, the weakest first."""
+
+    root: Path
+    sources: tuple[Source, ...]
+
+    def setters(self, key: str) -> Iterator[tuple[Source, Any]]:
+        """The sources that set a key, each with its value, the weakest first."""
+        return ((source, source.values[key]) for source in self.sources if key in source.values)
+
+    def value(self, key: str) -> tuple[Source | None, Any]:
+        """The value in force and the source that sets it, or None and the default."""
+        setters = list(self.setters(key))
+        return setters[-1] if setters else (None, BY_NAME[key].default)
+
+    def table(self, key: str) -> dict[str, tuple[Any, Source]]:
+        """The entries of a table, merged over the sources; the command line replaces the table instead."""
+        entries: dict[str, tuple[Any, Source]] = {}
+        for source, values in self.setters(key):
+            if source.name == COMMAND_LINE:
+                entries.clear()
+            entries.update((name, (value, source)) for name, value in values.items())
+        return entries
+
+
+def find_config(directory: Path) -> Path | None:
+    """The configuration file that applies in a folder: the nearest one in it or above it.
+
+    Raises:
+        ConfigError: a ``pyproject.toml`` on the way that speaks of dllint is not valid TOML.
+    """
+    for folder in (directory, *directory.parents):
+        for name in FILE_NAMES:
+            path = folder / name
+            if path.is_file() and (name != "pyproject.toml" or _speaks_of_dllint(path)):
+                return path
+    return None
+
+
+def _speaks_of_dllint(path: Path) -> bool:
+    """Whether a ``pyproject.toml`` has the table ``tool.dllint``. Most do not even have the word and are not parsed."""
+    try:
+        if b"dllint" not in path.read_bytes():
+            return False
+    except OSError:
+        return False
+    tool = _parse(path).get("tool")
+    return isinstance(tool, dict) and "dllint" in tool
+
+
+def project_root(directory: Path) -> Path:
+    """Where a project without configuration starts: the nearest ``.git`` or ``pyproject.toml``, else right here."""
+    for folder in (directory, *directory.parents):
+        if (folder / ".git").exists() or (folder / "pyproject.toml").is_file():
+            return folder
+    return directory
+
+
+def read_chain(path: Path) -> tuple[Source, ...]:
+    """Read a configuration file and the files it extends, the farthest first.
+
+    Raises:
+        ConfigError: a file is missing, not valid TOML, has an unknown key or a wrong value, or extends itself.
+    """
+    chain: list[Source] = []
+    seen: set[Path] = set()
+    while True:
+        if path in seen:
+            raise ConfigError(f"{chain[-1].origin('extend')}: {display(path)} extends itself")
+        seen.add(path)
+        source = _read_source(path)
+        chain.append(source)
+        if not (parent := source.values.get("extend")):
+            return tuple(reversed(chain))
+        path = Path(os.path.abspath(source.directory / Path(parent).expanduser()))
+        if not path.is_file():
+            raise ConfigError(f"{source.origin('extend')}: no such file: {display(path)}")
+
+
+def _read_source(path: Path) -> Source:
+    values = _parse(path)
+    lines: KeyLines = key_lines(path.read_text(encoding="utf-8"))
+    if path.name == "pyproject.toml":
+        values = values.get("tool", {}).get("dllint", {})
+        depth = len(_IN_PYPROJECT)
+        lines = {key[depth:]: line for key, line in lines.items() if key[:depth] == _IN_PYPROJECT}
+    return checked(Source(display(path), path.parent, values, lines))
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8").replace("\r\n", "\n"))
+    except OSError as error:
+        raise ConfigError(f"{display(path)}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{display(path)}: not UTF-8 (byte {error.start})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{display(path)}: not valid TOML: {error}") from error
+
+
+def parse_override(text: str, directory: Path) -> Source:
+    """Read the ``key = value`` form of ``--config``.
+
+    Raises:
+        ConfigError: it is not TOML, or has an unknown key or a wrong value.
+    """
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"--config {text!r}: neither a file nor `key = value` in TOML: {error}") from error
+    return checked(Source("--config", directory, values))
+
+
+def checked(source: Source) -> Source:
+    """The source itself, if its values are sound. Raises ConfigError that lists everything that is not."""
+    if not isinstance(source.values, dict):
+        raise ConfigError(f"{source.origin()}: tool.dllint must be a table")
+    if errors := [f"{source.origin(*path)}: {message}" for path, message in check(source.values)]:
+        raise ConfigError("\n".join(errors))
+    return source
+
+
+def display(path: Path) -> str:
+    """A path as messages show it: relative to the working directory if it is below it."""
+    try:
+        return path.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return str(path)
+
+
+class ConfigLoader:
+    """Gives each file its configuration.
+
+    Args:
+        file: a configuration file to use for all files instead of searching one (``--config FILE``).
+        isolated: use no configuration file at all.
+        overrides: what the command line sets, the weakest first.
+    """
+
+    def __init__(self, file: Path | None = None, *, isolated: bool = False, overrides: Sequence[Source] = ()) -> None:
+        self._file = file
+        self._isolated = isolated
+        self._overrides = tuple(overrides)
+        self._by_folder: dict[Path, Path | None] = {}
+        self._by_file: dict[Path, Config] = {}
+
+    def load(self, directory: Path, otherwise: Config | None = None) -> Config:
+        """The configuration in force in a folder (an absolute path).
+
+        Where no file configures the folder it is ``otherwise``, which is that of the path the user named: a run over
+        a tree of packages is one project, and not one for each package.
+
+        Raises:
+            ConfigError: a file in force cannot be used.
+        """
+        if directory not in self._by_folder:
+            self._by_folder[directory] = None if self._isolated else self._file or find_config(directory)
+        path = self._by_folder[directory]
+        if path is None:
+            return otherwise or Config(project_root(directory), self._overrides)
+        if path not in self._by_file:
+            self._by_file[path] = Config(self._root(path), (*read_chain(path), *self._overrides))
+        return self._by_file[path]
+
+    def _root(self, path: Path) -> Path:
+        """A project starts where its configuration file is, unless a file from elsewhere was given to be used."""
+        elsewhere = path == self._file and not Path.cwd().is_relative_to(path.parent)
+        return project_root(Path.cwd()) if elsewhere else path.parent

@@ -1,0 +1,129 @@
+"""From configuration as it was read to settings: rules selected, paths and globs anchored, versions looked up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from dllint.config.load import Config, ConfigError, Source
+from dllint.config.selectors import Layer, Selectors, UnknownSelectorError
+from dllint.config.settings import Settings
+from dllint.config.versions import find_versions
+from dllint.findings import Severity
+from dllint.registry import RegistryError, load_rules
+from dllint.rule import Rule
+
+
+def resolve(config: Config) -> Settings:
+    """Work out the settings of a project.
+
+    Raises:
+        ConfigError: a selector means no rule, or a rule file cannot be loaded.
+    """
+    selectors = Selectors(rules_of(config))
+    _check_selectors(config, selectors)
+    selection = selectors.select(
+        Layer(source.values.get("select"), source.values.get("extend-select", ()), source.values.get("ignore", ()))
+        for source in config.sources
+    )
+    return Settings(
+        root=config.root,
+        enabled=selection.enabled,
+        explicit=selection.explicit,
+        defaults=selectors.defaults,
+        severities=_severities(config, selectors),
+        per_file_ignores=tuple(
+            (anchored(glob, source, config.root), selectors.union(codes))
+            for glob, (codes, source) in config.table("per-file-ignores").items()
+        ),
+        exclude=tuple(
+            anchored(glob, source, config.root) for source, globs in config.setters("exclude") for glob in globs
+        ),
+        rule_paths=_rule_paths(config),
+        plugins=_plugins(config),
+        versions=find_versions(config.root, configured_versions(config)),
+        knowledge={name: value for name, (value, _) in config.table("knowledge").items()},
+        require_reason=config.value("require-reason")[1],
+        time_limit=float(config.value("time-limit")[1]),
+        fail_on=config.value("fail-on")[1],
+        baseline=_baseline(config),
+    )
+
+
+def rules_of(config: Config) -> tuple[type[Rule], ...]:
+    """The rules a project has: the built-in ones and those its configuration adds. Raises ConfigError."""
+    try:
+        return load_rules(_rule_paths(config), _plugins(config))
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+
+
+def configured_versions(config: Config) -> dict[str, str]:
+    """The versions the configuration states itself, ``torch-version`` before the table."""
+    versions = {name: value for name, (value, _) in config.table("versions").items()}
+    if torch := config.value("torch-version")[1]:
+        versions["torch"] = torch
+    return versions
+
+
+def anchored(glob: str, source: Source, root: Path) -> str:
+    """A glob of a source, rewritten to be relative to the root.
+
+    A glob without a slash matches names at any depth and needs no anchor.
+    """
+    negation, bare = ("!", glob[1:]) if glob.startswith("!") else ("", glob)
+    if "/" not in bare or source.directory == root:
+        return glob
+    prefix = os.path.relpath(source.directory, root).replace(os.sep, "/")
+    return f"{negation}{os.path.normpath(prefix + '/' + bare).replace(os.sep, '/')}"
+
+
+def _check_selectors(config: Config, selectors: Selectors) -> None:
+    """Raise one ConfigError for all selectors that mean no rule, each with the file and line it stands in."""
+    errors: list[str] = []
+    for origin, selector in _selectors_of(config):
+        try:
+            selectors.expand(selector)
+        except UnknownSelectorError as error:
+            errors.append(f"{origin}: {error}")
+    if errors:
+        raise ConfigError("\n".join(errors))
+
+
+def _selectors_of(config: Config) -> Iterator[tuple[str, str]]:
+    """Every selector in the configuration, behind the file and line it stands in."""
+    for source in config.sources:
+        for key in ("select", "extend-select", "ignore", "severity"):
+            yield from ((source.origin(key), selector) for selector in source.values.get(key, ()))
+        for glob, selectors in source.values.get("per-file-ignores", {}).items():
+            yield from ((source.origin("per-file-ignores", glob), selector) for selector in selectors)
+
+
+def _severities(config: Config, selectors: Selectors) -> dict[str, Severity]:
+    """The severity of each code the configuration gives one: of two selectors that mean it, the more precise one's."""
+    severities: dict[str, Severity] = {}
+    table = config.table("severity")
+    for selector in sorted(table, key=selectors.precision):
+        severities.update(dict.fromkeys(selectors.expand(selector), table[selector][0]))
+    return severities
+
+
+def _rule_paths(config: Config) -> tuple[Path, ...]:
+    return tuple(
+        Path(os.path.abspath(source.directory / path))
+        for source, paths in config.setters("rule-paths")
+        for path in paths
+    )
+
+
+def _plugins(config: Config) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for _, names in config.setters("plugins") for name in names))
+
+
+def _baseline(config: Config) -> Path | None:
+    """The baseline file, which need not exist."""
+    source, name = config.value("baseline")
+    if not name:
+        return None
+    return Path(os.path.abspath((source.directory if source else config.root) / name))

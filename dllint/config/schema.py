@@ -1,0 +1,141 @@
+"""The table of configuration keys: the one source of validation, of the JSON schema and of the reference.
+
+Each key carries a fragment of JSON schema. :func:`check` understands the few keywords used here, so that what an
+editor accepts with the published schema and what dllint accepts cannot differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SEVERITIES = ("error", "warning", "info")
+FAIL_ON = (*SEVERITIES, "never")
+BASELINE_FILE = ".dllint_baseline.json"
+
+_STRING: dict[str, Any] = {"type": "string"}
+_STRINGS: dict[str, Any] = {"type": "array", "items": _STRING}
+_BOOLEAN: dict[str, Any] = {"type": "boolean"}
+_VERSION: dict[str, Any] = {"type": "string", "pattern": r"^\d+(\.\d+)*"}
+
+
+def _table(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": values}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One configuration key: its name in TOML, what it accepts, its default, and a sentence of reference."""
+
+    name: str
+    schema: Mapping[str, Any]
+    default: Any
+    help: str
+
+
+KEYS: tuple[Key, ...] = (
+    Key("extend", _STRING, "", "A configuration file whose values hold where this one sets none."),
+    Key("select", _STRINGS, [], "Rules to run instead of the default ones: codes, prefixes, names, categories, ALL."),
+    Key("extend-select", _STRINGS, [], "Rules to run besides the selected ones."),
+    Key("ignore", _STRINGS, [], "Rules not to run. At equal precision it wins over `select`."),
+    Key("per-file-ignores", _table(_STRINGS), {}, "Rules not to report in the files that match a glob."),
+    Key("severity", _table({"enum": list(SEVERITIES)}), {}, "The severity of a rule, or of all a selector means."),
+    Key("exclude", _STRINGS, [], "Globs of files and folders to leave out, also when they are named one by one."),
+    Key("rule-paths", _STRINGS, [], "Files and folders with rules of the project."),
+    Key("plugins", _STRINGS, [], "Installed packages whose rules to load, by name of their entry point."),
+    Key("torch-version", _VERSION, "", "The torch version the code runs with; found in requirements when not set."),
+    Key("versions", _table(_VERSION), {}, "Versions of torch and of other packages, by name."),
+    Key("knowledge", {"type": "object"}, {}, "Facts about the project's own losses, models and wrappers."),
+    Key("require-reason", _BOOLEAN, False, "Report suppression comments that give no ` -- reason`."),
+    Key("time-limit", {"type": "number", "exclusiveMinimum": 0}, 20, "Seconds after which a file is given up."),
+    Key("fail-on", {"enum": list(FAIL_ON)}, "warning", "The severity from which findings make the exit code 1."),
+    Key("baseline", _STRING, BASELINE_FILE, 'The file of known findings, relative to this one; "" for none.'),
+)
+
+BY_NAME: dict[str, Key] = {key.name: key for key in KEYS}
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of ``[tool.dllint]`` and of ``dllint.toml``, for editors and schema stores."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "dllint",
+        "description": "Configuration of dllint",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {key.name: {**key.schema, "description": key.help, "default": key.default} for key in KEYS},
+    }
+
+
+def check(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with a configuration table: the path of the key, and a message about it."""
+    for name, value in values.items():
+        if name in BY_NAME:
+            yield from _check_value((name,), value, BY_NAME[name].schema)
+        else:
+            yield (name,), f"unknown key `{name}`{did_you_mean(name, BY_NAME)}"
+
+
+def _check_value(path: tuple[str, ...], value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    expected = _expectation(schema)
+    if not _is_a(value, schema):
+        yield path, f"`{'.'.join(path)}` must be {expected}, not {_describe(value)}"
+    elif isinstance(value, dict) and "additionalProperties" in schema:
+        for name, item in value.items():
+            yield from _check_value((*path, name), item, schema["additionalProperties"])
+    elif isinstance(value, list):
+        for item in value:
+            if not _is_a(item, schema["items"]):
+                yield path, f"`{'.'.join(path)}` must be {expected}; {_describe(item)} is none"
+
+
+def _is_a(value: Any, schema: Mapping[str, Any]) -> bool:
+    match schema.get("type"):
+        case "string":
+            return isinstance(value, str) and re.search(schema.get("pattern", ""), value) is not None
+        case "boolean":
+            return isinstance(value, bool)
+        case "number":
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            return number and value > schema["exclusiveMinimum"]
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+    return value in schema["enum"]
+
+
+def _expectation(schema: Mapping[str, Any]) -> str:
+    match schema.get("type"):
+        case "string":
+            return 'a version such as "2.1"' if "pattern" in schema else "a string"
+        case "boolean":
+            return "true or false"
+        case "number":
+            return "a number above 0"
+        case "array":
+            return "a list of strings"
+        case "object":
+            return "a table"
+    return "one of " + ", ".join(f'"{choice}"' for choice in schema["enum"])
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a table"
+    return f"a {type(value).__name__}"
+
+
+def did_you_mean(word: str, known: Mapping[str, object]) -> str:
+    """A clause ``; did you mean `x`?`` with the nearest of the known words, or nothing if none is near."""
+    from difflib import get_close_matches  # only ever needed on the way to an error
+
+    near = get_close_matches(word.lower().replace("_", "-"), {key.lower(): 0 for key in known}, n=1, cutoff=0.6)
+    original = next((key for key in known if near and key.lower() == near[0]), None)
+    return f"; did you mean `{original}`?" if original else ""

@@ -1,0 +1,72 @@
+"""The settings of one run over one project: plain data, resolved and checked, that workers receive by pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dllint.findings import Severity
+
+FailOn = Severity | Literal["never"]
+CACHE_FOLDER = ".dllint_cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the engine is to do.
+
+    ``enabled`` are the codes of the rules to run, ``explicit`` those among them whose pedantic findings are wanted
+    too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
+    the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
+    lowest versions of torch and its relatives that the project runs with, by normalised package name, and
+    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read.
+    """
+
+    root: Path
+    enabled: frozenset[str]
+    explicit: frozenset[str] = frozenset()
+    defaults: frozenset[str] = frozenset()
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    per_file_ignores: tuple[tuple[str, frozenset[str]], ...] = ()
+    exclude: tuple[str, ...] = ()
+    rule_paths: tuple[Path, ...] = ()
+    plugins: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    knowledge: Mapping[str, Any] = field(default_factory=dict)
+    require_reason: bool = False
+    time_limit: float = 20.0
+    fail_on: FailOn = "warning"
+    baseline: Path | None = None
+
+    @property
+    def torch_version(self) -> str | None:
+        """The lowest version of torch the project runs with, where it is known."""
+        return self.versions.get("torch")
+
+    @property
+    def cache_directory(self) -> Path:
+        """The folder that keeps results between runs."""
+        return self.root / CACHE_FOLDER
+
+    def cache_key(self) -> str:
+        """A digest of everything here that bears on the findings of a file, the same on every machine."""
+        parts = {
+            "enabled": sorted(self.enabled),
+            "explicit": sorted(self.explicit),
+            "defaults": sorted(self.defaults),
+            "severities": dict(self.severities),
+            "per_file_ignores": [(glob, sorted(codes)) for glob, codes in self.per_file_ignores],
+            "rule_paths": [os.path.relpath(path, self.root) for path in self.rule_paths],
+            "plugins": self.plugins,
+            "versions": dict(self.versions),
+            "knowledge": self.knowledge,
+            "require_reason": self.require_reason,
+            "time_limit": self.time_limit,
+        }
+        text = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

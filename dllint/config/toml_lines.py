@@ -1,0 +1,59 @@
+"""On which line of a TOML file each key is set: what Python's TOML parser does not tell.
+
+The text has been parsed before, so it is known to be valid, and a scanner that only tells strings, comments,
+brackets and line ends apart is enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+KeyLines = Mapping[tuple[str, ...], int]
+
+_TOKEN = re.compile(
+    r'''
+    (?P<text>"""(?:\\.|[^\\])*?"{3,5}(?!") | \'\'\'.*?\'{3,5}(?!\') | "(?:\\.|[^"\\\n])*" | '[^'\n]*')
+    | (?P<comment>\#[^\n]*)
+    | (?P<end>\n)
+    | (?P<mark>[\[\]{}=])
+    | (?P<bare>[A-Za-z0-9_-]+)
+    | .
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def key_lines(text: str) -> dict[tuple[str, ...], int]:
+    """Map the path of each table and key, such as ``("tool", "dllint", "select")``, to its line from 1."""
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    parts: list[str] = []
+    header = in_value = False
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        kind, word = token.lastgroup, token.group()
+        if kind == "end" and depth == 0:
+            if header:
+                table = tuple(parts)
+            parts, header, in_value = [], False, False
+        elif kind == "mark" and in_value:
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(word, 0)
+        elif kind == "mark" and word == "[":
+            header = True
+        elif kind == "mark" and word in "]=":
+            path = tuple(parts) if header else (*table, *parts)
+            lines.setdefault(path, text.count("\n", 0, token.start()) + 1)
+            in_value = word == "="
+        elif kind in ("bare", "text") and not in_value:
+            parts.append(word if kind == "bare" else word[1:-1])
+    return lines
+
+
+def line_of(lines: KeyLines, path: tuple[str, ...]) -> int | None:
+    """The line of a key, or of the nearest table around it (a key of an inline table has no line of its own)."""
+    while path:
+        if path in lines:
+            return lines[path]
+        path = path[:-1]
+    return None
