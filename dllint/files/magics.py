@@ -191,7 +191,8 @@ def _blanked(lines: list[str]) -> list[str]:
 
 
 def _end_of_line(line: str) -> str:
-    return line[len(line.rstrip("\r\n")) :]
+    end = line[len(line.rstrip("\r\n")) :]
+    return "\n" if end == "\r" else end  # two blank lines must not meet as "\r" and "\n"
 
 
 def _indentation(content: str) -> str:

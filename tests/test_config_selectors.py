@@ -1,0 +1,277 @@
+"""Selectors, and the settings that result from configuration: rules, severities, globs, versions."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from dllint.config import resolve as resolve_module
+from dllint.config.load import ConfigError, ConfigLoader, Source
+from dllint.config.resolve import resolve
+from dllint.config.selectors import ENGINE_CODES, Layer, Selection, Selectors, UnknownSelectorError
+from dllint.config.settings import Settings
+from dllint.config.versions import find_versions
+from dllint.engine_rules import ENGINE_RULES
+from dllint.rule import Rule
+
+
+def rule(code: str, name: str, category: str, default: bool = True) -> type[Rule]:
+    return type(name, (Rule,), {"code": code, "name": name, "category": category, "default": default})
+
+
+RULES = (
+    *ENGINE_RULES,
+    rule("DL101", "softmax-before-cross-entropy", "correctness"),
+    rule("DL102", "sigmoid-before-bce", "suspicious"),
+    rule("DL110", "ignore-index-mismatch", "pedantic", default=False),
+    rule("DL202", "missing-zero-grad", "correctness"),
+    rule("AXC01", "bad-config", "correctness"),
+)
+SELECTORS = Selectors(RULES)
+
+
+def enabled(*layers: Layer) -> set[str]:
+    """The enabled codes besides the engine's own."""
+    return set(SELECTORS.select(layers).enabled - ENGINE_CODES)
+
+
+class TestSelectors:
+    @pytest.mark.parametrize(
+        ("selector", "codes"),
+        [
+            ("DL101", {"DL101"}),
+            ("softmax-before-cross-entropy", {"DL101"}),
+            ("DL1", {"DL101", "DL102", "DL110"}),
+            ("DL10", {"DL101", "DL102"}),
+            ("DL2", {"DL202"}),
+            ("AXC", {"AXC01"}),
+            ("pedantic", {"DL110"}),
+            ("ALL", {rule.code for rule in RULES}),
+        ],
+    )
+    def test_what_they_mean(self, selector: str, codes: set[str]) -> None:
+        assert SELECTORS.expand(selector) == codes
+
+    @pytest.mark.parametrize("selector", ["DL9", "D", "dl101", "all", "", "DL101x", "softmax", "E501"])
+    def test_what_means_no_rule_is_an_error(self, selector: str) -> None:
+        with pytest.raises(UnknownSelectorError):
+            SELECTORS.expand(selector)
+
+    def test_the_error_suggests(self) -> None:
+        with pytest.raises(UnknownSelectorError, match="did you mean `missing-zero-grad`"):
+            SELECTORS.expand("missing-zerograd")
+
+    def test_the_default_rules_run_when_nothing_is_selected(self) -> None:
+        assert enabled() == {"DL101", "DL102", "DL202", "AXC01"}
+        assert SELECTORS.select(()).enabled >= ENGINE_CODES
+
+    def test_select_replaces_and_extend_select_adds(self) -> None:
+        assert enabled(Layer(["DL202"])) == {"DL202"}
+        assert enabled(Layer(None, ["DL110"])) == {"DL101", "DL102", "DL110", "DL202", "AXC01"}
+        assert enabled(Layer(["DL202"], ["DL110"])) == {"DL202", "DL110"}
+        assert enabled(Layer([])) == set()
+
+    def test_the_more_precise_selector_wins(self) -> None:
+        assert enabled(Layer(["DL101"], (), ["DL1"])) == {"DL101"}
+        assert enabled(Layer(["DL1"], (), ["DL10"])) == {"DL110"}
+        assert enabled(Layer(["ALL"], (), ["DL1"])) == {"DL202", "AXC01"}
+        assert enabled(Layer(["DL10"], (), ["pedantic", "correctness"])) == {"DL101", "DL102"}
+
+    def test_ignore_wins_at_equal_precision(self) -> None:
+        assert enabled(Layer(["DL101"], ["DL102"], ["softmax-before-cross-entropy"])) == {"DL102"}
+
+    def test_a_later_source_replaces_or_changes(self) -> None:
+        file = Layer(["DL1"], (), ["DL101"])
+        assert enabled(file, Layer(["DL101"])) == {"DL101"}
+        assert enabled(file, Layer(None, (), ["DL102"])) == {"DL110"}
+        assert enabled(file, Layer(None, ["DL101"])) == {"DL101", "DL102", "DL110"}
+
+    def test_the_engine_s_own_rules_stay_on_until_ignored(self) -> None:
+        assert SELECTORS.select([Layer(["DL101"])]).enabled == ENGINE_CODES | {"DL101"}
+        ignoring = Layer(None, (), ["unused-suppression"])
+        assert "DL004" not in SELECTORS.select([ignoring, Layer(["DL101"])]).enabled
+
+    @pytest.mark.parametrize(
+        ("select", "explicit"),
+        [
+            (["DL101"], {"DL101"}),
+            (["softmax-before-cross-entropy"], {"DL101"}),
+            (["DL1", "correctness"], set()),
+            (["pedantic"], {"DL110"}),
+            (["ALL"], {rule.code for rule in RULES}),
+        ],
+    )
+    def test_rules_asked_for_by_name_show_all_their_findings(self, select: list[str], explicit: set[str]) -> None:
+        selection = SELECTORS.select([Layer(select)])
+        assert selection.explicit == explicit
+        assert SELECTORS.select([Layer(None, select)]).explicit == explicit
+
+    def test_what_is_ignored_again_is_not_explicit(self) -> None:
+        selection = SELECTORS.select([Layer(["DL101", "DL102"]), Layer(None, (), ["DL101"])])
+        assert selection == Selection(ENGINE_CODES | {"DL102"}, frozenset({"DL102"}))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setattr(resolve_module, "load_rules", lambda extra, plugins: RULES)
+    return tmp_path
+
+
+def settings(project: Path, text: str = "", *overrides: Source) -> Settings:
+    (project / "dllint.toml").write_text(text)
+    return resolve(ConfigLoader(overrides=overrides).load(project))
+
+
+class TestSettings:
+    def test_the_defaults(self, project: Path) -> None:
+        found = settings(project)
+        assert (found.root, found.fail_on, found.time_limit) == (project, "warning", 20.0)
+        assert found.baseline == project / ".dllint_baseline.json"
+        assert found.enabled == found.defaults
+        assert found.torch_version is None
+
+    def test_an_unknown_selector_is_an_error_with_its_line(self, project: Path) -> None:
+        text = "ignore = ['DL202']\nselect = ['missing-zerograd']\n[per-file-ignores]\n'a.py' = ['nothing']\n[severity]\nDL7 = 'info'\n"
+        with pytest.raises(ConfigError) as caught:
+            settings(project, text)
+        first, second, third = str(caught.value).splitlines()
+        assert first == "dllint.toml:2: unknown rule `missing-zerograd`; did you mean `missing-zero-grad`?"
+        assert second.startswith("dllint.toml:5: unknown rule `DL7`")
+        assert third.startswith("dllint.toml:4: unknown rule `nothing`")
+
+    def test_the_command_line_comes_last(self, project: Path) -> None:
+        override = Source("command line", project, {"select": ["DL202"], "fail-on": "never"})
+        found = settings(project, "select = ['DL101']\nfail-on = 'error'\n", override)
+        assert found.enabled - ENGINE_CODES == {"DL202"}
+        assert found.fail_on == "never"
+
+    def test_severities_by_the_most_precise_selector(self, project: Path) -> None:
+        found = settings(project, "[severity]\nDL101 = 'error'\nDL1 = 'info'\ncorrectness = 'warning'\n")
+        assert found.severities == {
+            "DL001": "warning", "DL002": "warning", "DL005": "warning", "DL202": "warning", "AXC01": "warning",
+            "DL101": "error", "DL102": "info", "DL110": "info",
+        }  # fmt: skip
+
+    def test_globs_of_an_extended_file_are_relative_to_that_file(self, project: Path) -> None:
+        (project / "base").mkdir()
+        (project / "base" / "dllint.toml").write_text(
+            "exclude = ['gen/*.py', '*.tmp.py']\n[per-file-ignores]\n'!../tests/**' = ['DL1']\n"
+        )
+        found = settings(project, "extend = 'base/dllint.toml'\nexclude = ['out/**']\nrule-paths = ['lints']\n")
+        assert found.exclude == ("base/gen/*.py", "*.tmp.py", "out/**")
+        assert found.per_file_ignores == (("!tests/**", frozenset({"DL101", "DL102", "DL110"})),)
+        assert found.rule_paths == (project / "lints",)
+
+    def test_no_baseline(self, project: Path) -> None:
+        assert settings(project, "baseline = ''\n").baseline is None
+
+    def test_workers_get_the_same_settings(self, project: Path) -> None:
+        found = settings(project, "[knowledge]\nlosses = [{name = 'a.B', expects = 'logits'}]\n")
+        assert pickle.loads(pickle.dumps(found)) == found
+
+    def test_the_cache_key_depends_on_what_bears_on_findings_and_on_nothing_else(self, project: Path) -> None:
+        plain = settings(project).cache_key()
+        assert settings(project, "fail-on = 'error'\nexclude = ['a']\n").cache_key() == plain
+        for text in (
+            "ignore = ['DL101']",
+            "torch-version = '2.1'",
+            "require-reason = true",
+            "time-limit = 1",
+            "[severity]\nDL101 = 'info'",
+            "[knowledge.a]\nb = 2024-01-01",
+            "[per-file-ignores]\n'a.py' = ['DL1']",
+        ):
+            assert settings(project, text).cache_key() != plain, text
+
+    def test_the_cache_key_is_the_same_elsewhere(self, project: Path) -> None:
+        other = project / "other"
+        other.mkdir()
+        assert (
+            settings(project, "rule-paths = ['r']\n").cache_key() == settings(other, "rule-paths = ['r']\n").cache_key()
+        )
+
+
+class TestVersions:
+    def write(self, root: Path, **files: str) -> None:
+        for name, text in files.items():
+            path = root / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    @pytest.mark.parametrize(
+        ("requirement", "version"),
+        [
+            ("torch==2.1.0+cu118", "2.1.0"),
+            ("torch>=2.1,<3", "2.1"),
+            ("torch <3, >=2.2", "2.2"),
+            ("Torch[extra] ~= 1.13 ; python_version < '3.12'", "1.13"),
+            ("torch (>=2.0)  # why", "2.0"),
+            ("torch==2.*", "2"),
+            ("torch<2", None),
+            ("torch", None),
+            ("torchmetrics>=1", None),
+            ("-r other.txt", None),
+            ("torch @ https://example.com/torch-2.1.whl", None),
+        ],
+    )
+    def test_a_requirement_gives_its_lower_bound(self, project: Path, requirement: str, version: str | None) -> None:
+        self.write(project, requirements_txt=f"numpy\n{requirement}\n")
+        assert find_versions(project, {}).get("torch") == version
+
+    def test_every_source_in_its_order(self, project: Path) -> None:
+        def torch(**configured: str) -> str | None:
+            return find_versions(project, configured).get("torch")
+
+        packages = project / ".venv" / "lib" / "python3.11" / "site-packages"
+        (packages / "torch-2.6.0+cpu.dist-info").mkdir(parents=True)
+        (packages / "torch_geometric-2.0.dist-info").mkdir()
+        assert torch() == "2.6.0"
+        self.write(project, poetry_lock='[[package]]\nname = "torch"\nversion = "2.5.1"\ndescription = ""\n')
+        assert torch() == "2.5.1"
+        self.write(project, uv_lock='[[package]]\nname = "torch"\nversion = "2.4.1+cu121"\nsource = { }\n')
+        assert torch() == "2.4.1"
+        self.write(project, requirements__dev_txt="torch>=2.3\n")
+        assert torch() == "2.3"
+        self.write(project, pyproject_toml="[project]\ndependencies = ['torch>=2.2']\n")
+        assert torch() == "2.2"
+        assert torch(torch="2.1") == "2.1"
+
+    def test_the_lowest_of_several_groups_and_the_ways_of_poetry(self, project: Path) -> None:
+        self.write(
+            project,
+            pyproject_toml="""
+[project]
+optional-dependencies = {gpu = ["torch>=2.10"], cpu = ["torch>=2.9"]}
+[dependency-groups]
+dev = ["pytorch_lightning>=2.0", {include-group = "x"}]
+[tool.poetry.dependencies]
+transformers = {version = "^4.40", extras = ["x"]}
+accelerate = "0.30"
+[tool.poetry.group.dev.dependencies]
+timm = "~1.0"
+""",
+        )
+        assert find_versions(project, {}) == {
+            "torch": "2.9", "pytorch-lightning": "2.0", "transformers": "4.40", "accelerate": "0.30", "timm": "1.0",
+        }  # fmt: skip
+
+    def test_the_active_environment_is_read_where_there_is_no_other(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (project / "env" / "Lib" / "site-packages" / "torch-2.0.1.dist-info").mkdir(parents=True)
+        monkeypatch.setenv("VIRTUAL_ENV", str(project / "env"))
+        assert find_versions(project, {}) == {"torch": "2.0.1"}
+
+    @pytest.mark.parametrize("text", ["[project\n", "project = 1", "[project]\ndependencies = 'torch>=2'", "\x00"])
+    def test_a_broken_pyproject_gives_no_version(self, project: Path, text: str) -> None:
+        self.write(project, pyproject_toml=text)
+        assert find_versions(project, {}) == {}
+
+    def test_configured_versions(self, project: Path) -> None:
+        found = settings(project, "torch-version = '2.1'\n[versions]\nLightning = '2.2'\ntorch = '1.0'\n")
+        assert found.versions == {"lightning": "2.2", "torch": "2.1"}
+        assert found.torch_version == "2.1"
