@@ -135,13 +135,13 @@ class TestSettings:
         assert found.torch_version is None
 
     def test_an_unknown_selector_is_an_error_with_its_line(self, project: Path) -> None:
-        text = "ignore = ['DL202']\nselect = ['missing-zerograd']\n[per-file-ignores]\n'a.py' = ['nothing']\n[severity]\nDL7 = 'info'\n"
+        text = "select = ['missing-zerograd']\n[per-file-ignores]\n'a.py' = ['nothing']\n[severity]\nDL7 = 'info'\n"
         with pytest.raises(ConfigError) as caught:
             settings(project, text)
         first, second, third = str(caught.value).splitlines()
-        assert first == "dllint.toml:2: unknown rule `missing-zerograd`; did you mean `missing-zero-grad`?"
-        assert second.startswith("dllint.toml:5: unknown rule `DL7`")
-        assert third.startswith("dllint.toml:4: unknown rule `nothing`")
+        assert first == "dllint.toml:1: unknown rule `missing-zerograd`; did you mean `missing-zero-grad`?"
+        assert second.startswith("dllint.toml:4: unknown rule `DL7`")
+        assert third.startswith("dllint.toml:3: unknown rule `nothing`")
 
     def test_the_command_line_comes_last(self, project: Path) -> None:
         override = Source("command line", project, {"select": ["DL202"], "fail-on": "never"})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dllint.files.source import SourceFile
+from dllint.files.source import SourceFile, source_from_text
 from dllint.findings import Edit, Finding
 from dllint.syntax.comment_edits import add_ignores
 from dllint.syntax.suppressions import Suppressions
@@ -41,13 +42,14 @@ def left(text: str, *places: tuple[int, str] | int, require_reason: bool = False
     return [(item.location.line, item.code) for item in kept]
 
 
-def judged(text: str, *lines: int, ran: tuple[str, ...] = tuple(RULES), **options: bool) -> list[Finding]:
+def judged(
+    text: str, *lines: int, ran: tuple[str, ...] = tuple(RULES), blanket: bool = False, require_reason: bool = False
+) -> list[Finding]:
     """What is said about the comments of ``text`` when DL101 was found on ``lines``."""
     source = source_of(text)
-    reason = options.pop("require_reason", False)
-    suppressions = Suppressions.parse(source, KNOWN, require_reason=reason)
+    suppressions = Suppressions.parse(source, KNOWN, require_reason=require_reason)
     suppressions.apply([finding(source, line) for line in lines])
-    return [*suppressions.invalid(), *suppressions.unused(ran, **options)]
+    return [*suppressions.invalid(), *suppressions.unused(ran, blanket=blanket)]
 
 
 def edited(text: str, edits: list[Edit]) -> str:
@@ -56,9 +58,9 @@ def edited(text: str, edits: list[Edit]) -> str:
     return text
 
 
-def cleaned(text: str, *lines: int, **options: bool) -> str:
+def cleaned(text: str, *lines: int) -> str:
     """``text`` after the fixes of what is unused in it."""
-    return edited(text, [fix.edits[0] for item in judged(text, *lines, **options) for fix in item.fixes])
+    return edited(text, [fix.edits[0] for item in judged(text, *lines) for fix in item.fixes])
 
 
 MULTI_LINE = """\
@@ -410,3 +412,26 @@ def test_generated_comments_are_understood_and_can_be_removed(
     assert "dllint" not in bare
     assert ast.dump(ast.parse(bare)) == ast.dump(ast.parse(text))
     assert ("type: ignore" in bare) == ("type: ignore" in text)
+
+
+NOTEBOOK = """{"cells": [
+ {"cell_type": "code", "execution_count": null, "metadata": {}, "outputs": [],
+  "source": ["%matplotlib inline\\n", "x = 1  # dllint: ignore[DL101]\\n", "# dllint: ignore[DL202]"]},
+ {"cell_type": "code", "execution_count": null, "metadata": {}, "outputs": [], "source": ["y = f(\\n", "    x)"]}
+], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}"""
+
+
+def test_notebooks_are_suppressed_cleaned_and_added_to() -> None:
+    source = source_from_text(NOTEBOOK, Path("a.ipynb"))
+    assert source.notebook is not None
+    line = source.notebook.module_line(2, 2)
+    item = finding(source, line)
+    assert (item.location.cell, item.location.line) == (2, 2)
+    suppressions = Suppressions.parse(source, KNOWN)
+    assert suppressions.apply([item]) == ([item], 0)
+    unused = suppressions.unused(["DL101"])
+    assert [(found.location.cell, found.location.line) for found in unused] == [(1, 2)]
+    edits = [unused[0].fixes[0].edits[0], *add_ignores(source, [item], KNOWN)[0]]
+    cells = json.loads(source.notebook.apply_edits(edits))["cells"]
+    assert "".join(cells[0]["source"]) == "%matplotlib inline\nx = 1\n# dllint: ignore[DL202]"
+    assert "".join(cells[1]["source"]) == "y = f(\n    x)  # dllint: ignore[softmax-before-cross-entropy]"

@@ -58,17 +58,9 @@ def _whole_comment(source: SourceFile, comment: Comment) -> Edit:
     line = source.line_text(comment.line)
     if not comment.own_line:
         return Edit(start + len(line[: comment.column].rstrip()), start + len(line), "")
-    if comment.line == len(starts) or _ends_cell(source, comment.line):
+    if comment.line == len(starts):
         return Edit(start, start + len(line), "")
     return Edit(start, starts[comment.line], "")
-
-
-def _ends_cell(source: SourceFile, line: int) -> bool:
-    """Whether a line is the last of a notebook's cell, so that its line end is no part of the cell."""
-    if source.notebook is None:
-        return False
-    cell, line_in_cell = source.notebook.locate(line)
-    return line_in_cell == source.notebook.last_line(cell)
 
 
 def add_ignores(
