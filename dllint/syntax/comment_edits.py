@@ -81,7 +81,7 @@ def add_ignores(
         The edits, and the findings that cannot be suppressed: they stand in no statement, or the file has none because
         Python cannot read it.
     """
-    layout = read_layout(source.text)
+    layout = read_layout(source)
     wanted: dict[Statement, list[str]] = {}
     left: list[Finding] = []
     for finding in findings:

@@ -159,11 +159,10 @@ def _lines(directive: Directive, layout: Layout) -> tuple[int, int]:
     comment = directive.comment
     if directive.verb == "file-ignore":
         return 1, _EVERY_LINE
-    index = comment.owner
-    owner = layout.statements[index] if index < len(layout.statements) else None
+    owner = layout.owner(comment)
     if directive.verb != "disable":
         return (owner.first, owner.last) if owner else (1, 0)
-    first, indent = comment.line, comment.column
+    first, indent, index = comment.line, comment.column, comment.owner
     if owner and owner.first <= comment.line:  # it stands in the statement, not above it
         first, indent, index = owner.first, owner.indent, index + 1
     below = (statement.first for statement in layout.statements[index:] if statement.indent < indent)

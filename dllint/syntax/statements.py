@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 import tokenize
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dllint.files.source import SourceFile
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _SILENT = frozenset((tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER))
@@ -42,9 +46,13 @@ class Comment:
 
 @dataclass(slots=True)
 class Layout:
-    """The lines, statements and comments of a module, in order. ``exact`` is false where tokens could not be had."""
+    """The lines, statements and comments of a module, in order.
+
+    ``cells`` are the lines on which the cells of a notebook start. ``exact`` is false where tokens could not be had.
+    """
 
     lines: list[str]
+    cells: Sequence[int] = ()
     statements: list[Statement] = field(default_factory=list)
     comments: list[Comment] = field(default_factory=list)
     exact: bool = True
@@ -56,20 +64,29 @@ class Layout:
             return self.statements[index]
         return None
 
+    def owner(self, comment: Comment) -> Statement | None:
+        """The statement a comment stands in, or else the next one, if there is one in the same cell."""
+        if comment.owner == len(self.statements):
+            return None
+        owner = self.statements[comment.owner]
+        same_cell = bisect_right(self.cells, comment.line) == bisect_right(self.cells, max(owner.first, comment.line))
+        return owner if same_cell else None
+
 
 def split_lines(text: str) -> list[str]:
     """The lines of a text as Python's tokenizer counts them, line ends kept: form feeds and the like end none."""
     return _LINE.findall(text)
 
 
-def read_layout(text: str) -> Layout:
-    """Find the statements and comments of a module."""
-    lines = split_lines(text)
-    layout = Layout(lines)
+def read_layout(source: SourceFile) -> Layout:
+    """Find the statements and comments of a file. No text makes this fail."""
+    lines = split_lines(source.text)
+    cells = [cell.first_line for cell in source.notebook.cells] if source.notebook else []
+    layout = Layout(lines, cells)
     try:
         _read_tokens(layout)
     except (tokenize.TokenError, SyntaxError, ValueError):
-        return _by_line(lines)
+        return _by_line(Layout(lines, cells, exact=False))
     return layout
 
 
@@ -96,10 +113,9 @@ def _read_tokens(layout: Layout) -> None:
             first = first or token
 
 
-def _by_line(lines: list[str]) -> Layout:
+def _by_line(layout: Layout) -> Layout:
     """Take each line for a statement and all behind a ``#`` for a comment: the best that broken code allows."""
-    layout = Layout(lines, exact=False)
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(layout.lines, 1):
         code, mark, _ = line.partition("#")
         if mark:
             text = line[len(code) :].rstrip("\r\n")

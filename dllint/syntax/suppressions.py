@@ -49,7 +49,7 @@ class Suppressions:
         """
         if not mentions_suppression(source.text):
             return cls(source, Layout([]), [])
-        layout = read_layout(source.text)
+        layout = read_layout(source)
         return cls(source, layout, read_directives(layout, known, require_reason))
 
     def apply(self, findings: Iterable[Finding]) -> tuple[list[Finding], int]:
