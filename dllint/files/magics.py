@@ -85,6 +85,9 @@ def python_of(cell: str) -> CellCode:
 def _cell(
     original: list[str], lines: list[str], header: str = SEPARATOR, problem: SyntaxProblem | None = None
 ) -> CellCode:
+    for index in range(1, len(lines)):
+        if lines[index][:1] in ("", "\n") and lines[index - 1].endswith("\r"):
+            lines[index - 1] = lines[index - 1][:-1] + "\n"  # a line that is blank now would make one end of two
     kept = [line == old for line, old in zip(lines, original, strict=True)]
     return CellCode(lines, kept, header, problem)
 
@@ -191,8 +194,7 @@ def _blanked(lines: list[str]) -> list[str]:
 
 
 def _end_of_line(line: str) -> str:
-    end = line[len(line.rstrip("\r\n")) :]
-    return "\n" if end == "\r" else end  # two blank lines must not meet as "\r" and "\n"
+    return line[len(line.rstrip("\r\n")) :]
 
 
 def _indentation(content: str) -> str:
