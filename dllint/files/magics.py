@@ -85,7 +85,7 @@ def python_of(cell: str) -> CellCode:
 def _cell(
     original: list[str], lines: list[str], header: str = SEPARATOR, problem: SyntaxProblem | None = None
 ) -> CellCode:
-    for index in range(1, len(lines)):
+    for index in range(len(lines) - 1, 0, -1):
         if lines[index][:1] in ("", "\n") and lines[index - 1].endswith("\r"):
             lines[index - 1] = lines[index - 1][:-1] + "\n"  # a line that is blank now would make one end of two
     kept = [line == old for line, old in zip(lines, original, strict=True)]
