@@ -1,0 +1,24 @@
+"""``concise``: one line for each finding, and a summary."""
+
+from __future__ import annotations
+
+from dllint.findings import Finding, Report
+from dllint.report.context import Context
+from dllint.report.style import TONES, Style
+from dllint.report.summary import summary_line
+from dllint.report.text import one_line, place
+
+
+def render(report: Report, context: Context) -> str:
+    """The report as lines in the form that editors know: ``path:line:column: severity[CODE] name: message``."""
+    style = Style(context.color)
+    lines = [line(finding, style) for finding in report.findings]
+    return "\n".join([*lines, summary_line(report)]) + "\n"
+
+
+def line(finding: Finding, style: Style) -> str:
+    """The line for one finding; one that is not certain says so at its end."""
+    label = style.paint(f"{finding.severity}[{finding.code}]", "bold", TONES[finding.severity])
+    head = f"{style.paint(place(finding.location), 'bold')}: {style.link(label, finding.url)}"
+    doubt = "" if finding.confidence == "certain" else f" ({finding.confidence})"
+    return f"{head} {finding.name}: {one_line(finding.message)}{doubt}"

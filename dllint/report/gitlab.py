@@ -1,0 +1,35 @@
+"""``gitlab``: the Code Quality report that GitLab shows in merge requests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from dllint.findings import Finding, Report
+from dllint.report.context import Context
+from dllint.report.record import fingerprinted
+from dllint.report.text import one_line
+
+_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
+
+
+def render(report: Report, context: Context) -> str:
+    """An array of issues, in the subset of the Code Climate format that GitLab documents."""
+    return json.dumps([_issue(finding, mark, context) for finding, mark in fingerprinted(report)], indent=2) + "\n"
+
+
+def _issue(finding: Finding, fingerprint: str, context: Context) -> dict[str, object]:
+    path = context.relative(finding.location.path)
+    line, _ = context.sources.file_lines(finding.location)
+    return {
+        "description": f"{finding.code} {finding.name}: {one_line(finding.message)}",
+        "check_name": finding.name,
+        "fingerprint": _unique(path, fingerprint),
+        "severity": _SEVERITIES[finding.severity],
+        "location": {"path": path, "lines": {"begin": line}},
+    }
+
+
+def _unique(path: str, fingerprint: str) -> str:
+    """GitLab drops an issue whose fingerprint it has seen, and ours is the same in copies of a file."""
+    return hashlib.sha256(f"{path}\0{fingerprint}".encode("utf-8", "surrogatepass")).hexdigest()[:32]

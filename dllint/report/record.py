@@ -1,0 +1,70 @@
+"""A finding as plain data, the shape that ``json`` and ``jsonl`` share and other programs rely on."""
+
+from __future__ import annotations
+
+from dllint.findings import Edit, Finding, Fix, Location, Report, fingerprints
+from dllint.report.sources import SourceCache
+
+Record = dict[str, object]
+
+
+def records(report: Report, sources: SourceCache) -> list[Record]:
+    """One record for each finding, in the order of the report."""
+    return [_record(finding, mark, sources) for finding, mark in fingerprinted(report)]
+
+
+def fingerprinted(report: Report) -> list[tuple[Finding, str]]:
+    """The findings in the order of the report, each with its fingerprint."""
+    marks = {id(finding): mark for finding, mark in fingerprints(report.findings)}
+    return [(finding, marks[id(finding)]) for finding in report.findings]
+
+
+def _record(finding: Finding, fingerprint: str, sources: SourceCache) -> Record:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "message": finding.message,
+        "effect": finding.effect,
+        "help": finding.help,
+        "severity": finding.severity,
+        "category": finding.category,
+        "confidence": finding.confidence,
+        **_location(finding.location),
+        "scope": finding.scope,
+        "fingerprint": fingerprint,
+        "trace": [{**_location(hop.location), "message": hop.message} for hop in finding.trace],
+        "fixes": [_fix(fix, finding.location.path, sources) for fix in finding.fixes],
+        "confirmable": finding.confirmable,
+        "url": finding.url,
+    }
+
+
+def _location(location: Location) -> Record:
+    return {
+        "path": location.path,
+        "line": location.line,
+        "column": location.column,
+        "end_line": location.end_line,
+        "end_column": location.end_column,
+        "cell": location.cell,
+    }
+
+
+def _fix(fix: Fix, path: str, sources: SourceCache) -> Record:
+    edits = [_edit(edit, path, sources) for edit in fix.edits]
+    return {"message": fix.message, "safety": fix.safety, "edits": edits}
+
+
+def _edit(edit: Edit, path: str, sources: SourceCache) -> Record:
+    """Offsets as the fix has them, and lines and columns (null when the file cannot be read)."""
+    place = sources.place(path, edit.start, edit.end)
+    return {
+        "start": edit.start,
+        "end": edit.end,
+        "text": edit.text,
+        "start_line": place and place.line,
+        "start_column": place and place.column,
+        "end_line": place and place.end_line,
+        "end_column": place and place.end_column,
+        "cell": place and place.cell,
+    }
