@@ -121,9 +121,9 @@ def test_notebooks_of_other_kernels_have_no_cells() -> None:
 
 def test_an_indented_cell_is_what_ipython_takes_it_for() -> None:
     notebook = read("  # first\n  x = 1\n  y = 2", "z = 3")
-    assert notebook.text == "if True:\n  # first\n  x = 1\n  y = 2\n# %%\nz = 3\n"
+    assert notebook.text == "# %%\nif True:\n  # first\n  x = 1\n  y = 2\n# %%\nz = 3\n"
     assert syntax_problem(notebook.text) is None
-    assert notebook.locate(3) == (1, 2)
+    assert notebook.locate(4) == (1, 2)
 
 
 def test_a_broken_cell_is_reported_and_the_others_are_read() -> None:
@@ -189,6 +189,8 @@ def test_locations_are_in_cells() -> None:
 def test_a_range_over_two_cells_ends_with_the_first() -> None:
     source = source_from_text(book("a = 1\nbc = 2", "d = 3"), BOOK)
     assert source.location_of(5, len(source.text)) == Location("book.ipynb", 1, 1, 2, 7, 1)
+    last = source.text.index("d = 3")
+    assert source.location_of(last, len(source.text)) == Location("book.ipynb", 1, 1, 1, 6, 2)
 
 
 def edit(raw: str, old: str, new: str) -> str:
@@ -336,8 +338,9 @@ def test_any_notebook_is_a_module_whose_lines_map_one_to_one(cells: list[str]) -
             assert notebook.locate(module_line) == (cell.number, index + 1)
             assert source.line_text(module_line) == line.rstrip("\r\n")
             assert kept == (original == line)
-    separators = {cell.first_line - 1 for cell in notebook.cells}
-    assert seen | separators == set(range(1, len(source.line_starts))) and not seen & separators
+    lines = range(1, len(source.line_starts))
+    assert {source.line_text(line) for line in lines if line not in seen} <= {"# %%", "if True:"}
+    assert len(seen) == sum(len(cell.lines) for cell in notebook.cells)
 
 
 @given(CELLS)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dllint.files.source import SyntaxProblem, syntax_problem
 
 SEPARATOR = "# %%\n"
-INDENTED = "if True:\n"
+INDENTED = f"{SEPARATOR}if True:\n"
 """Stands before a cell whose first line is indented, which IPython allows."""
 
 _PYTHON_CELL_MAGICS = (
@@ -47,7 +47,7 @@ class CellCode:
     """A cell as Python.
 
     ``lines`` are as many as the cell has, with their ends; ``kept`` says which stand as they are in the notebook.
-    ``header`` is the line that has to stand before them. ``problem`` is why the cell is no Python, if it is not;
+    ``header`` is what has to stand before them. ``problem`` is why the cell is no Python, if it is not;
     then all lines are blank.
     """
 
@@ -77,7 +77,7 @@ def python_of(cell: str) -> CellCode:
                 return _cell(original, lines, header)
             if rewrite is _without_line_magics:
                 first_problem = first_problem or SyntaxProblem(
-                    problem.message, min(max(problem.line - 1, 1), len(lines)), problem.column
+                    problem.message, min(max(problem.line - header.count("\n"), 1), len(lines)), problem.column
                 )
     return _cell(original, _blanked(original), problem=first_problem)
 

@@ -99,25 +99,26 @@ class Notebook:
         line, offset = 1, 0
         for number, execution_count, source in sources:
             code = python_of(source)
-            cell = _cell(number, execution_count, source, code, line + 1, offset + len(code.header))
+            line += code.header.count("\n")
+            cell = _cell(number, execution_count, source, code, line, offset + len(code.header))
             self.cells.append(cell)
             if code.problem is not None:
                 self.broken.append(_broken(number, code.problem))
             parts += [code.header, *cell.lines]
-            line, offset = cell.first_line + len(cell.lines), cell.end
+            line, offset = line + len(cell.lines), cell.end
         self.text = "".join(parts)
-        self._separators = [cell.first_line - 1 for cell in self.cells]
+        self._first_lines = [cell.first_line for cell in self.cells]
         self._starts = [cell.start for cell in self.cells]
         self._by_number = {cell.number: cell for cell in self.cells}
 
     def locate(self, line: int) -> tuple[int, int]:
         """The cell and the line in it, both from 1, of a line of the module.
 
-        The separator before a cell counts as its first line. A notebook without code has ``(1, 1)`` only.
+        The separator after a cell counts as its last line. A notebook without code has ``(1, 1)`` only.
         """
         if not self.cells:
             return 1, 1
-        cell = self.cells[max(bisect_right(self._separators, line) - 1, 0)]
+        cell = self.cells[max(bisect_right(self._first_lines, line) - 1, 0)]
         return cell.number, min(max(line - cell.first_line + 1, 1), len(cell.lines))
 
     def module_line(self, cell: int, line: int) -> int:

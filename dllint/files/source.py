@@ -127,7 +127,7 @@ class SourceFile:
             return Location(self.display, line, column, end_line, end_column)
         cell, cell_line = self.notebook.locate(line)
         end_cell, end_cell_line = self.notebook.locate(end_line)
-        if end_cell != cell:
+        if end_cell != cell or self.notebook.module_line(cell, end_cell_line) != end_line:
             end_cell_line = len(self.notebook.cell_lines(cell))
             end_column = len(self.line_text(self.notebook.module_line(cell, end_cell_line))) + 1
         return Location(self.display, cell_line, column, end_cell_line, end_column, cell)
