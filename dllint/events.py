@@ -1,0 +1,378 @@
+"""The vocabulary: what happens in a training program, told the same way by the interpreter and by a real run.
+
+The interpreter emits these events about abstract values (:mod:`dllint.values`), the confirmer about real objects, and
+rules are written against them. This module imports nothing but the values.
+
+Rules receive events through hooks named after them in snake case (``on_loss_call`` for :class:`LossCall`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dllint.values import Arguments, Guards, Site, Value
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """An activation of a function while the program is interpreted.
+
+    ``owner`` is the class name for a method. ``framework`` names the framework whose duties cover this code
+    (``lightning``, ``hf-trainer``, …), or is empty. ``call`` is where it was called, in the frame ``caller``.
+    """
+
+    function: str
+    owner: str = ""
+    framework: str = ""
+    call: Site | None = None
+    caller: Frame | None = None
+
+    def stack(self) -> Iterator[Frame]:
+        """This frame and its callers, innermost first."""
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.caller
+
+    @property
+    def scope(self) -> str:
+        """``Class.method`` or ``function``; empty at module level."""
+        return f"{self.owner}.{self.function}" if self.owner else self.function
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """Something that happens at ``site``.
+
+    ``grad`` is ``on``, ``off`` or ``unknown``; ``contexts`` names the ``with`` blocks around it that matter
+    (``autocast``, ``no_sync``, ``accumulate``); ``guards`` are the conditions on the way to it.
+    """
+
+    site: Site
+    frame: Frame = field(default_factory=lambda: Frame(""), kw_only=True)
+    grad: str = field(default="on", kw_only=True)
+    contexts: frozenset[str] = field(default=frozenset(), kw_only=True)
+    guards: Guards = field(default=(), kw_only=True)
+
+
+@dataclass(slots=True, eq=False)
+class LibraryCall(Event):
+    """A call of a library function or class that has no event of its own. ``result`` is the value it returned."""
+
+    name: str
+    arguments: Arguments
+    result: Value
+
+
+@dataclass(slots=True, eq=False)
+class LossCall(Event):
+    """A loss is computed. ``loss`` is the canonical name of the function (``torch.nn.functional.cross_entropy``).
+
+    ``options`` binds the loss's other arguments by name (``ignore_index``, ``reduction``), whether they were given to
+    the function or to the loss object. ``criterion`` is that object, or ``None`` for the functional form.
+    """
+
+    loss: str
+    input: Value | None
+    target: Value | None
+    options: dict[str, Value]
+    criterion: Value | None
+    result: Value
+
+
+@dataclass(slots=True, eq=False)
+class ModelForward(Event):
+    """A module is called. ``result`` is what the call returns."""
+
+    model: Value
+    arguments: Arguments
+    result: Value
+
+
+@dataclass(slots=True, eq=False)
+class Backward(Event):
+    """Gradients of ``loss`` are computed. ``scaler`` is set when a gradient scaler scaled it; ``via`` names the helper."""
+
+    loss: Value | None
+    scaler: Value | None = None
+    via: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class ZeroGrad(Event):
+    """Gradients are cleared, of an optimizer's parameters or of a module's. ``sets_to_none`` is ``None`` if unknown."""
+
+    target: Value
+    sets_to_none: bool | None = True
+
+
+@dataclass(slots=True, eq=False)
+class OptimizerCreated(Event):
+    """An optimizer is built over ``parameters`` (any value that leads to parameters)."""
+
+    optimizer: Value
+    parameters: Value | None
+
+
+@dataclass(slots=True, eq=False)
+class ParametersAdded(Event):
+    """Further parameters are given to an optimizer (``add_param_group``)."""
+
+    optimizer: Value
+    parameters: Value | None
+
+
+@dataclass(slots=True, eq=False)
+class OptimizerStep(Event):
+    """An optimizer updates its parameters. ``scaler`` is set when the step goes through a gradient scaler."""
+
+    optimizer: Value
+    scaler: Value | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ParametersUpdated(Event):
+    """Parameters are updated by hand (``p.data -= lr * p.grad``), without an optimizer."""
+
+    target: Value
+
+
+@dataclass(slots=True, eq=False)
+class SchedulerCreated(Event):
+    """A learning-rate scheduler is built for ``optimizer``."""
+
+    scheduler: Value
+    optimizer: Value | None
+
+
+@dataclass(slots=True, eq=False)
+class SchedulerStep(Event):
+    """A learning-rate scheduler takes a step."""
+
+    scheduler: Value
+    arguments: Arguments
+
+
+@dataclass(slots=True, eq=False)
+class GradientClip(Event):
+    """Gradients are clipped. ``target`` leads to the parameters; ``function`` names the clipping function."""
+
+    target: Value | None
+    function: str
+
+
+@dataclass(slots=True, eq=False)
+class ScalerUnscale(Event):
+    """A gradient scaler unscales the gradients of ``optimizer``."""
+
+    scaler: Value
+    optimizer: Value | None
+
+
+@dataclass(slots=True, eq=False)
+class ScalerUpdate(Event):
+    """A gradient scaler adapts its scale."""
+
+    scaler: Value
+
+
+@dataclass(slots=True, eq=False)
+class ModeChange(Event):
+    """A module is put into training (``training`` true) or evaluation mode; ``None`` when the mode is not known."""
+
+    model: Value
+    training: bool | None
+
+
+@dataclass(slots=True, eq=False)
+class LoaderCreated(Event):
+    """A data loader is built. ``options`` binds its arguments by name."""
+
+    loader: Value
+    dataset: Value | None
+    options: dict[str, Value]
+
+
+@dataclass(slots=True, eq=False)
+class TransformsComposed(Event):
+    """A pipeline of transforms is built from ``items`` (``None`` when the list is not known)."""
+
+    composition: Value
+    items: tuple[Value, ...] | None
+
+
+@dataclass(slots=True, eq=False)
+class DatasetCreated(Event):
+    """A dataset is built, of a library class or of a project class that derives from one."""
+
+    dataset: Value
+    arguments: Arguments
+
+
+@dataclass(slots=True, eq=False)
+class EpochSet(Event):
+    """``set_epoch`` is called on a sampler, dataset or loader."""
+
+    target: Value
+
+
+@dataclass(slots=True, eq=False)
+class RandomSeeded(Event):
+    """A random generator is seeded by ``function`` with ``seed``."""
+
+    function: str
+    seed: Value | None
+
+
+@dataclass(slots=True, eq=False)
+class AttributeAssigned(Event):
+    """``target.attribute = value`` where the target is a module, parameter, optimizer or unknown object."""
+
+    target: Value
+    attribute: str
+    value: Value
+
+
+@dataclass(slots=True, eq=False)
+class StateSaved(Event):
+    """A checkpoint is written. ``content`` is what is saved, ``path`` where."""
+
+    content: Value | None
+    path: Value | None
+    function: str
+
+
+@dataclass(slots=True, eq=False)
+class StateRead(Event):
+    """A checkpoint is read from ``path``; ``result`` is its content."""
+
+    path: Value | None
+    result: Value
+
+
+@dataclass(slots=True, eq=False)
+class StateRestored(Event):
+    """``load_state_dict`` is called on ``target`` with ``state``."""
+
+    target: Value
+    state: Value | None
+    arguments: Arguments
+
+
+@dataclass(slots=True, eq=False)
+class ModelChanged(Event):
+    """A module is changed in a way that may replace its parameters: ``action`` names it (``to``, ``fully_shard``, …)."""
+
+    model: Value
+    action: str
+    arguments: Arguments
+    result: Value
+
+
+@dataclass(slots=True, eq=False)
+class OpaqueCall(Event):
+    """An unresolved call received ``values`` that matter (an optimizer, a loss, a model): anything may have happened."""
+
+    values: tuple[Value, ...]
+    name: str = ""
+
+
+# ------------------------------------------------------------------------------------------- structure of a program
+
+
+@dataclass(slots=True, eq=False)
+class Leave:
+    """Control leaves: ``break``, ``continue``, ``return`` or ``raise``."""
+
+    kind: str
+    site: Site
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Things that happen one after another."""
+
+    items: list[Node] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A loop. ``kind`` is ``for`` or ``while``; ``iterable`` is what a ``for`` goes over, ``element`` what it yields.
+
+    ``targets`` are the names that the loop binds or changes in each iteration.
+    """
+
+    kind: str
+    site: Site
+    iterable: Value | None
+    element: Value | None
+    body: Block
+    frame: Frame
+    targets: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class Arm:
+    """One way through a branch, taken when ``guards`` hold."""
+
+    guards: Guards
+    body: Block
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """Exactly one of the arms happens."""
+
+    site: Site
+    arms: list[Arm]
+
+
+@dataclass(slots=True, eq=False)
+class Invocation:
+    """The body of a project function, interpreted where it is called."""
+
+    frame: Frame
+    site: Site
+    body: Block
+
+
+Node = Event | Leave | Block | Loop | Branch | Invocation
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Everything that happens from one entry point: a module run as a script, or one function or class on its own.
+
+    ``kind`` is ``module``, ``function`` or ``class``. ``complete`` is true for a module run as a script: its objects
+    are not used by anybody else.
+    """
+
+    kind: str
+    name: str
+    module: Any
+    body: Block
+
+    @property
+    def complete(self) -> bool:
+        return self.kind == "module"
+
+    def events(self) -> Iterator[Event]:
+        """All events, in program order; those of every arm of a branch."""
+        yield from walk(self.body)
+
+
+def walk(node: Node) -> Iterator[Event]:
+    """The events below a node, in program order."""
+    stack: list[Node] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Event):
+            yield current
+        elif isinstance(current, Branch):
+            stack.extend(arm.body for arm in reversed(current.arms))
+        elif isinstance(current, Block):
+            stack.extend(reversed(current.items))
+        elif isinstance(current, Loop | Invocation):
+            stack.append(current.body)

@@ -1,0 +1,189 @@
+"""Following an object through a program: which states it can be in at each event, over all paths.
+
+A rule gives a start state and a function ``step(event, state)`` that returns the next state. Branches are followed
+separately and joined, tests that are repeated are taken the same way within an iteration, loops run to a fixed point
+(every loop at least once), calls are followed into the functions called.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node
+from dllint.interp.guards import contradict
+from dllint.values import Guard
+
+State = TypeVar("State", bound=Hashable)
+
+_MAX_STATES = 96
+_MAX_ROUNDS = 6
+
+
+@dataclass(slots=True)
+class Flow:
+    """``arrivals`` holds, for each event, all states in which it is reached; ``final`` those at the end."""
+
+    arrivals: dict[Event, set[Hashable]] = field(default_factory=dict)
+    final: set[Hashable] = field(default_factory=set)
+
+    def states(self, event: Event) -> set[Hashable]:
+        return self.arrivals.get(event, set())
+
+
+def follow(
+    body: Block,
+    start: State,
+    step: Callable[[Event, State], State],
+    relevant: Callable[[Event], bool],
+) -> Flow:
+    """Follow the paths through ``body``. Only ``relevant`` events change the state or are recorded."""
+    reduced = _reduce(body, relevant)
+    walker = _Walker(step, _repeated_guards(reduced))
+    flow = walker.flow
+    final = walker.walk(reduced, {(start, frozenset())})
+    flow.final = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}
+    return flow
+
+
+def _reduce(node: Node, relevant: Callable[[Event], bool]) -> Block:
+    """The same structure with only the relevant events, and without what has become empty."""
+    reduced = Block()
+    items = node.items if isinstance(node, Block) else [node]
+    for item in items:
+        if isinstance(item, Event):
+            if relevant(item):
+                reduced.items.append(item)
+        elif isinstance(item, Leave):
+            reduced.items.append(item)
+        elif isinstance(item, Block):
+            reduced.items.extend(_reduce(item, relevant).items)
+        elif isinstance(item, Branch):
+            arms = [Arm(arm.guards, _reduce(arm.body, relevant)) for arm in item.arms]
+            if any(arm.body.items for arm in arms):
+                reduced.items.append(Branch(item.site, arms))
+        else:
+            inner = _reduce(item.body, relevant)
+            if isinstance(item, Loop) and _has_events(inner):
+                loop = Loop(item.kind, item.site, item.iterable, item.element, inner, item.frame, item.targets)
+                reduced.items.append(loop)
+            elif isinstance(item, Invocation) and inner.items and _has_events(inner):
+                reduced.items.append(Invocation(item.frame, item.site, inner))
+    return reduced
+
+
+def _has_events(block: Block) -> bool:
+    return any(
+        isinstance(item, Event | Loop | Invocation)
+        or (isinstance(item, Branch) and any(_has_events(arm.body) for arm in item.arms))
+        for item in block.items
+    )
+
+
+def _repeated_guards(body: Block) -> frozenset[str]:
+    """The subjects that several branches test: only these need to be remembered."""
+    counts: Counter[str] = Counter()
+    pending: list[Node] = [body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Branch):
+            counts.update({guard.subject for arm in node.arms for guard in arm.guards})
+            pending.extend(arm.body for arm in node.arms)
+        elif isinstance(node, Block):
+            pending.extend(node.items)
+        elif isinstance(node, Loop | Invocation):
+            pending.append(node.body)
+    return frozenset(subject for subject, count in counts.items() if count > 1)
+
+
+Situation = tuple[Hashable, frozenset[Guard]]
+Exits = dict[str, set[Situation]]
+
+
+class _Walker:
+    def __init__(self, step: Callable[[Event, State], State], remembered: frozenset[str]) -> None:
+        self._step: Callable[..., Hashable] = step
+        self._remembered = remembered
+        self._canonical: dict[tuple[str, str, str, bool], Guard] = {}
+        self.flow = Flow()
+
+    def walk(self, node: Node, situations: set[Situation]) -> Exits:
+        """The situations in which control goes on (``next``) or leaves, by kind."""
+        if isinstance(node, Event):
+            seen = self.flow.arrivals.setdefault(node, set())
+            seen.update(state for state, _ in situations)
+            return {"next": {(self._step(node, state), assumed) for state, assumed in situations}}
+        if isinstance(node, Leave):
+            return {node.kind: situations}
+        if isinstance(node, Block):
+            return self._block(node, situations)
+        if isinstance(node, Branch):
+            return self._branch(node, situations)
+        if isinstance(node, Loop):
+            return self._loop(node, situations)
+        exits = self.walk(node.body, situations)
+        going_on = exits.pop("next", set()) | exits.pop("return", set())
+        return {"next": going_on, **{kind: exits[kind] for kind in exits if kind == "raise"}}
+
+    def _block(self, block: Block, situations: set[Situation]) -> Exits:
+        exits: Exits = {}
+        for item in block.items:
+            if not situations:
+                break
+            outcome = self.walk(item, situations)
+            situations = outcome.pop("next", set())
+            for kind, leaving in outcome.items():
+                exits.setdefault(kind, set()).update(leaving)
+        exits["next"] = situations
+        return exits
+
+    def _branch(self, branch: Branch, situations: set[Situation]) -> Exits:
+        exits: Exits = {}
+        for arm in branch.arms:
+            entering = {
+                (state, self._assume(assumed, arm.guards))
+                for state, assumed in situations
+                if not any(contradict(left, right) for left in assumed for right in arm.guards)
+            }
+            if entering:
+                for kind, leaving in self.walk(arm.body, entering).items():
+                    exits.setdefault(kind, set()).update(leaving)
+        return {kind: self._limit(leaving) for kind, leaving in exits.items()}
+
+    def _assume(self, assumed: frozenset[Guard], guards: tuple[Guard, ...]) -> frozenset[Guard]:
+        new = [guard for guard in guards if guard.subject in self._remembered]
+        if not new:
+            return assumed
+        return assumed | {self._canonical.setdefault(guard.key(), guard) for guard in new}
+
+    def _limit(self, situations: set[Situation]) -> set[Situation]:
+        """With too many combinations of assumptions, forget them; the states stay."""
+        if len(situations) <= _MAX_STATES:
+            return situations
+        return {(state, frozenset()) for state, _ in situations}
+
+    def _loop(self, loop: Loop, situations: set[Situation]) -> Exits:
+        exits: Exits = {}
+        after: set[Situation] = set()
+        entering = situations
+        for _ in range(1 if loop.kind == "once" else _MAX_ROUNDS):
+            outcome = self.walk(loop.body, {(s, _without(a, loop.targets)) for s, a in entering})
+            ended = outcome.pop("next", set()) | outcome.pop("continue", set())
+            broken = outcome.pop("break", set())
+            for kind, leaving in outcome.items():
+                exits.setdefault(kind, set()).update(leaving)
+            ended = self._limit({(s, _without(a, loop.targets)) for s, a in ended})
+            known = after
+            after = after | ended | broken
+            entering = ended - known
+            if not entering:
+                break
+        exits["next"] = self._limit(after)
+        return exits
+
+
+def _without(assumed: frozenset[Guard], changed: frozenset[str]) -> frozenset[Guard]:
+    """Assumptions that another iteration does not overturn."""
+    return frozenset(guard for guard in assumed if guard.names.isdisjoint(changed))

@@ -1,0 +1,110 @@
+"""What the top level of a module binds, without executing it: names and the statements that may define them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@dataclass(slots=True)
+class Bindings:
+    """``names`` maps a name to the top-level statements in (or by) which it is bound, in order.
+
+    ``stars`` holds the star imports.
+    """
+
+    names: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    stars: list[ast.ImportFrom] = field(default_factory=list)
+
+
+def bindings_of(body: Sequence[ast.stmt]) -> Bindings:
+    """Index the names that the statements of a module body bind, at any depth but inside definitions."""
+    found = Bindings()
+    for top in body:
+        for statement in _statements((top,)):
+            if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
+                found.stars.append(statement)
+                continue
+            for name in bound_names(statement):
+                tops = found.names.setdefault(name, [])
+                if not tops or tops[-1] is not top:
+                    tops.append(top)
+    return found
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and of the compound statements in it, not of the definitions."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Definition):
+            continue
+        for block in blocks_of(statement):
+            yield from _statements(block)
+
+
+def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The statement lists directly inside a compound statement."""
+    for attribute in ("body", "orelse", "finalbody"):
+        block = getattr(statement, attribute, None)
+        if block:
+            yield block
+    for handler in getattr(statement, "handlers", ()):
+        yield handler.body
+    for case in getattr(statement, "cases", ()):
+        yield case.body
+
+
+def bound_names(statement: ast.stmt) -> Iterator[str]:
+    """The names that one statement binds by itself (not those bound inside it)."""
+    if isinstance(statement, Definition):
+        yield statement.name
+    elif isinstance(statement, ast.Import):
+        for alias in statement.names:
+            yield alias.asname or alias.name.partition(".")[0]
+    elif isinstance(statement, ast.ImportFrom):
+        for alias in statement.names:
+            yield alias.asname or alias.name
+    elif isinstance(statement, ast.Assign):
+        for target in statement.targets:
+            yield from target_names(target)
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor):
+        yield from target_names(statement.target)
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        for item in statement.items:
+            if item.optional_vars is not None:
+                yield from target_names(item.optional_vars)
+
+
+def target_names(target: ast.expr) -> Iterator[str]:
+    """The plain names in an assignment target."""
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from target_names(element)
+    elif isinstance(target, ast.Starred):
+        yield from target_names(target.value)
+
+
+def assigned_in(statements: Sequence[ast.stmt]) -> frozenset[str]:
+    """Names and ``self.attribute`` paths that the statements assign, at any depth outside nested definitions.
+
+    This is what a loop may change between two iterations.
+    """
+    found: set[str] = set()
+    pending: list[ast.AST] = list(statements)
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Definition | ast.Lambda):
+            continue
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                found.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+                found.add(f"{node.value.id}.{node.attr}")
+        pending.extend(ast.iter_child_nodes(node))
+    return frozenset(found)

@@ -1,0 +1,222 @@
+"""Calls: functions of the project are interpreted where they are called, classes are instantiated, the rest is looked up."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from dllint.events import Frame, OpaqueCall
+from dllint.interp import containers, names
+from dllint.interp.attributes import get_attribute
+from dllint.interp.classes import find_member, framework_of
+from dllint.interp.parameters import bind_parameters
+from dllint.values import (
+    Arguments,
+    BoundMethod,
+    Choice,
+    Class,
+    Const,
+    External,
+    Function,
+    Guards,
+    Instance,
+    Items,
+    ModuleReference,
+    Partial,
+    Scope,
+    Setting,
+    Site,
+    Symbol,
+    Table,
+    Value,
+    choose,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+_MAX_OPTIONS = 4
+
+
+class SuperProxy(Value):
+    """``super()`` inside a method: the object, and the class behind which members are looked up."""
+
+    __slots__ = ("owner", "receiver")
+
+    def __init__(self, receiver: Value, owner: Class, site: Site) -> None:
+        self.receiver = receiver
+        self.owner = owner
+        self.site = site
+
+
+def super_of(machine: Machine, scope: Scope, site: Site) -> Value:
+    """The value of ``super()`` in a scope."""
+    current: Scope | None = scope
+    while current is not None:
+        function = current.function
+        if function is not None and function.owner is not None and isinstance(function.node, ast.FunctionDef):
+            parameters = function.node.args.args
+            receiver = current.variables.get(parameters[0].arg) if parameters else None
+            if receiver is not None:
+                return SuperProxy(receiver, function.owner, site)
+        current = current.parent
+    return Symbol("unknown", detail="super", site=site)
+
+
+def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
+    """Call a value."""
+    from dllint.interp import library, modules
+    from dllint.interp.instances import instantiate
+
+    if isinstance(callee, Function):
+        return invoke(machine, callee, arguments, site)
+    if isinstance(callee, BoundMethod):
+        return invoke(machine, callee.function, arguments, site, receiver=callee.receiver)
+    if isinstance(callee, Class):
+        return instantiate(machine, callee, arguments, site)
+    if isinstance(callee, External):
+        return library.call_external(machine, callee.name, arguments, site)
+    if isinstance(callee, Instance):
+        return modules.call_instance(machine, callee, arguments, site)
+    if isinstance(callee, Partial):
+        merged = Arguments(
+            callee.arguments.positional + arguments.positional,
+            {**callee.arguments.keywords, **arguments.keywords},
+            callee.arguments.exact and arguments.exact,
+        )
+        return call(machine, callee.callable, merged, site)
+    if isinstance(callee, Choice):
+        return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
+    if isinstance(callee, Setting):
+        return call(machine, callee.default, arguments, site)
+    return modules.call_unknown(machine, callee, arguments, site)
+
+
+def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
+    """Call ``base.name(...)``."""
+    from dllint.interp import methods
+    from dllint.interp.strings import string_method
+
+    if isinstance(base, Instance):
+        return _instance_method(machine, base, name, arguments, site)
+    if isinstance(base, Symbol):
+        stored = base.attributes.get(name)
+        if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
+            return call(machine, stored, arguments, site)
+        return methods.call_unknown_method(machine, base, name, arguments, site)
+    if isinstance(base, External | ModuleReference | Class | Function):
+        return call(machine, get_attribute(machine, base, name, site), arguments, site)
+    if isinstance(base, SuperProxy):
+        return _super_method(machine, base, name, arguments, site)
+    if isinstance(base, Items | Table):
+        return containers.call_method(machine, base, name, arguments, site)
+    if isinstance(base, Choice):
+        base = names.under_path(machine, base)
+        if isinstance(base, Choice):
+            return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
+        return call_method(machine, base, name, arguments, site)
+    if isinstance(base, Setting) and not isinstance(base.default, Const):
+        return call_method(machine, base.default, name, arguments, site)
+    if isinstance(base, Const) and isinstance(base.value, str):
+        return string_method(base, name, arguments, site)
+    return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments, grad=machine.grad)
+
+
+def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -> Value:
+    """Do something with each option of a choice, as branches; options that are ``None`` would raise and drop out."""
+    options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(choice.options)
+    if len(options) > _MAX_OPTIONS:
+        symbol = Symbol("unknown", tuple(value for _, value in options), site)
+        machine.emit(OpaqueCall(site, (symbol,)))
+        return symbol
+    if len(options) == 1:
+        return action(options[0][1])  # type: ignore[operator, no-any-return]
+    arms = [(guards, lambda value=value: (None, action(value))) for guards, value in options]  # type: ignore[operator]
+    outcomes = machine.branch(site, arms)
+    return choose([(guards, outcome[1]) for (guards, _), outcome in zip(options, outcomes, strict=True)])
+
+
+def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
+    from dllint.interp import methods
+
+    stored = base.attributes.get(name)
+    if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
+        return call(machine, stored, arguments, site)
+    if isinstance(base.cls, Class):
+        member = find_member(machine, base.cls, name)
+        if isinstance(member, Function):
+            return _call_member(machine, base, base.cls, member, arguments, site)
+        if member is not None:
+            return call(machine, member, arguments, site)
+    return methods.call_library_method(machine, base, name, arguments, site)
+
+
+def _call_member(
+    machine: Machine, base: Value, cls: Class, member: Function, arguments: Arguments, site: Site
+) -> Value:
+    if member.kind == "static":
+        return invoke(machine, member, arguments, site)
+    if member.kind == "class":
+        return invoke(machine, member, arguments, site, receiver=cls)
+    if member.kind == "property":
+        return call(machine, invoke(machine, member, Arguments(), site, receiver=base), arguments, site)
+    return invoke(machine, member, arguments, site, receiver=base)
+
+
+def _super_method(machine: Machine, base: SuperProxy, name: str, arguments: Arguments, site: Site) -> Value:
+    from dllint.interp import methods
+
+    receiver = base.receiver
+    cls = receiver.cls if isinstance(receiver, Instance) else receiver
+    if isinstance(cls, Class):
+        member = find_member(machine, cls, name, after=base.owner)
+        if isinstance(member, Function):
+            return _call_member(machine, receiver, cls, member, arguments, site)
+    if name == "__init__":
+        if isinstance(receiver, Instance):
+            for key, value in arguments.keywords.items():  # a library base stores what it is given
+                if key not in receiver.attributes:
+                    machine.write(receiver.attributes, key, value)
+        return Const(None)
+    return methods.call_library_method(machine, receiver, name, arguments, site)
+
+
+def invoke(
+    machine: Machine, function: Function, arguments: Arguments, site: Site, receiver: Value | None = None
+) -> Value:
+    """Interpret a call of a project function and return what it returns."""
+    if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
+        return opaque(machine, function, arguments, site, receiver)
+    scope = bind_parameters(machine, function, arguments, receiver)
+    owner = receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else function.owner
+    frame = Frame(
+        function.name,
+        function.owner.name if function.owner else "",
+        framework_of(machine, owner) or machine.frame.framework,
+        site,
+        machine.frame,
+    )
+    node = function.node
+    with machine.calling(function, frame, site) as activation:
+        if isinstance(node, ast.Lambda):
+            from dllint.interp.evaluate import evaluate
+
+            return evaluate(machine, node.body, scope)
+        from dllint.interp.execute import execute_block
+
+        left = execute_block(machine, node.body, scope)
+    if activation.yielded:
+        return Symbol("generator", (choose(activation.yielded),), site)
+    returned: list[tuple[Guards, Value]] = list(activation.returned)
+    if left is None or not returned:
+        returned.append(((), Const(None)))
+    return choose(returned)
+
+
+def opaque(
+    machine: Machine, callee: Value, arguments: Arguments, site: Site, receiver: Value | None = None
+) -> Symbol:
+    """A call that is not interpreted: anything may happen to what it is given."""
+    given = tuple(arguments.all()) + ((receiver,) if receiver is not None else ())
+    machine.emit(OpaqueCall(site, given, name=getattr(callee, "name", "")))
+    return Symbol("call", (callee, *given), site, arguments=arguments, grad=machine.grad)

@@ -1,0 +1,261 @@
+"""Classes of the project: their members along the inheritance chain, and the library classes they derive from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value, alternatives
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_PROPERTIES = frozenset(("property", "functools.cached_property", "abc.abstractproperty", "torch.jit.unused"))
+
+
+def make_class(machine: Machine, node: ast.ClassDef, scope: Scope) -> Class:
+    """The value of a class definition."""
+    from dllint.interp.evaluate import evaluate
+
+    bases = [evaluate(machine, base, scope) for base in node.bases if not isinstance(base, ast.Starred)]
+    if any(isinstance(base, Symbol) for base in bases):
+        bases = _ask_astroid(machine, node, scope, bases)
+    cls = Class(node, scope.module, scope, bases)
+    for statement in _class_statements(node.body):
+        if isinstance(statement, _FUNCTION):
+            if not _is_setter(statement):
+                cls.members[statement.name] = statement
+        elif isinstance(statement, ast.ClassDef):
+            cls.members[statement.name] = statement
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name):
+                    cls.members[target.id] = statement
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            cls.members[statement.target.id] = statement
+    cls.dataclass = any(_decorator_name(machine, decorator, scope) in _DATACLASS for decorator in node.decorator_list)
+    return cls
+
+
+_DATACLASS = frozenset(("dataclasses.dataclass", "pydantic.dataclasses.dataclass", "attr.s", "attrs.define"))
+
+
+def _ask_astroid(machine: Machine, node: ast.ClassDef, scope: Scope, bases: list[Value]) -> list[Value]:
+    """Replace bases that could not be resolved by what astroid infers for them."""
+    from dllint.interp.second_opinion import infer_bases
+
+    inferred = infer_bases(machine, node, scope)
+    if inferred is None or len(inferred) != len(bases):
+        return bases
+    return [new if isinstance(old, Symbol) and new is not None else old for old, new in zip(bases, inferred, strict=True)]
+
+
+def _class_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        if isinstance(statement, ast.If):
+            yield from _class_statements([*statement.body, *statement.orelse])
+        else:
+            yield statement
+
+
+def _is_setter(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(isinstance(d, ast.Attribute) and d.attr in ("setter", "deleter") for d in node.decorator_list)
+
+
+def _decorator_name(machine: Machine, decorator: ast.expr, scope: Scope) -> str:
+    from dllint.interp.evaluate import evaluate
+
+    target = decorator.func if isinstance(decorator, ast.Call) else decorator
+    value = evaluate(machine, target, scope)
+    return value.name if isinstance(value, External) else ""
+
+
+def make_function(
+    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope, owner: Class | None = None
+) -> Function:
+    """The value of a function definition, with what its decorators say about it."""
+    function = Function(node, scope.module, scope, owner)
+    for decorator in node.decorator_list:
+        name = _decorator_name(machine, decorator, scope)
+        if name in machine.facts.grad_modes:
+            function.grad = _decorated_grad(machine, name, decorator)
+        elif name in _PROPERTIES:
+            function.kind = "property"
+        elif name == "staticmethod":
+            function.kind = "static"
+        elif name == "classmethod":
+            function.kind = "class"
+        elif name in ("contextlib.contextmanager", "contextlib.asynccontextmanager"):
+            function.kind = "context-manager"
+    return function
+
+
+def _decorated_grad(machine: Machine, name: str, decorator: ast.expr) -> str:
+    mode = machine.facts.grad_modes[name]
+    arguments = [*decorator.args, *(k.value for k in decorator.keywords)] if isinstance(decorator, ast.Call) else []
+    if not arguments:
+        return mode if mode != "switch" else "unknown"
+    first = arguments[0]
+    if not isinstance(first, ast.Constant):
+        return "unknown"
+    if mode == "switch":
+        return "on" if first.value else "off"
+    return mode if first.value else "on"
+
+
+def ancestors(cls: Class) -> Iterator[Class]:
+    """The class and its project ancestors, nearest first (depth first, each once)."""
+    seen: set[int] = set()
+    pending = [cls]
+    while pending:
+        current = pending.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        found = [option for base in current.bases for _, option in alternatives(base) if isinstance(option, Class)]
+        pending = found + pending
+
+
+def library_bases(cls: Class) -> frozenset[str]:
+    """The canonical names of all library classes that a class derives from."""
+    return frozenset(
+        option.name
+        for ancestor in ancestors(cls)
+        for base in ancestor.bases
+        for _, option in alternatives(base)
+        if isinstance(option, External)
+    )
+
+
+def has_unknown_base(cls: Class) -> bool:
+    """Whether some ancestor could not be resolved at all."""
+    return any(isinstance(base, Symbol) for ancestor in ancestors(cls) for base in ancestor.bases)
+
+
+def find_member(machine: Machine, cls: Class, name: str, after: Class | None = None) -> Value | None:
+    """A class member by name along the inheritance chain (behind ``after``, for ``super()``)."""
+    skipping = after is not None
+    for ancestor in ancestors(cls):
+        if skipping:
+            skipping = ancestor is not after
+            continue
+        statement = ancestor.members.get(name)
+        if statement is not None:
+            return _member_value(machine, ancestor, name, statement)
+    return None
+
+
+def _member_value(machine: Machine, cls: Class, name: str, statement: ast.stmt) -> Value:
+    from dllint.interp.evaluate import evaluate
+
+    known = cls.values.get(name)
+    if known is not None:
+        return known
+    cls.values[name] = Symbol("unknown", detail=name)  # what a circular definition sees
+    with machine.aside():
+        value: Value = cls.values[name]
+        if isinstance(statement, _FUNCTION):
+            value = make_function(machine, statement, cls.scope, cls)
+        elif isinstance(statement, ast.ClassDef):
+            value = make_class(machine, statement, cls.scope)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
+            scope = Scope(cls.module, cls.scope)
+            scope.variables.update(cls.values)
+            scope.variables.pop(name, None)
+            value = evaluate(machine, statement.value, scope)
+    cls.values[name] = value
+    return value
+
+
+def framework_of(machine: Machine, cls: Class | None) -> str:
+    """The framework under whose loop the methods of a class run, or an empty string."""
+    if cls is None:
+        return ""
+    for name in library_bases(cls):
+        framework = machine.facts.frameworks.get(name)
+        if framework is not None:
+            return framework
+        if name.endswith("LightningModule"):
+            return "lightning"
+        if name.endswith("Trainer") and name.partition(".")[0] in ("transformers", "trl"):
+            return "hf-trainer"
+    return ""
+
+
+def role_of(machine: Machine, value: Value) -> str:
+    """The role of an object: ``optimizer``, ``scheduler``, ``scaler``, ``loader``, ``module``, … or an empty string.
+
+    A class of the project has the role of the library class it derives from.
+    """
+    if isinstance(value, Setting):
+        return role_of(machine, value.default)
+    if not isinstance(value, Instance):
+        return ""
+    if isinstance(value.cls, str):
+        return _library_role(machine, value.cls)
+    roles = {_library_role(machine, name) for name in library_bases(value.cls)}
+    for role in ("optimizer", "scheduler", "scaler", "loader", "sampler", "dataset", "loss-class", "module"):
+        if role in roles:
+            return role
+    if is_module_class(machine, value.cls):
+        return "module"
+    return ""
+
+
+def _library_role(machine: Machine, name: str) -> str:
+    role = machine.facts.role(name)
+    if role:
+        return role
+    if machine.facts.is_module_class(name) or name.endswith(".LightningModule"):
+        return "module"
+    if name.startswith("torchvision.datasets."):
+        return "dataset"
+    last = name.rpartition(".")[2]
+    return _ROLE_BY_SUFFIX.get(last, "")
+
+
+_ROLE_BY_SUFFIX = {"Optimizer": "optimizer", "LRScheduler": "scheduler", "_LRScheduler": "scheduler"}
+
+
+def is_module_class(machine: Machine, cls: Class) -> bool:
+    """Whether a project class is an ``nn.Module``, as far as its bases tell (or it has a ``forward``)."""
+    names = library_bases(cls)
+    if any(machine.facts.is_module_class(name) or name == "torch.nn.Module" for name in names):
+        return True
+    if any(name.endswith(("Module", "PreTrainedModel", "ModelMixin")) for name in names):
+        return True
+    if any(name.endswith("autograd.Function") for name in names):
+        return False
+    return any("forward" in ancestor.members for ancestor in ancestors(cls))
+
+
+@lru_cache(maxsize=4096)
+def reassigned_attributes(node: ast.ClassDef) -> frozenset[str]:
+    """The attributes of ``self`` that methods other than ``__init__`` assign: no constants between calls."""
+    found: set[str] = set()
+    for statement in node.body:
+        if not isinstance(statement, _FUNCTION) or statement.name == "__init__" or not statement.args.args:
+            continue
+        receiver = statement.args.args[0].arg
+        for child in ast.walk(statement):
+            if (
+                isinstance(child, ast.Attribute)
+                and isinstance(child.ctx, ast.Store)
+                and isinstance(child.value, ast.Name)
+                and child.value.id == receiver
+            ):
+                found.add(child.attr)
+    return frozenset(found)
+
+
+def set_attributes(cls: Class) -> frozenset[str]:
+    """The attributes that any method of the class or its project ancestors assigns after construction."""
+    found: frozenset[str] = frozenset()
+    for ancestor in ancestors(cls):
+        found |= reassigned_attributes(ancestor.node)
+    return found
+

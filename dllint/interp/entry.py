@@ -1,0 +1,135 @@
+"""The programs of a module: the module run as a script, and every function and class that this does not reach."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from dllint.events import Block, Program
+from dllint.interp.calls import invoke
+from dllint.interp.classes import find_member
+from dllint.interp.execute import execute_block
+from dllint.interp.instances import instantiate
+from dllint.interp.names import module_attribute
+from dllint.values import Arguments, Class, Function, Instance, Site
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+Visit = Callable[[Program], None]
+Wanted = Callable[[ast.stmt], bool]
+
+
+def interpret(machine: Machine, visit: Visit, wanted: Wanted) -> None:
+    """Interpret all programs of the machine's module, calling ``visit`` with each while its state is alive.
+
+    ``wanted`` says of a top-level definition whether any rule could fire in it or in what it calls.
+    """
+    module = machine.main
+    body = Block()
+    with machine.recording(body):
+        execute_block(machine, module.tree.body, machine.module_scope(module))
+    visit(Program("module", module.name, module, body))
+    for definition in _callers_first(module.tree.body):
+        if not wanted(definition):
+            continue
+        if isinstance(definition, ast.ClassDef):
+            _interpret_class(machine, definition, visit)
+        elif definition not in machine.reached:
+            _interpret_function(machine, definition, visit)
+
+
+def _callers_first(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """The top-level definitions, those that no other one mentions first.
+
+    A function is then seen with what its callers in the file pass before it would be interpreted on its own.
+    """
+    definitions = [node for node in _definitions(body)]
+    names = {node.name for node in definitions}
+    mentioned = {
+        child.id
+        for node in definitions
+        for child in ast.walk(node)
+        if isinstance(child, ast.Name) and child.id in names and child.id != node.name
+    }
+    yield from (node for node in definitions if node.name not in mentioned)
+    yield from (node for node in definitions if node.name in mentioned)
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement
+        elif isinstance(statement, ast.If | ast.Try):
+            yield from _definitions([*statement.body, *statement.orelse])
+
+
+def _interpret_function(
+    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, visit: Visit
+) -> None:
+    function = module_attribute(machine, machine.main, node.name)
+    if not isinstance(function, Function) or function.node is not node:
+        return
+    body = Block()
+
+    def run() -> None:
+        with machine.recording(body):
+            invoke(machine, function, Arguments(exact=False), Site(machine.main, node))
+        visit(Program("function", node.name, machine.main, body))
+
+    machine.renew_budget()
+    machine.run_arm((), run)
+
+
+def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None:
+    methods = [item for item in node.body if isinstance(item, _FUNCTION) and item.name != "__init__"]
+    if not any(method not in machine.reached for method in methods) and methods:
+        return
+    cls = module_attribute(machine, machine.main, node.name)
+    if not isinstance(cls, Class) or cls.node is not node:
+        return
+
+    def run() -> None:
+        start = Block()
+        with machine.recording(start):
+            instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
+        if not methods:
+            visit(Program("class", cls.name, machine.main, start))
+        for method in _outer_methods_first(methods):
+            if method not in machine.reached:
+                machine.renew_budget()
+                machine.run_arm((), lambda method=method: _run_method(machine, instance, method, start, visit))
+
+    machine.renew_budget()
+    machine.run_arm((), run)
+
+
+def _run_method(
+    machine: Machine, instance: Instance, node: ast.FunctionDef | ast.AsyncFunctionDef, start: Block, visit: Visit
+) -> None:
+    cls = instance.cls
+    assert isinstance(cls, Class)
+    function = find_member(machine, cls, node.name)
+    if not isinstance(function, Function) or function.node is not node:
+        return
+    body = Block()
+    receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
+    with machine.recording(body):
+        invoke(machine, function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
+    visit(Program("class", f"{cls.name}.{node.name}", machine.main, Block([start, body])))
+
+
+def _outer_methods_first(
+    methods: list[ast.FunctionDef | ast.AsyncFunctionDef],
+) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Methods that no other method calls come first: they are how the class is used."""
+    names = {method.name for method in methods}
+    called = {
+        child.attr
+        for method in methods
+        for child in ast.walk(method)
+        if isinstance(child, ast.Attribute) and child.attr in names and child.attr != method.name
+    }
+    return sorted(methods, key=lambda method: method.name in called)

@@ -1,0 +1,125 @@
+"""Questions about the graph of values: what a value comes from, what it reaches, and what it is behind its wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dllint.values import Choice, Instance, Items, Setting, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+# Methods that return the object they are called on, or something that stands for it.
+SELF_RETURNING = frozenset(
+    (".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16", ".train", ".eval", ".requires_grad_", ".apply",
+     ".share_memory", ".compile", ".to_empty")
+)  # fmt: skip
+
+_LIMIT = 400
+
+
+def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
+    """The value and everything it was computed from, nearest first."""
+    seen: set[int] = set()
+    pending = [value]
+    while pending and len(seen) < limit:
+        current = pending.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        pending.extend(inputs_of(current))
+
+
+def inputs_of(value: Value) -> tuple[Value, ...]:
+    """The values that a value was directly made from."""
+    if isinstance(value, Symbol):
+        return value.inputs
+    if isinstance(value, Choice):
+        return tuple(option for _, option in value.options)
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Table):
+        return tuple(value.contents.values())
+    if isinstance(value, Setting):
+        return (value.default,)
+    return ()
+
+
+def mentions_attribute(value: Value, name: str) -> bool:
+    """Whether ``.name`` of something takes part in a value."""
+    return any(
+        isinstance(source, Symbol) and source.name == "attribute" and source.detail == name
+        for source in sources(value, 40)
+    )
+
+
+def gradient_owner(value: Value) -> Value | None:
+    """For ``p.grad`` or ``p.grad.data``, the value of ``p``."""
+    while isinstance(value, Symbol) and value.name == "attribute" and value.inputs:
+        if value.detail == "grad":
+            return value.inputs[0]
+        value = value.inputs[0]
+    return None
+
+
+def unwrapped(machine: Machine, value: Value) -> Value:
+    """The object behind wrappers (``DataParallel(net)``), moves (``net.to(device)``) and ``.module``."""
+    for _ in range(12):
+        if isinstance(value, Instance) and machine.facts.role(value.library_name) == "wrapper":
+            if not value.arguments.positional:
+                return value
+            value = value.arguments.positional[0]
+        elif isinstance(value, Symbol) and value.name in SELF_RETURNING and value.inputs:
+            value = value.inputs[0]
+        elif (
+            isinstance(value, Symbol)
+            and value.name == "attribute"
+            and value.detail in ("module", "_orig_mod")
+            and value.inputs
+        ):
+            value = value.inputs[0]
+        elif isinstance(value, Setting):
+            value = value.default
+        else:
+            break
+    return value
+
+
+def objects(machine: Machine, value: Value | None) -> list[Value]:
+    """The objects a value may be, behind wrappers; more than one for a choice, each once."""
+    if value is None:
+        return []
+    found: list[Value] = []
+    pending = [value]
+    while pending:
+        current = unwrapped(machine, pending.pop(0))
+        if isinstance(current, Choice):
+            pending.extend(option for _, option in current.options)
+        elif not any(current is known for known in found):
+            found.append(current)
+    return found
+
+
+def reaches(machine: Machine, start: Value, target: Value, depth: int = 5) -> bool:
+    """Whether an object can be got at from a value: through inputs, constructor arguments, attributes and items."""
+    wanted = {id(option) for option in objects(machine, target)}
+    frontier: list[Value] = [start]
+    seen: set[int] = set()
+    for _ in range(depth):
+        following: list[Value] = []
+        for value in frontier:
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if id(value) in wanted or id(unwrapped(machine, value)) in wanted:
+                return True
+            following.extend(inputs_of(value))
+            if isinstance(value, Instance):
+                following.extend(value.arguments.all())
+                following.extend(value.attributes.values())
+        frontier = following
+        if len(seen) > _LIMIT:
+            break
+    return False

@@ -1,0 +1,133 @@
+"""Conditions as data: what a test says when it holds and when it does not, and which tests exclude each other."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from dllint.values import Guard, Guards
+
+_RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
+    ast.Eq: ("==", True),
+    ast.NotEq: ("==", False),
+    ast.Is: ("is", True),
+    ast.IsNot: ("is", False),
+    ast.Lt: ("<", True),
+    ast.GtE: ("<", False),
+    ast.Gt: (">", True),
+    ast.LtE: (">", False),
+    ast.In: ("in", True),
+    ast.NotIn: ("in", False),
+}
+_MIRRORED: dict[str, str] = {"==": "==", "is": "is", "<": ">", ">": "<"}
+
+
+def guards_of(test: ast.expr, holds: bool, scope: str = "") -> Guards:
+    """The conditions that are certain when ``test`` is true (or false).
+
+    ``scope`` names the function whose local variables the test reads, so that equal names elsewhere stay apart.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return guards_of(test.operand, not holds, scope)
+    if isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And) is holds:
+            return tuple(guard for value in test.values for guard in guards_of(value, holds, scope))
+        return (_guard(test, "truthy", None, holds, scope),)
+    if isinstance(test, ast.NamedExpr):
+        return guards_of(test.target, holds, scope)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        return (_comparison(test, holds, scope),)
+    return (_guard(test, "truthy", None, holds, scope),)
+
+
+def _comparison(test: ast.Compare, holds: bool, scope: str) -> Guard:
+    relation, positive = _RELATIONS[type(test.ops[0])]
+    left, right = test.left, test.comparators[0]
+    if isinstance(left, ast.Constant) and relation in _MIRRORED:
+        left, right, relation = right, left, _MIRRORED[relation]
+    try:
+        operand: Any = ast.literal_eval(right)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        operand = text_of(right)
+    return _guard(left, relation, operand, holds is positive, scope, also=right)
+
+
+def _guard(
+    node: ast.expr, relation: str, operand: Any, holds: bool, scope: str, also: ast.expr | None = None
+) -> Guard:
+    names = names_in(node) | (names_in(also) if also is not None else frozenset())
+    subject = text_of(node)
+    if isinstance(node, ast.Name) or subject.startswith("self."):
+        subject = f"{scope}:{subject}" if scope else subject
+    return Guard(subject, relation, operand, holds, names)
+
+
+def names_in(node: ast.AST) -> frozenset[str]:
+    """The variables, and ``name.attribute`` paths, that an expression reads."""
+    found: set[str] = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            found.add(child.id)
+        elif isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name):
+            found.add(f"{child.value.id}.{child.attr}")
+    return frozenset(found)
+
+
+def text_of(node: ast.expr) -> str:
+    """The source form of an expression; the common short forms without the cost of unparsing."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{text_of(node.value)}.{node.attr}"
+    if isinstance(node, ast.Constant):
+        return repr(node.value)
+    return ast.unparse(node)
+
+
+def contradict(left: Guard, right: Guard) -> bool:
+    """Whether two conditions cannot both hold. Doubt is ``False``."""
+    if left.subject != right.subject:
+        return False
+    if left.relation == right.relation and left.operand == right.operand:
+        return left.holds is not right.holds
+    pair = {left.relation, right.relation}
+    if pair == {"=="}:
+        return left.holds and right.holds
+    if pair == {"truthy", "is"}:
+        truthy, none = (left, right) if left.relation == "truthy" else (right, left)
+        return none.operand is None and none.holds and truthy.holds
+    if pair == {"is", "=="}:
+        none, equal = (left, right) if left.relation == "is" else (right, left)
+        return none.operand is None and none.holds and equal.holds and equal.operand is not None
+    return _ranges_exclude(left, right)
+
+
+def _ranges_exclude(left: Guard, right: Guard) -> bool:
+    first, second = _range(left), _range(right)
+    if first is None or second is None:
+        return False
+    low, low_open = max((first[0], first[1]), (second[0], second[1]))
+    high, high_closed = min((first[2], not first[3]), (second[2], not second[3]))
+    return low > high or (low == high and (low_open or not high_closed))
+
+
+def _range(guard: Guard) -> tuple[float, bool, float, bool] | None:
+    """The interval (low, low is open, high, high is open) of a numeric comparison."""
+    value = guard.operand
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    infinity = float("inf")
+    if guard.relation == "==" and guard.holds:
+        return (value, False, value, False)
+    if guard.relation == "<":
+        return (-infinity, True, value, True) if guard.holds else (value, False, infinity, True)
+    if guard.relation == ">":
+        return (value, True, infinity, True) if guard.holds else (-infinity, True, value, False)
+    return None
+
+
+def consistent(guards: Iterable[Guard], others: Iterable[Guard]) -> bool:
+    """Whether two sets of conditions can hold together, as far as can be told."""
+    others = tuple(others)
+    return not any(contradict(left, right) for left in guards for right in others)

@@ -1,0 +1,288 @@
+"""Calls of library functions and classes: what they make, and the events they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dllint.events import (
+    Backward,
+    DatasetCreated,
+    GradientClip,
+    LibraryCall,
+    LoaderCreated,
+    ModelChanged,
+    OpaqueCall,
+    OptimizerCreated,
+    RandomSeeded,
+    SchedulerCreated,
+    StateRead,
+    StateSaved,
+    TransformsComposed,
+)
+from dllint.interp import builtin_calls
+from dllint.interp.modules import record_loss
+from dllint.values import (
+    Arguments,
+    Const,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Setting,
+    Site,
+    Symbol,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+
+def call_external(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """Call a library object by its canonical name."""
+    builtin = builtin_calls.BUILTINS.get(name)
+    if builtin is not None:
+        found = builtin(machine, arguments, site)
+        if found is not None:
+            return found
+    handler = _BY_NAME.get(name) or _BY_ROLE.get(machine.facts.role(name))
+    if handler is not None:
+        return handler(machine, name, arguments, site)
+    if name in machine.facts.spawners:
+        return _spawn(machine, name, arguments, site)
+    kind = machine.facts.transform_kind(name)
+    if kind or _is_albumentations(name):
+        return _transform(machine, name, kind, arguments, site)
+    if machine.facts.is_module_class(name):
+        return _module(machine, name, arguments, site)
+    return _other(machine, name, arguments, site)
+
+
+def _other(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """A library call without a role: an object if the name is that of a class, else a symbol."""
+    last = name.rpartition(".")[2]
+    result: Value
+    if last in machine.facts.module_classmethods:
+        result = Instance(name, arguments, site)
+    elif last[:1].isupper() and not last.isupper():
+        result = Instance(name, arguments, site)
+    else:
+        result = Symbol(name, tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(LibraryCall(site, name, arguments, result))
+    if name.startswith("torchvision.datasets.") or "IterableDataset" in last:
+        machine.emit(DatasetCreated(site, result, arguments))
+    if not machine.facts.is_harmless(name):
+        machine.emit(OpaqueCall(site, tuple(arguments.all()), name))
+    return result
+
+
+def _module(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    machine.emit(LibraryCall(site, name, arguments, result))
+    if name in _CHANGING:
+        given = arguments.get(0, None)
+        if given is not None:
+            machine.emit(ModelChanged(site, given, name, arguments, result))
+    return result
+
+
+_CHANGING = frozenset(("peft.get_peft_model",))
+
+
+def argument(machine: Machine, name: str, arguments: Arguments, parameter: str) -> Value | None:
+    """An argument of a library call by parameter name, given by position or keyword."""
+    signature = machine.facts.signatures.get(name, ())
+    return arguments.get(signature.index(parameter) if parameter in signature else None, parameter)
+
+
+def bound(machine: Machine, name: str, arguments: Arguments) -> dict[str, Value]:
+    """All arguments of a library call by parameter name."""
+    signature = machine.facts.signatures.get(name, ())
+    return {**dict(zip(signature, arguments.positional, strict=False)), **arguments.keywords}
+
+
+def _optimizer(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    parameters = arguments.get(0, machine.facts.signatures[name][0])
+    machine.emit(OptimizerCreated(site, result, parameters))
+    return result
+
+
+def _scheduler(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    machine.emit(SchedulerCreated(site, result, argument(machine, name, arguments, "optimizer")))
+    return result
+
+
+def _plain_instance(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    machine.emit(LibraryCall(site, name, arguments, result))
+    return result
+
+
+def _loader(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    options = bound(machine, name, arguments)
+    dataset = options.pop("dataset", None)
+    machine.emit(LoaderCreated(site, result, dataset, options))
+    return result
+
+
+def _dataset(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    machine.emit(DatasetCreated(site, result, arguments))
+    return result
+
+
+def _loss(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    return record_loss(machine, name, arguments, site)
+
+
+def _wrapper(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """A wrapped module; ``compile`` also serves as a decorator and on functions, which stay what they are."""
+    inner = arguments.get(0, machine.facts.signatures[name][0])
+    if inner is None or isinstance(inner, Function):
+        return inner if inner is not None else Symbol("unknown", site=site)
+    result = Instance(name, Arguments((inner, *arguments.positional[1:]), arguments.keywords, arguments.exact), site)
+    machine.emit(ModelChanged(site, inner, name, arguments, result))
+    return result
+
+
+def _clip(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    machine.emit(GradientClip(site, arguments.get(0, "parameters"), name))
+    return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+
+
+def _seed(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    machine.emit(RandomSeeded(site, name, arguments.get(0, machine.facts.signatures[name][0])))
+    return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+
+
+def _backward(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    tensors = arguments.get(0, "tensors")
+    for loss in tensors.items if isinstance(tensors, Items) else (tensors,):
+        machine.emit(Backward(site, loss, via=name))
+    return Const(None)
+
+
+def _save(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    machine.emit(StateSaved(site, arguments.get(0, "obj"), arguments.get(1, "f"), name))
+    return Const(None)
+
+
+def _load(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    path = arguments.get(0, "f")
+    result = Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+    machine.emit(StateRead(site, path, result))
+    return result
+
+
+def _set_grad_enabled(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """As a statement it switches the mode from here on; as a context manager it is undone at the end of the block."""
+    given = arguments.get(0, "mode")
+    machine.grad = grad_of_flag(given)
+    return Instance(name, arguments, site)
+
+
+def grad_of_flag(flag: Value | None) -> str:
+    if isinstance(flag, Const):
+        return "on" if flag.value else "off"
+    return "unknown"
+
+
+def _random_split(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    dataset = arguments.get(0, "dataset")
+    lengths = arguments.get(1, "lengths")
+    count = len(lengths.items) if isinstance(lengths, Items) and lengths.exact else 2
+    parts = [
+        Instance("torch.utils.data.Subset", Arguments((dataset,) if dataset is not None else ()), site)
+        for _ in range(count)
+    ]
+    for index, part in enumerate(parts):
+        part.attributes["<split>"] = Const(index)
+    return Items("list", parts, site, exact=isinstance(lengths, Items) and lengths.exact)
+
+
+def _transform(machine: Machine, name: str, kind: str, arguments: Arguments, site: Site) -> Value:
+    result = Instance(name, arguments, site)
+    machine.emit(LibraryCall(site, name, arguments, result))
+    if kind == "Compose" or name.endswith(".Compose"):
+        given = arguments.get(0, "transforms")
+        machine.emit(TransformsComposed(site, result, given.items if isinstance(given, Items) else None))
+    return result
+
+
+def _is_albumentations(name: str) -> bool:
+    package, _, last = name.rpartition(".")
+    return package.startswith("albumentations") and last[:1].isupper()
+
+
+def _partial(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    if not arguments.positional:
+        return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+    rest = Arguments(arguments.positional[1:], arguments.keywords, arguments.exact)
+    return Partial(arguments.positional[0], rest, site)
+
+
+def _spawn(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """``mp.spawn(worker, args=(...))`` and the like call the function they are given."""
+    from dllint.interp.calls import call
+
+    fact = machine.facts.spawners[name]
+    target = arguments.get(fact["callable"], "fn") or arguments.keywords.get("target") or arguments.keywords.get("function")
+    passed = arguments.get(fact["arguments"], "args")
+    if target is None:
+        return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+    added = tuple(Symbol("counter", site=site) for _ in range(fact["added"]))
+    given = passed.items if isinstance(passed, Items) else ()
+    exact = (isinstance(passed, Items) and passed.exact) or passed is None
+    call(machine, target, Arguments(added + given, exact=exact), site)
+    return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+
+
+def _ordered_dict(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    found = builtin_calls.make_dict(machine, arguments, site)
+    return found if found is not None else Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+
+
+def _deepcopy(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    given = arguments.get(0, "x")
+    if isinstance(given, Instance):
+        copied = Instance(given.cls, given.arguments, site)
+        copied.attributes.update(given.attributes)
+        copied.attributes["<copy-of>"] = given
+        return copied
+    if isinstance(given, Const | Setting):
+        return given
+    return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
+
+
+Handler = Callable[["Machine", str, Arguments, Site], Value]
+
+_BY_NAME: dict[str, Handler] = {
+    "torch.autograd.backward": _backward,
+    "torch.save": _save,
+    "torch.load": _load,
+    "torch.set_grad_enabled": _set_grad_enabled,
+    "torch.utils.data.random_split": _random_split,
+    "functools.partial": _partial,
+    "collections.OrderedDict": _ordered_dict,
+    "copy.deepcopy": _deepcopy,
+}
+
+_BY_ROLE: dict[str, Handler] = {
+    "optimizer": _optimizer,
+    "scheduler": _scheduler,
+    "scaler": _plain_instance,
+    "sampler": _plain_instance,
+    "generator": _plain_instance,
+    "helper": _plain_instance,
+    "loss-class": _plain_instance,
+    "loader": _loader,
+    "dataset": _dataset,
+    "loss": _loss,
+    "wrapper": _wrapper,
+    "clip": _clip,
+    "seed": _seed,
+}

@@ -1,0 +1,276 @@
+"""The state of an interpretation: where we are, under which conditions, and what has been recorded so far."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
+from dllint.interp.facts import Facts
+from dllint.interp.project import Project, SourceModule
+from dllint.values import Absent, Class, Function, Guard, Guards, Instance, Items, Scope, Site, Symbol, Value, choose
+
+E = TypeVar("E", bound=Event)
+
+MISSING: Any = object()
+Writes = dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]]
+
+MAX_DEPTH = 24
+MAX_CALLS_PER_FUNCTION = 24
+MAX_STEPS = 60_000
+
+
+class Activation:
+    """What a running function has returned and yielded so far, each value with the guards on the way to it."""
+
+    __slots__ = ("path_start", "returned", "yielded")
+
+    def __init__(self, path_start: int) -> None:
+        self.path_start = path_start
+        self.returned: list[tuple[Guards, Value]] = []
+        self.yielded: list[tuple[Guards, Value]] = []
+
+
+class Machine:
+    """Interprets one entry point of a project.
+
+    Every change of a variable, attribute or container goes through :meth:`write`, so that the branches of a condition
+    can be interpreted one after the other from the same state and joined.
+    """
+
+    def __init__(self, project: Project, facts: Facts, main: SourceModule) -> None:
+        self.project = project
+        self.facts = facts
+        self.main = main
+        self.scopes: dict[Any, Scope] = {}
+        self.block: Block | None = None
+        self.frame = Frame("")
+        self.grad = "on"
+        self.contexts: frozenset[str] = frozenset()
+        self.path: list[Guard] = []
+        self.activation: Activation | None = None
+        self.reached: set[ast.AST] = set()
+        self.forwards: dict[Symbol, Value] = {}
+        self.steps = 0
+        self.loop_depth = 0
+        self._running: list[Function] = []
+        self._calls: dict[ast.AST, int] = {}
+        self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
+        self._interrupted: list[tuple[Guards, Writes]] = []
+
+    # ------------------------------------------------------------------------------------------ recording
+
+    def emit(self, event: E) -> E:
+        """Record an event with the circumstances in which it happens."""
+        if self.block is not None:
+            event.frame = self.frame
+            event.grad = self.grad
+            event.contexts = self.contexts
+            event.guards = tuple(self.path)
+            self.block.items.append(event)
+        return event
+
+    def leave(self, kind: str, site: Site) -> str:
+        """Record that control leaves the current block, and return the kind."""
+        if self.block is not None:
+            self.block.items.append(Leave(kind, site))
+        return kind
+
+    @contextmanager
+    def recording(self, block: Block | None) -> Iterator[None]:
+        """Record into ``block`` (or nowhere) for a while."""
+        outer, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = outer
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Interpret something whose effects on values last but whose events, guards and modes are not of this place.
+
+        Used for what is evaluated on demand: bindings of imported modules, forwards of models, default arguments.
+        """
+        saved = (self.block, self.path, self.grad, self.contexts, self.activation, self._journal, self.frame)
+        self.block, self.path, self.grad, self.contexts, self._journal = None, [], "on", frozenset(), None
+        try:
+            yield
+        finally:
+            self.block, self.path, self.grad, self.contexts, self.activation, self._journal, self.frame = saved
+
+    # ------------------------------------------------------------------------------------------ state
+
+    def write(self, container: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set ``container[key]``; inside a branch the old value is kept for the other arms."""
+        if self._journal is not None:
+            self._journal.append((container, key, container.get(key, MISSING)))
+        container[key] = value
+
+    def run_arm(self, guards: Guards, body: Any) -> tuple[Any, Writes]:
+        """Interpret ``body()`` under guards, undo its writes, and return its result and the writes."""
+        outer, self._journal = self._journal, []
+        self.path.extend(guards)
+        try:
+            result = body()
+        finally:
+            if guards:
+                del self.path[-len(guards) :]
+            journal, self._journal = self._journal, outer
+            writes: Writes = {}
+            for container, key, old in journal:
+                writes.setdefault((id(container), key), (container, key, old))
+            writes = {where: (c, key, c.get(key, MISSING)) for where, (c, key, _) in writes.items()}
+            for container, key, old in reversed(journal):
+                if old is MISSING:
+                    container.pop(key, None)
+                else:
+                    container[key] = old
+        return result, writes
+
+    def join(self, arms: list[tuple[Guards, Writes]]) -> None:
+        """Apply the writes of the arms that go on, each under its guards."""
+        if len(arms) == 1:
+            for container, key, value in arms[0][1].values():
+                if value is not MISSING:
+                    self.write(container, key, value)
+            return
+        touched = {where: entry for _, writes in arms for where, entry in writes.items()}
+        for where, (container, key, _) in touched.items():
+            before = container.get(key, MISSING)
+            options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
+            joined = join_values([(guards, value) for guards, value in options if value is not MISSING])
+            if joined is not MISSING:
+                self.write(container, key, joined)
+
+    def branch(self, site: Site, arms: list[tuple[Guards, Any]]) -> list[Any]:
+        """Interpret each arm (guards, callable) from the current state and join the outcomes.
+
+        An arm's callable returns a pair: what leaves (``return``, ``break``, … or ``None``) and a result. The results
+        are returned in order; arms that leave do not take part in the join.
+        """
+        outcomes, recorded, live = [], [], []
+        for guards, body in arms:
+            block = Block() if self.block is not None else None
+            with self.recording(block):
+                (left, result), writes = self.run_arm(guards, body)
+            outcomes.append((left, result, writes))
+            if block is not None:
+                recorded.append(Arm(guards, block))
+            if left is None:
+                live.append((guards, writes))
+            elif left in ("break", "continue"):
+                self._interrupted.append((guards, writes))
+        if self.block is not None and any(arm.body.items for arm in recorded):
+            self.block.items.append(Branch(site, recorded))
+        if live:
+            self.join(live)
+        return outcomes
+
+    # ------------------------------------------------------------------------------------------ limits
+
+    def tick(self) -> bool:
+        """Count a step; false when the budget of this interpretation is used up."""
+        self.steps += 1
+        return self.steps <= MAX_STEPS
+
+    def may_call(self, function: Function) -> bool:
+        """Whether a call of the function can be interpreted: not too deep, not recursive, not too often."""
+        node = function.node
+        if len(self._running) >= MAX_DEPTH or self.steps > MAX_STEPS:
+            return False
+        if sum(1 for running in self._running if running.node is node) > 1:
+            return False
+        return self._calls.get(node, 0) < MAX_CALLS_PER_FUNCTION
+
+    @contextmanager
+    def calling(self, function: Function, frame: Frame, site: Site) -> Iterator[Activation]:
+        """Interpret inside a call of ``function``."""
+        node = function.node
+        self._calls[node] = self._calls.get(node, 0) + 1
+        if self.block is not None:
+            self.reached.add(node)
+        saved = (self.block, self.frame, self.activation, self.grad)
+        if self.block is not None:
+            self.block.items.append(Invocation(frame, site, body := Block()))
+            self.block = body
+        self.frame = frame
+        self.activation = Activation(len(self.path))
+        if function.grad is not None:
+            self.grad = function.grad
+        self._running.append(function)
+        try:
+            yield self.activation
+        finally:
+            self._running.pop()
+            self.block, self.frame, self.activation, self.grad = saved
+
+    @contextmanager
+    def looping(self, loop: Loop) -> Iterator[None]:
+        """Record the body of a loop; behind it, what its ``break`` and ``continue`` branches wrote may hold, too."""
+        outer, interrupted = self.block, self._interrupted
+        self._interrupted = []
+        self.loop_depth += 1
+        if outer is not None:
+            outer.items.append(loop)
+            self.block = loop.body
+        try:
+            yield
+        finally:
+            self.block = outer
+            self.loop_depth -= 1
+            pending, self._interrupted = self._interrupted, interrupted
+            for guards, writes in pending:
+                self.join([((), {}), (guards, writes)])
+
+    def renew_budget(self) -> None:
+        """Start counting afresh, for the next program of the same module."""
+        self.steps = 0
+        self._calls.clear()
+
+    def in_foreign_loop(self, items: Items) -> bool:
+        """Whether a list is changed inside a loop that is not known to run once since the list was made."""
+        return bool(self.loop_depth > items.contents.get("depth", 0))
+
+    def module_scope(self, module: SourceModule) -> Scope:
+        """The variables of a module: those executed (the entry's) or evaluated on demand."""
+        scope = self.scopes.get(module.file)
+        if scope is None:
+            scope = self.scopes[module.file] = Scope(module)
+        return scope
+
+    def site(self, module: SourceModule, node: ast.AST) -> Site:
+        return Site(module, node)
+
+
+def join_values(options: list[tuple[Guards, Any]]) -> Any:
+    """Join what different paths wrote to one place: values, or the raw contents of a container."""
+    if not options:
+        return MISSING
+    first = options[0][1]
+    if all(value is first for _, value in options):
+        return first
+    if isinstance(first, Value):
+        return choose(options)
+    if isinstance(first, tuple):
+        return _join_items(options)
+    return False if isinstance(first, bool) else first
+
+
+def _join_items(options: list[tuple[Guards, tuple[Value, ...]]]) -> tuple[Value, ...]:
+    """Join the items of a list that branches extended: the additions of each become conditional."""
+    shortest = min((items for _, items in options), key=len)
+    common = 0
+    while common < len(shortest) and all(items[common] is shortest[common] for _, items in options):
+        common += 1
+    joined = list(shortest[:common])
+    for guards, items in options:
+        others = [(more, Absent()) for more, rest in options if rest is not items]
+        joined.extend(choose([(guards, item), *others]) for item in items[common:])
+    return tuple(joined)
+
+
+def owner_of(receiver: Value | None) -> Class | None:
+    """The project class of an instance."""
+    return receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else None

@@ -1,0 +1,223 @@
+"""Calls of objects: modules (whose ``forward`` is interpreted only when somebody asks), losses, and unknown callables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dllint.events import LossCall, ModelForward, OpaqueCall
+from dllint.interp.classes import find_member, is_module_class, role_of
+from dllint.values import (
+    Absent,
+    Arguments,
+    Choice,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Items,
+    Site,
+    Symbol,
+    Table,
+    Value,
+    alternatives,
+    choose,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+
+def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site: Site) -> Value:
+    """Call an object: ``criterion(x, y)``, ``model(x)``, ``transform(image)``."""
+    from dllint.interp.calls import invoke, opaque
+
+    if isinstance(callee.cls, Class):
+        member = find_member(machine, callee.cls, "__call__")
+        if isinstance(member, Function):
+            return invoke(machine, member, arguments, site, receiver=callee)
+        role = role_of(machine, callee)
+        if role == "loss-class":
+            return _library_loss(machine, callee, arguments, site)
+        if is_module_class(machine, callee.cls):
+            return _forward(machine, callee, arguments, site)
+        return opaque(machine, callee, arguments, site, receiver=callee)
+    if machine.facts.role(callee.cls) == "loss-class":
+        return _library_loss(machine, callee, arguments, site)
+    if role_of(machine, callee) in ("module", "wrapper"):
+        return _forward(machine, callee, arguments, site)
+    return Symbol(f"{callee.cls}()", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+
+
+def _forward(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
+    name = "forward"
+    if isinstance(model, Instance) and model.library_name.startswith("torch.nn.") and role_of(machine, model) == "module":
+        name = f"{model.library_name}()"
+    result = Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(ModelForward(site, model, arguments, result))
+    return result
+
+
+def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Symbol:
+    """Call something unresolved. It may be a model, and it may do anything to what it is given."""
+    result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(ModelForward(site, callee, arguments, result))
+    machine.emit(OpaqueCall(site, (*arguments.all(), callee)))
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------- losses
+
+
+def _library_loss(machine: Machine, criterion: Instance, arguments: Arguments, site: Site) -> Value:
+    """A call of a loss object: the constructor's options are those of the loss."""
+    facts = machine.facts
+    cls = criterion.library_name or _loss_base(machine, criterion)
+    function = facts.loss_functions[cls]
+    constructor = facts.signatures[cls]
+    options = _bind(constructor, criterion.arguments)
+    return record_loss(machine, function, arguments, site, options, criterion)
+
+
+def _loss_base(machine: Machine, criterion: Instance) -> str:
+    from dllint.interp.classes import library_bases
+
+    assert isinstance(criterion.cls, Class)
+    return next(name for name in library_bases(criterion.cls) if name in machine.facts.loss_functions)
+
+
+def record_loss(
+    machine: Machine,
+    function: str,
+    arguments: Arguments,
+    site: Site,
+    options: dict[str, Value] | None = None,
+    criterion: Value | None = None,
+) -> Symbol:
+    """Emit the event of a loss and return its value."""
+    signature = machine.facts.signatures[function]
+    bound = {**(options or {}), **_bind(signature, arguments)}
+    first, second = signature[0], signature[1]
+    if criterion is not None:  # some loss objects are called with keywords of their own forward
+        first, second = ("input", "target") if "input" in bound or "target" in bound else (first, second)
+    given = bound.pop(first, None)
+    target = bound.pop("target" if "target" in signature else second, None)
+    result = Symbol(function, tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(LossCall(site, function, given, target, bound, criterion, result))
+    return result
+
+
+def _bind(signature: tuple[str, ...], arguments: Arguments) -> dict[str, Value]:
+    """Arguments by parameter name; nothing positional when the argument list is not known exactly."""
+    bound = dict(zip(signature, arguments.positional, strict=False))
+    return {**bound, **arguments.keywords}
+
+
+# ------------------------------------------------------------------------------------------- forwards on demand
+
+
+def force(machine: Machine, value: Value) -> Value:
+    """What the call of a module returns: its ``forward`` interpreted on the training path; else the value itself."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return value
+    if value.name != "forward" and value.name not in ("torch.nn.Sequential()",):
+        return value
+    known = machine.forwards.get(value)
+    if known is None:
+        machine.forwards[value] = value  # what a recursive model sees
+        known = machine.forwards[value] = _force(machine, value, value.inputs[0])
+    return known
+
+
+def _force(machine: Machine, result: Symbol, model: Value) -> Value:
+    arguments = result.arguments or Arguments(result.inputs[1:])
+    site = result.site
+    assert site is not None
+    if isinstance(model, Choice):
+        options = [
+            (guards, force(machine, Symbol("forward", (option, *result.inputs[1:]), site, arguments=arguments, grad=result.grad)))
+            for guards, option in model.options
+        ]
+        return choose(options)
+    if not isinstance(model, Instance):
+        return result
+    if isinstance(model.cls, Class):
+        return _force_project(machine, result, model, model.cls, arguments, site)
+    if model.cls in machine.facts.sequential:
+        return _run_sequence(machine, model, arguments, result)
+    if machine.facts.role(model.cls) == "wrapper" and model.arguments.positional:
+        inner = Symbol("forward", (model.arguments.positional[0], *result.inputs[1:]), site, arguments=arguments, grad=result.grad)
+        return force(machine, inner)
+    return result
+
+
+def _force_project(
+    machine: Machine, result: Symbol, model: Instance, cls: Class, arguments: Arguments, site: Site
+) -> Value:
+    from dllint.interp.calls import invoke
+
+    forward = find_member(machine, cls, "forward")
+    if isinstance(forward, Function):
+        if not machine.may_call(forward):
+            return result
+        with machine.aside():
+            machine.grad = result.grad
+            return invoke(machine, forward, arguments, site, receiver=model)
+    if sequence_items(machine, model) is not None:
+        return _run_sequence(machine, model, arguments, result)
+    return result
+
+
+def _run_sequence(machine: Machine, model: Instance, arguments: Arguments, result: Symbol) -> Value:
+    """The output of ``nn.Sequential``: only its last item matters for what is returned."""
+    items = sequence_items(machine, model)
+    if not items:
+        return result
+    value: Value = Symbol("unknown", (model, *arguments.all()), result.site, grad=result.grad)
+    return apply_last(machine, items, value, result)
+
+
+def apply_last(machine: Machine, items: tuple[Value, ...], given: Value, result: Symbol) -> Value:
+    """Apply the last items of a sequence: more than one where the last ones may be absent or change only the shape."""
+    last = items[-1]
+    options: list[tuple[tuple[object, ...], Value]] = []
+    for guards, option in alternatives(last):
+        if isinstance(option, Absent):
+            value = apply_last(machine, items[:-1], given, result) if len(items) > 1 else given
+        else:
+            before = given
+            if isinstance(option, Instance) and f"{option.library_name}()" in machine.facts.shape_only and len(items) > 1:
+                before = apply_last(machine, items[:-1], given, result)
+            with machine.aside():
+                machine.grad = result.grad
+                from dllint.interp.calls import call
+
+                assert result.site is not None
+                value = force(machine, call(machine, option, Arguments((before,)), option.site or result.site))
+        options.append((guards, value))
+    return choose(options)  # type: ignore[arg-type]
+
+
+def sequence_items(machine: Machine, model: Instance) -> tuple[Value, ...] | None:
+    """The items of an ``nn.Sequential`` (or a class derived from it), when at least the last one is known."""
+    appended = model.attributes.get("<items>")
+    extra = appended.items if isinstance(appended, Items) else ()
+    arguments = model.arguments
+    if isinstance(model.cls, Class):
+        return extra or None
+    if extra:
+        return (*arguments.positional, *extra)
+    if len(arguments.positional) == 1:
+        first = arguments.positional[0]
+        if isinstance(first, Table):
+            return tuple(first.entries().values()) or None
+        if isinstance(first, Symbol) and first.name == "element":
+            return None
+        if isinstance(first, Symbol) and first.inputs and isinstance(first.inputs[0], Items):  # OrderedDict([...])
+            pairs = [pair for pair in first.inputs[0].items if isinstance(pair, Items) and len(pair.items) == 2]
+            return tuple(pair.items[1] for pair in pairs) or None
+    return arguments.positional or None
+
+
+def is_none(value: Value | None) -> bool:
+    """Whether a value is the constant ``None``."""
+    return isinstance(value, Const) and value.value is None

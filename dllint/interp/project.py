@@ -1,0 +1,241 @@
+"""The user's project: its modules, found and parsed on demand, and how their imports resolve.
+
+Only files of the project are ever opened. An import that leads nowhere in the project is a library's.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
+from dllint.interp.bindings import Bindings, bindings_of
+
+WORD = re.compile(r"[^\W\d]\w*")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
+
+
+class SourceModule:
+    """One file of the project: its text, the words in it and, once asked for, its syntax tree.
+
+    ``name`` is the dotted name by which it was first imported, or the stem of the file.
+    """
+
+    def __init__(self, source: SourceFile, name: str) -> None:
+        self.source = source
+        self.file = source.path
+        self.path = source.display
+        self.name = name
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The identifiers (and words in strings and comments) of the file."""
+        return frozenset(WORD.findall(self.source.text))
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree.
+
+        Raises:
+            UNPARSABLE: Python cannot parse the file.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # invalid escapes in the user's strings are not our subject
+            return ast.parse(self.source.text)
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        """The names bound at the top level; none in a file that cannot be parsed (which is reported on its own)."""
+        try:
+            return bindings_of(self.tree.body)
+        except UNPARSABLE:
+            return Bindings()
+
+    @property
+    def is_package(self) -> bool:
+        return self.file.name == "__init__.py"
+
+    def __repr__(self) -> str:
+        return f"SourceModule({self.path})"
+
+
+class Project:
+    """The modules below a root. Everything is read once and kept for the life of the object."""
+
+    def __init__(self, root: Path, overlay: Mapping[Path, str] | None = None) -> None:
+        self.root = root
+        self._overlay = dict(overlay or {})
+        self._modules: dict[Path, SourceModule | None] = {}
+        self._listings: dict[Path, frozenset[str]] = {}
+        self._bases: dict[Path, tuple[Path, ...]] = {}
+        self._imports: dict[tuple[Path, str, int], SourceModule | None] = {}
+
+    def module(self, file: Path, name: str = "") -> SourceModule | None:
+        """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
+        if file not in self._modules:
+            try:
+                self._modules[file] = self.load(file, name)
+            except SourceError:
+                self._modules[file] = None
+        return self._modules[file]
+
+    def load(self, file: Path, name: str = "") -> SourceModule:
+        """Read a module.
+
+        Raises:
+            SourceError: the file cannot be read.
+        """
+        known = self._modules.get(file)
+        if known is None:
+            text = self._overlay.get(file)
+            source = read_source(file) if text is None else source_from_text(text, file)
+            known = self._modules[file] = SourceModule(source, name or file.stem)
+        return known
+
+    def find(self, importer: SourceModule, name: str, level: int = 0) -> SourceModule | None:
+        """The project module that ``import name`` in ``importer`` means, or ``None`` if it is not in the project.
+
+        ``level`` counts the leading dots of a relative import.
+        """
+        key = (importer.file, name, level)
+        if key not in self._imports:
+            self._imports[key] = self._find(importer, name, level)
+        return self._imports[key]
+
+    def _find(self, importer: SourceModule, name: str, level: int) -> SourceModule | None:
+        parts = name.split(".") if name else []
+        if level:
+            base = importer.file.parent
+            for _ in range(level - 1):
+                base = base.parent
+            return self._module_at(base, parts, name)
+        for base in self._search_path(importer.file.parent):
+            found = self._module_at(base, parts, name)
+            if found is not None:
+                return found
+        return None
+
+    def _module_at(self, base: Path, parts: list[str], name: str) -> SourceModule | None:
+        folder = base
+        for part in parts[:-1]:
+            if part not in self._list(folder):
+                return None
+            folder = folder / part
+        if parts and parts[-1] not in self._list(folder) and f"{parts[-1]}.py" not in self._list(folder):
+            return None
+        target = folder / parts[-1] if parts else folder
+        if "__init__.py" in self._list(target):
+            return self.module(target / "__init__.py", name)
+        if parts and f"{parts[-1]}.py" in self._list(folder):
+            return self.module(folder / f"{parts[-1]}.py", name)
+        return None
+
+    def find_submodule(self, package: SourceModule, name: str) -> SourceModule | None:
+        """The module ``name`` inside a package."""
+        return self.find(package, name, 1) if package.is_package else None
+
+    def find_in_namespace(self, importer: SourceModule, package: str, level: int, name: str) -> SourceModule | None:
+        """The module ``name`` inside a folder without ``__init__.py`` that is imported as a package."""
+        return self.find(importer, f"{package}.{name}" if package else name, level)
+
+    def _search_path(self, folder: Path) -> tuple[Path, ...]:
+        """Where an absolute import of a file in ``folder`` is looked up: its folder, those above it, and their src/."""
+        known = self._bases.get(folder)
+        if known is None:
+            bases = [folder]
+            while bases[-1] != self.root and bases[-1].parent != bases[-1] and self.root in bases[-1].parents:
+                bases.append(bases[-1].parent)
+            sources = [base / "src" for base in bases if "src" in self._list(base)]
+            known = self._bases[folder] = (*bases, *sources)
+        return known
+
+    def _list(self, folder: Path) -> frozenset[str]:
+        known = self._listings.get(folder)
+        if known is None:
+            try:
+                known = frozenset(os.listdir(folder))
+            except OSError:
+                known = frozenset()
+            overlaid = {file.name for file in self._overlay if file.parent == folder}
+            known = self._listings[folder] = known | overlaid
+        return known
+
+    def imported_by(self, module: SourceModule) -> Iterator[SourceModule]:
+        """The project modules that a file imports, judged by its text (nothing is parsed).
+
+        Names that might be submodules are taken from all words of the file, so the answer may be too large, never
+        too small.
+        """
+        for match in _IMPORT.finditer(module.source.text):
+            origin, plain = match.groups()
+            if plain is not None:
+                for part in plain.split(","):
+                    yield from self._with_parents(module, part.split(" as ")[0].strip(), 0)
+            else:
+                dotted = origin.lstrip(".")
+                level = len(origin) - len(dotted)
+                yield from self._with_parents(module, dotted, level)
+                yield from self._possible_submodules(module, dotted, level)
+
+    def _with_parents(self, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
+        parts = name.split(".")
+        for count in range(1, len(parts) + 1):
+            found = self.find(module, ".".join(parts[:count]), level)
+            if found is not None:
+                yield found
+
+    def _possible_submodules(self, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
+        package = self.find(module, name, level)
+        if package is not None and not package.is_package:
+            return
+        folder_names = self._list(package.file.parent) if package is not None else self._namespace(module, name, level)
+        for entry in folder_names:
+            stem = entry.removesuffix(".py")
+            if stem in module.words and stem != "__init__":
+                found = self.find(module, f"{name}.{stem}" if name else stem, level)
+                if found is not None:
+                    yield found
+
+    def _namespace(self, module: SourceModule, name: str, level: int) -> frozenset[str]:
+        parts = name.split(".") if name else []
+        bases = self._search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
+        for base in bases:
+            listing = self._list(base.joinpath(*parts))
+            if listing:
+                return listing
+        return frozenset()
+
+    def closure(self, module: SourceModule) -> list[SourceModule]:
+        """A module and all project modules that it imports, directly or not."""
+        found = {module.file: module}
+        pending = [module]
+        while pending:
+            for imported in self.imported_by(pending.pop()):
+                if imported.file not in found:
+                    found[imported.file] = imported
+                    pending.append(imported)
+        return list(found.values())
+
+
+def project_root(file: Path, working_directory: Path) -> Path:
+    """The folder that bounds the search for a file's imports.
+
+    It is the nearest folder above the file with a ``.git`` or a packaging file, or the working directory if that lies
+    nearer or nothing is found; for a file elsewhere, its own folder.
+    """
+    for folder in file.parents:
+        if folder == working_directory:
+            return folder
+        try:
+            if not _MARKERS.isdisjoint(os.listdir(folder)):
+                return folder
+        except OSError:
+            break
+    return file.parent

@@ -1,0 +1,66 @@
+"""What kind of object a value is, for dispatch: known roles, and guesses from names where nothing is known."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dllint.interp.classes import role_of
+from dllint.values import Choice, Instance, Items, Setting, Symbol, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+_HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("scheduler", re.compile(r"(^|_)(lr_?)?sched(uler)?s?(_|\d|$)|scheduler|^lrs$")),
+    ("scaler", re.compile(r"(^|_)(grad_?|amp_?|loss_?)?scaler(_|\d|$)")),
+    ("optimizer", re.compile(r"(^|_)(opt|optim|optimi[sz]er)s?(_|\d|$)|optimi[sz]er|^[a-z]{1,3}_?optim?$")),
+    ("loader", re.compile(r"loader|(^|_)dl(_|$)")),
+    ("module", re.compile(r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy)s?(_|\d|$)"
+                          r"|model$|^net[A-Z]|^[GD]$|^net$", re.IGNORECASE)),
+)
+
+
+def guess_role(value: Value) -> str:
+    """A role guessed from the names an unresolved value goes by. Never evidence, only a way to dispatch a call."""
+    name = name_of(value)
+    if not name:
+        return ""
+    for role, pattern in _HINTS:
+        if pattern.search(name):
+            return role
+    return ""
+
+
+def name_of(value: Value) -> str:
+    """The name an unresolved value goes by: a parameter, an attribute, the variable it was first bound to."""
+    for _ in range(4):
+        if not isinstance(value, Symbol):
+            return getattr(value, "hint", "")
+        if value.hint:
+            return value.hint
+        if value.name in ("attribute", "parameter", "unknown") and isinstance(value.detail, str):
+            return value.detail
+        if value.name not in ("item", "element") or not value.inputs:
+            return ""
+        value = value.inputs[0]
+    return ""
+
+
+def known_or_guessed(machine: Machine, value: Value) -> str:
+    """The role of a value as it is known, else as its name suggests."""
+    role = role_of(machine, value)
+    return role or (guess_role(value) if isinstance(value, Symbol) else "")
+
+
+def matters(machine: Machine, value: Value) -> bool:
+    """Whether an unresolved call that receives this value could change how training goes."""
+    if isinstance(value, Instance):
+        return True
+    if isinstance(value, Symbol):
+        return value.name in ("parameter", "attribute", "item", "forward", "call") or bool(guess_role(value))
+    if isinstance(value, Items):
+        return any(matters(machine, item) for item in value.items)
+    if isinstance(value, Choice):
+        return any(matters(machine, option) for _, option in value.options)
+    return isinstance(value, Setting) and matters(machine, value.default)

@@ -1,0 +1,424 @@
+"""Abstract values: what the interpreter knows about the objects of a program it does not run.
+
+A value is made once and shared; only ``attributes`` of instances and symbols, and the contents of containers, change
+while the program is interpreted. What cannot be resolved is a :class:`Symbol` whose name says how it came about and
+whose inputs say from what, so that a rule can still follow ``F.softmax(model(x))`` when ``model`` is unknown.
+
+This module imports nothing of dllint.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Module(Protocol):
+    """The file a value was made in, as far as values need to know it."""
+
+    path: str
+    name: str
+
+
+class Site:
+    """A place in the source: a node of the syntax tree and the module it belongs to."""
+
+    __slots__ = ("module", "node")
+
+    def __init__(self, module: Module, node: ast.AST) -> None:
+        self.module = module
+        self.node = node
+
+    @property
+    def path(self) -> str:
+        return self.module.path
+
+    @property
+    def line(self) -> int:
+        return getattr(self.node, "lineno", 1)
+
+    def __repr__(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+class Guard:
+    """A condition under which something holds: ``subject relation operand`` is ``holds``.
+
+    ``subject`` is the normalised text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
+    ``>``, ``>=`` or ``in``; the negated forms are expressed by ``holds``. ``names`` are the variables it reads.
+    ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
+    """
+
+    __slots__ = ("by_default", "holds", "names", "operand", "relation", "subject")
+
+    def __init__(
+        self,
+        subject: str,
+        relation: str,
+        operand: Any,
+        holds: bool,
+        names: frozenset[str] = frozenset(),
+        by_default: bool | None = None,
+    ) -> None:
+        self.subject = subject
+        self.relation = relation
+        self.operand = operand
+        self.holds = holds
+        self.names = names
+        self.by_default = by_default
+
+    def key(self) -> tuple[str, str, str, bool]:
+        return (self.subject, self.relation, repr(self.operand), self.holds)
+
+    def negated(self) -> Guard:
+        by_default = None if self.by_default is None else not self.by_default
+        return Guard(self.subject, self.relation, self.operand, not self.holds, self.names, by_default)
+
+    def __str__(self) -> str:
+        text = self.subject if self.relation == "truthy" else f"{self.subject} {self.relation} {self.operand!r}"
+        return text if self.holds else f"not ({text})"
+
+
+Guards = tuple[Guard, ...]
+
+
+class Value:
+    """Base of all abstract values. ``site`` is where the value was made, if that is a place in the source."""
+
+    __slots__ = ("site",)
+    site: Site | None
+
+
+class Const(Value):
+    """A constant known exactly: a number, string, bytes, boolean, ``None`` or ``...``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any, site: Site | None = None) -> None:
+        self.value = value
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Const({self.value!r})"
+
+
+class Setting(Value):
+    """A value that a user sets from outside (command line, config class), with the default the program gives it."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: Value, site: Site | None = None) -> None:
+        self.name = name
+        self.default = default
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Setting({self.name}={self.default!r})"
+
+
+class External(Value):
+    """A function, class, module or constant of a library, by canonical dotted name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, site: Site | None = None) -> None:
+        self.name = name
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"External({self.name})"
+
+
+@dataclass(slots=True)
+class Arguments:
+    """The arguments of one call, evaluated. ``exact`` is false when ``*args`` or ``**kwargs`` could not be expanded."""
+
+    positional: tuple[Value, ...] = ()
+    keywords: Mapping[str, Value] = field(default_factory=dict)
+    exact: bool = True
+
+    def get(self, position: int | None, keyword: str | None) -> Value | None:
+        """The argument at a position or under a keyword, or ``None`` if it is not given (or cannot be known)."""
+        if keyword is not None and keyword in self.keywords:
+            return self.keywords[keyword]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return None
+
+    def all(self) -> Iterator[Value]:
+        yield from self.positional
+        yield from self.keywords.values()
+
+
+class Scope:
+    """Variables of a module, function, class or comprehension, with the scope it is nested in."""
+
+    __slots__ = ("function", "global_names", "module", "nonlocal_names", "parent", "variables")
+
+    def __init__(self, module: Any, parent: Scope | None = None, function: Function | None = None) -> None:
+        self.module = module
+        self.parent = parent
+        self.function = function
+        self.variables: dict[str, Value] = {}
+        self.global_names: frozenset[str] = frozenset()
+        self.nonlocal_names: frozenset[str] = frozenset()
+
+
+class Function(Value):
+    """A function or lambda of the project, with the scope it closes over and the class it was defined in.
+
+    ``grad`` is the gradient mode that its decorators set (``off`` for ``@torch.no_grad()``), or ``None``.
+    """
+
+    __slots__ = ("grad", "kind", "module", "node", "owner", "scope")
+
+    def __init__(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        module: Any,
+        scope: Scope,
+        owner: Class | None = None,
+    ) -> None:
+        self.node = node
+        self.module = module
+        self.scope = scope
+        self.owner = owner
+        self.kind = "function"  # or "property", "static", "class", "context-manager"
+        self.grad: str | None = None
+        self.site = Site(module, node)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.node, "name", "<lambda>")
+
+    @property
+    def qualified_name(self) -> str:
+        return f"{self.owner.name}.{self.name}" if self.owner else self.name
+
+    def __repr__(self) -> str:
+        return f"Function({self.qualified_name})"
+
+
+class Class(Value):
+    """A class of the project. ``bases`` are evaluated; ``members`` maps names to their defining statements."""
+
+    __slots__ = ("bases", "dataclass", "members", "module", "name", "node", "scope", "values")
+
+    def __init__(self, node: ast.ClassDef, module: Any, scope: Scope, bases: Sequence[Value]) -> None:
+        self.node = node
+        self.name = node.name
+        self.module = module
+        self.scope = scope
+        self.bases = tuple(bases)
+        self.members: dict[str, ast.stmt] = {}
+        self.values: dict[str, Value] = {}
+        self.dataclass = False
+        self.site = Site(module, node)
+
+    def __repr__(self) -> str:
+        return f"Class({self.name})"
+
+
+class BoundMethod(Value):
+    """A method of the project together with the object it is called on."""
+
+    __slots__ = ("function", "receiver")
+
+    def __init__(self, receiver: Value, function: Function) -> None:
+        self.receiver = receiver
+        self.function = function
+        self.site = function.site
+
+
+class Partial(Value):
+    """``functools.partial(callable, ...)``."""
+
+    __slots__ = ("arguments", "callable")
+
+    def __init__(self, callable: Value, arguments: Arguments, site: Site | None = None) -> None:
+        self.callable = callable
+        self.arguments = arguments
+        self.site = site
+
+
+class ModuleReference(Value):
+    """A module of the project, as a value."""
+
+    __slots__ = ("module",)
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.site = None
+
+
+class Instance(Value):
+    """An object of a known class: one of the project (:class:`Class`) or of a library (its canonical name).
+
+    ``arguments`` are those of the constructor. Two reads of one variable give the same instance, so identity
+    (``is``) tells objects apart.
+    """
+
+    __slots__ = ("arguments", "attributes", "cls", "hint")
+
+    def __init__(self, cls: Class | str, arguments: Arguments, site: Site | None = None) -> None:
+        self.cls = cls
+        self.arguments = arguments
+        self.attributes: dict[str, Value] = {}
+        self.hint = ""
+        self.site = site
+
+    @property
+    def library_name(self) -> str:
+        """The canonical name of a library class, or an empty string for a class of the project."""
+        return self.cls if isinstance(self.cls, str) else ""
+
+    def __repr__(self) -> str:
+        return f"Instance({self.cls if isinstance(self.cls, str) else self.cls.name})"
+
+
+class Symbol(Value):
+    """The result of an operation, or something unresolved.
+
+    ``name`` is a canonical library name (``torch.softmax``, ``torch.nn.Linear()`` for a call of an instance), an
+    operator (``+``, ``/``), or one of the forms ``parameter``, ``attribute``, ``item``, ``element`` (of an iteration),
+    ``forward`` (a call of a project module, whose first input is the module), ``call`` (of the unresolved first
+    input), ``generator`` and ``unknown``. ``grad`` is the gradient mode in which it was computed.
+    ``detail`` is the attribute's, parameter's or item's name. ``hint`` is the first variable it was bound to.
+    """
+
+    __slots__ = ("_attributes", "arguments", "detail", "grad", "hint", "inputs", "name")
+
+    def __init__(
+        self,
+        name: str,
+        inputs: tuple[Value, ...] = (),
+        site: Site | None = None,
+        *,
+        detail: Any = None,
+        arguments: Arguments | None = None,
+        grad: str = "on",
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.site = site
+        self.detail = detail
+        self.arguments = arguments
+        self.grad = grad
+        self.hint = ""
+        self._attributes: dict[str, Value] | None = None
+
+    @property
+    def attributes(self) -> dict[str, Value]:
+        if self._attributes is None:
+            self._attributes = {}
+        return self._attributes
+
+    def __repr__(self) -> str:
+        detail = f":{self.detail}" if self.detail is not None else ""
+        return f"Symbol({self.name}{detail}{list(self.inputs) if self.inputs else ''})"
+
+
+class Items(Value):
+    """A list, tuple or set. ``contents["items"]`` holds its values; ``contents["exact"]`` is false when there may be others."""
+
+    __slots__ = ("contents", "kind")
+
+    def __init__(self, kind: str, items: Sequence[Value], site: Site | None = None, *, exact: bool = True) -> None:
+        self.kind = kind
+        self.contents: dict[str, Any] = {"items": tuple(items), "exact": exact}
+        self.site = site
+
+    @property
+    def items(self) -> tuple[Value, ...]:
+        return self.contents["items"]  # type: ignore[no-any-return]
+
+    @property
+    def exact(self) -> bool:
+        return self.contents["exact"]  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"Items({self.kind}, {list(self.items)}{'' if self.exact else ', ...'})"
+
+
+class Table(Value):
+    """A dict. ``contents`` maps constant keys to values; the key ``Table.REST`` is present when there may be others."""
+
+    __slots__ = ("contents",)
+    REST = object()
+
+    def __init__(self, contents: Mapping[Any, Value], site: Site | None = None, *, exact: bool = True) -> None:
+        self.contents: dict[Any, Value] = dict(contents)
+        if not exact:
+            self.contents[Table.REST] = Const(None)
+        self.site = site
+
+    @property
+    def exact(self) -> bool:
+        return Table.REST not in self.contents
+
+    def entries(self) -> dict[Any, Value]:
+        return {key: value for key, value in self.contents.items() if key is not Table.REST}
+
+    def __repr__(self) -> str:
+        return f"Table({self.entries()})"
+
+
+class Absent(Value):
+    """In a list that is built conditionally: the place of an element that is there only under a guard."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.site = None
+
+
+class Choice(Value):
+    """One of several values, each with the guards under which it is the one."""
+
+    __slots__ = ("options",)
+    LIMIT = 8
+
+    def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
+        self.options = tuple(options)
+        self.site = options[0][1].site
+
+    def __repr__(self) -> str:
+        return f"Choice({[(' and '.join(map(str, guards)), value) for guards, value in self.options]})"
+
+
+def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
+    """Join values of different paths: equal ones collapse, nested choices are flattened.
+
+    More than ``Choice.LIMIT`` alternatives are unknown.
+    """
+    flat: list[tuple[Guards, Value]] = []
+    for guards, value in options:
+        inner = value.options if isinstance(value, Choice) else (((), value),)
+        for more, option in inner:
+            if not any(same(option, seen) for _, seen in flat):
+                flat.append((guards + more, option))
+            else:
+                flat = [(() if same(option, seen) else old, seen) for old, seen in flat]
+    if len(flat) == 1:
+        return flat[0][1]
+    if len(flat) > Choice.LIMIT:
+        return Symbol("unknown", site=flat[0][1].site)
+    return Choice(flat)
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are certainly the same one."""
+    if left is right:
+        return True
+    if isinstance(left, Const) and isinstance(right, Const):
+        return type(left.value) is type(right.value) and left.value == right.value
+    if isinstance(left, External) and isinstance(right, External):
+        return left.name == right.name
+    return False
+
+
+def alternatives(value: Value) -> tuple[tuple[Guards, Value], ...]:
+    """The options of a choice, or the value itself as the only one."""
+    return value.options if isinstance(value, Choice) else (((), value),)
