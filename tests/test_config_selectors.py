@@ -159,12 +159,33 @@ class TestSettings:
     def test_globs_of_an_extended_file_are_relative_to_that_file(self, project: Path) -> None:
         (project / "base").mkdir()
         (project / "base" / "dllint.toml").write_text(
-            "exclude = ['gen/*.py', '*.tmp.py']\n[per-file-ignores]\n'!../tests/**' = ['DL1']\n"
+            "exclude = ['gen/*.py', '*.tmp.py', 'out/']\n[per-file-ignores]\n'!../tests/**' = ['DL1']\n"
         )
         found = settings(project, "extend = 'base/dllint.toml'\nexclude = ['out/**']\nrule-paths = ['lints']\n")
-        assert found.exclude == ("base/gen/*.py", "*.tmp.py", "out/**")
+        assert found.exclude == ("base/gen/*.py", "*.tmp.py", "out/", "out/**")
         assert found.per_file_ignores == (("!tests/**", frozenset({"DL101", "DL102", "DL110"})),)
         assert found.rule_paths == (project / "lints",)
+
+    @pytest.mark.parametrize(
+        ("glob", "matched"),
+        [
+            ("tests/**", {"tests/a.py", "tests/b/c.py"}),
+            ("test_*.py", {"test_x.py", "src/test_y.py"}),
+            ("!src/**", {"tests/a.py", "tests/b/c.py", "test_x.py"}),
+            ("src", {"src/test_y.py", "src/m.py"}),
+        ],
+    )
+    def test_per_file_ignores(self, project: Path, glob: str, matched: set[str]) -> None:
+        found = settings(project, f"[per-file-ignores]\n'{glob}' = ['DL10', 'DL202']\n'm.py' = ['DL202']\n")
+        files = ["tests/a.py", "tests/b/c.py", "test_x.py", "src/test_y.py", "src/m.py"]
+        assert {name for name in files if "DL101" in found.ignored_in(project / name)} == matched
+        assert "DL202" in found.ignored_in(project / "src" / "m.py")
+
+    def test_a_glob_that_can_match_nothing_is_an_error(self, project: Path) -> None:
+        with pytest.raises(ConfigError) as caught:
+            settings(project, "exclude = ['a', '']\n[per-file-ignores]\n'[x' = ['DL1']\n")
+        first, second = str(caught.value).splitlines()
+        assert first.startswith("dllint.toml:1: ") and second.startswith("dllint.toml:3: ")
 
     def test_no_baseline(self, project: Path) -> None:
         assert settings(project, "baseline = ''\n").baseline is None

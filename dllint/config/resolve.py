@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,19 +12,23 @@ from dllint.config.load import Config, ConfigError, Source
 from dllint.config.selectors import Layer, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
 from dllint.config.versions import find_versions
+from dllint.files.globs import Globs
 from dllint.findings import Severity
 from dllint.registry import RegistryError, load_rules
 from dllint.rule import Rule
+
+_SPECIAL = re.compile(r"[*?\[\\]")  # in the name of a folder that becomes part of a glob
 
 
 def resolve(config: Config) -> Settings:
     """Work out the settings of a project.
 
     Raises:
-        ConfigError: a selector means no rule, or a rule file cannot be loaded.
+        ConfigError: a selector means no rule, a glob can match nothing, or a rule file cannot be loaded.
     """
     selectors = Selectors(rules_of(config))
     _check_selectors(config, selectors)
+    _check_globs(config)
     selection = selectors.select(
         Layer(source.values.get("select"), source.values.get("extend-select", ()), source.values.get("ignore", ()))
         for source in config.sources
@@ -70,13 +76,28 @@ def configured_versions(config: Config) -> dict[str, str]:
 def anchored(glob: str, source: Source, root: Path) -> str:
     """A glob of a source, rewritten to be relative to the root.
 
-    A glob without a slash matches names at any depth and needs no anchor.
+    A glob without a slash before its end matches names at any depth and needs no anchor.
     """
-    negation, bare = ("!", glob[1:]) if glob.startswith("!") else ("", glob)
-    if "/" not in bare or source.directory == root:
+    if "/" not in glob.rstrip("/") or source.directory == root:
         return glob
-    prefix = os.path.relpath(source.directory, root).replace(os.sep, "/")
-    return f"{negation}{os.path.normpath(prefix + '/' + bare).replace(os.sep, '/')}"
+    negation, bare = ("!", glob[1:]) if glob.startswith("!") else ("", glob)
+    folder = _SPECIAL.sub(r"\\\g<0>", os.path.relpath(source.directory, root).replace(os.sep, "/"))
+    end = "/" if bare.endswith("/") else ""
+    return f"{negation}{posixpath.normpath(f'{folder}/{bare}')}{end}"
+
+
+def _check_globs(config: Config) -> None:
+    """Raise one ConfigError for all globs that can match nothing."""
+    errors: list[str] = []
+    for source in config.sources:
+        for key in ("exclude", "per-file-ignores"):
+            for glob in source.values.get(key, ()):
+                try:
+                    Globs([glob.removeprefix("!") if key == "per-file-ignores" else glob])
+                except ValueError as error:
+                    errors.append(f"{source.origin(key, glob)}: {error}")
+    if errors:
+        raise ConfigError("\n".join(errors))
 
 
 def _check_selectors(config: Config, selectors: Selectors) -> None:

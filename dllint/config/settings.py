@@ -7,9 +7,11 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from dllint.files.globs import Globs
 from dllint.findings import Severity
 
 FailOn = Severity | Literal["never"]
@@ -53,6 +55,15 @@ class Settings:
         """The folder that keeps results between runs."""
         return self.root / CACHE_FOLDER
 
+    def is_in_glob(self, file: Path, glob: str) -> bool:
+        """Whether a glob of ``per_file_ignores`` takes in a file (an absolute path)."""
+        path = os.path.relpath(file, self.root).replace(os.sep, "/")
+        return _compiled(glob.removeprefix("!")).matches(path) != glob.startswith("!")
+
+    def ignored_in(self, file: Path) -> frozenset[str]:
+        """The codes that are not to be reported in a file (an absolute path)."""
+        return frozenset().union(*(codes for glob, codes in self.per_file_ignores if self.is_in_glob(file, glob)))
+
     def cache_key(self) -> str:
         """A digest of everything here that bears on the findings of a file, the same on every machine."""
         parts = {
@@ -70,3 +81,8 @@ class Settings:
         }
         text = json.dumps(parts, sort_keys=True, default=str)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _compiled(glob: str) -> Globs:
+    return Globs([glob])
