@@ -213,7 +213,7 @@ def source_from_text(
 
 def _source(text: str, encoding: str, path: Path, display: str | None, max_bytes: int, digest: str) -> SourceFile:
     absolute = os.path.abspath(path)
-    source = SourceFile(Path(absolute), display or _display(absolute), text, encoding, None, digest)
+    source = SourceFile(Path(absolute), display or display_path(absolute), text, encoding, None, digest)
     if path.suffix == ".ipynb":
         from dllint.files.notebook import read_notebook  # json is needed for notebooks only
 
@@ -224,7 +224,8 @@ def _source(text: str, encoding: str, path: Path, display: str | None, max_bytes
     return source
 
 
-def _display(absolute: str) -> str:
+def display_path(absolute: str) -> str:
+    """A path as users see it: relative to the working directory when below it, with forward slashes."""
     working_directory = os.path.join(os.getcwd(), "")
     return absolute.removeprefix(working_directory).replace(os.sep, "/")
 
@@ -247,7 +248,8 @@ def _read(path: Path, max_bytes: int) -> bytes:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise SourceError(_reason(error, path)) from error
+        reason = "is a directory" if os.path.isdir(path) else os_reason(error, path)  # Windows does not open folders
+        raise SourceError(reason) from error
     except ValueError as error:  # a NUL in the path
         raise SourceError(f"not a valid path: {error}") from error
     if size > max_bytes:
@@ -255,9 +257,8 @@ def _read(path: Path, max_bytes: int) -> bytes:
     return b"".join(chunks)
 
 
-def _reason(error: OSError, path: Path) -> str:
-    if os.path.isdir(path):
-        return "is a directory"
+def os_reason(error: OSError, path: Path | str) -> str:
+    """Why the operating system would not open a path, in words for the user."""
     if isinstance(error, FileNotFoundError):
         return "broken symbolic link" if os.path.islink(path) else "no such file or directory"
     reason = error.strerror or str(error)
