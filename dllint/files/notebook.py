@@ -145,6 +145,16 @@ class Notebook:
         run = [(cell.execution_count, cell.number) for cell in self.cells if cell.execution_count is not None]
         return [number for _, number in sorted(run)]
 
+    def accepts(self, edits: Sequence[Edit]) -> bool:
+        """Whether :meth:`apply_edits` would take these edits."""
+        from dllint.files.notebook_edits import edits_by_cell
+
+        try:
+            edits_by_cell(self, edits)
+        except EditRefused:
+            return False
+        return True
+
     def apply_edits(self, edits: Sequence[Edit]) -> bytes:
         """The notebook's bytes after edits of the module.
 

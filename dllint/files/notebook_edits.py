@@ -21,21 +21,42 @@ def edited(notebook: Notebook, edits: Sequence[Edit]) -> str:
     Raises:
         EditRefused: an edit crosses cells, or touches a line that is not the same in notebook and module.
     """
-    by_cell: dict[int, list[Edit]] = {}
-    cells: dict[int, Cell] = {}
+    text = notebook.raw
+    by_cell = edits_by_cell(notebook, edits)
+    spans = source_spans(text) if by_cell else []
+    for cell, own in reversed(by_cell):  # from the end, so that the spans before stay right
+        start, end = spans[cell.number - 1]
+        text = text[:start] + _written(text, (start, end), _edited_source(cell, own)) + text[end:]
+    return text
+
+
+def edits_by_cell(notebook: Notebook, edits: Sequence[Edit]) -> list[tuple[Cell, list[Edit]]]:
+    """The edits in order, under the cells they are in.
+
+    Raises:
+        EditRefused: as :func:`edited`.
+    """
+    found: list[tuple[Cell, list[Edit]]] = []
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         cell = notebook.cell_at(edit.start)
         if edit.end > cell.end:
             raise EditRefused("the edit crosses cells")
-        cells[cell.number] = cell
-        by_cell.setdefault(cell.number, []).append(edit)
-    text = notebook.raw
-    spans = _source_spans(text) if cells else []
-    for number in sorted(cells, reverse=True):  # from the end, so that the spans before stay right
-        start, end = spans[number - 1]
-        source = _edited_source(cells[number], by_cell[number])
-        text = text[:start] + _written(text, spans[number - 1], source) + text[end:]
-    return text
+        _refuse_magics(cell, edit)
+        if not found or found[-1][0] is not cell:
+            found.append((cell, []))
+        found[-1][1].append(edit)
+    return found
+
+
+def source_spans(text: str) -> list[jsontext.Span]:
+    """Where in the JSON each cell's source is written, for cells of every kind."""
+    top = jsontext.members(text, jsontext.start_of_value(text))
+    sheets = [top]
+    if "cells" not in top:  # format 3
+        sheets = [jsontext.members(text, start) for start, _ in jsontext.elements(text, top["worksheets"][0])]
+    lists = [jsontext.elements(text, sheet["cells"][0]) for sheet in sheets]
+    cells = [jsontext.members(text, start) for spans in lists for start, _ in spans]
+    return [cell.get("source") or cell.get("input") or (0, 0) for cell in cells]
 
 
 def _edited_source(cell: Cell, edits: Sequence[Edit]) -> str:
@@ -44,7 +65,6 @@ def _edited_source(cell: Cell, edits: Sequence[Edit]) -> str:
     parts: list[str] = []
     done = 0
     for edit in edits:
-        _refuse_magics(cell, edit)
         parts += [source[done : cell.to_source(edit.start)], edit.text.replace("\r\n", "\n").replace("\n", newline)]
         done = cell.to_source(edit.end)
     return "".join([*parts, source[done:]])
@@ -61,17 +81,6 @@ def _refuse_magics(cell: Cell, edit: Edit) -> None:
         is_line_magic = bool(cell.lines[line].strip())
         if line < last or end_column or not whole_lines or not is_line_magic:
             raise EditRefused("the line is not plain Python in the notebook")
-
-
-def _source_spans(text: str) -> list[jsontext.Span]:
-    """Where in the JSON each cell's source is written, for cells of every kind."""
-    top = jsontext.members(text, jsontext.start_of_value(text))
-    sheets = [top]
-    if "cells" not in top:  # format 3
-        sheets = [jsontext.members(text, start) for start, _ in jsontext.elements(text, top["worksheets"][0])]
-    lists = [jsontext.elements(text, sheet["cells"][0]) for sheet in sheets]
-    cells = [jsontext.members(text, start) for spans in lists for start, _ in spans]
-    return [cell.get("source") or cell.get("input") or (0, 0) for cell in cells]
 
 
 def _written(text: str, span: jsontext.Span, source: str) -> str:

@@ -179,7 +179,7 @@ def read_source(path: Path, *, display: str | None = None, max_bytes: int = MAX_
             binary, or is not text in the encoding it declares; or it is a broken notebook.
     """
     is_notebook = path.suffix == ".ipynb"
-    raw = _read(path, max_bytes * NOTEBOOK_ALLOWANCE if is_notebook else max_bytes)
+    raw = read_bytes(path, max_bytes * NOTEBOOK_ALLOWANCE if is_notebook else max_bytes)
     return source_from_bytes(raw, path, display=display, max_bytes=max_bytes)
 
 
@@ -230,8 +230,12 @@ def display_path(absolute: str) -> str:
     return absolute.removeprefix(working_directory).replace(os.sep, "/")
 
 
-def _read(path: Path, max_bytes: int) -> bytes:
-    """All bytes of a regular file. Opened without blocking, so that a FIFO is refused instead of waited for."""
+def read_bytes(path: Path, max_bytes: int = MAX_BYTES * NOTEBOOK_ALLOWANCE) -> bytes:
+    """All bytes of a regular file. It is opened without blocking, so that a FIFO is refused instead of waited for.
+
+    Raises:
+        SourceError: there is no such file, it is no regular file, may not be read, or is larger than ``max_bytes``.
+    """
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
         try:
