@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dllint.errors import UserError
+from dllint.files.atomic import write_atomic
 from dllint.findings import Finding, fingerprints
 
 VERSION = 1
@@ -21,7 +23,7 @@ NEVER = frozenset(("DL001", "DL002", "DL003"))
 Entry = tuple[str, str, str]  # path, code, fingerprint
 
 
-class BaselineError(Exception):
+class BaselineError(UserError):
     """A baseline that cannot be read or written. The message names the file."""
 
 
@@ -53,10 +55,8 @@ class Baseline:
         """Write the file, in one step. Raises BaselineError if that fails."""
         lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in sorted(self.entries))
         text = f'{{"version": {VERSION}, "findings": [\n{lines}\n]}}\n'
-        partial = self.path.with_name(self.path.name + ".partial")
         try:
-            partial.write_text(text, encoding="utf-8", newline="\n")
-            os.replace(partial, self.path)
+            write_atomic(self.path, text.encode("utf-8", "surrogateescape"))
         except OSError as error:
             raise BaselineError(f"{self.path}: {error.strerror}") from error
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
 
+from dllint.errors import UserError
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_bytes
 from dllint.findings import Finding, Location
 from dllint.syntax.statements import Layout, read_layout, split_lines
@@ -23,10 +24,11 @@ Ranges = list[tuple[int, int]]  # first and last lines from 1, in order
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 _NAMED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # they would point git elsewhere
 _EVERYTHING: Ranges = [(1, 1 << 62)]
 
 
-class SinceError(Exception):
+class SinceError(UserError):
     """The changes cannot be had: git is missing, this is no repository, or it has no such revision."""
 
 
@@ -137,8 +139,9 @@ def _diff(top: Path, base: str) -> bytes:
 def _git(directory: Path, *arguments: str) -> bytes:
     """What a git command prints. Raises SinceError with what it says when it fails."""
     command = ["git", "-C", str(directory), "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", *arguments]
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK} | {"LC_ALL": "C"}
     try:
-        done = subprocess.run(command, capture_output=True, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, check=False)
     except OSError as error:
         raise SinceError(f"git cannot be run: {error.strerror}") from error
     if done.returncode:

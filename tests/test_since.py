@@ -139,7 +139,7 @@ def test_from_a_folder_of_the_repository(repository: Path, monkeypatch: pytest.M
 
 
 def notebook(*sources: str, output: str = "") -> str:
-    cells = [
+    cells: list[dict[str, object]] = [
         {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source.splitlines(True)}
         for source in sources
     ]

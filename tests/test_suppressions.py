@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dllint.files.source import SourceFile, source_from_text
 from dllint.findings import Edit, Finding
-from dllint.syntax.comment_edits import add_ignores
+from dllint.fixes import apply_fixes
+from dllint.syntax.comment_edits import with_suppression
 from dllint.syntax.suppressions import Suppressions
 
 RULES = {
@@ -281,9 +282,8 @@ class TestInvalid:
 class TestAdding:
     def add(self, text: str, *places: tuple[int, str], reason: str = "") -> str:
         source = source_of(text)
-        edits, left = add_ignores(source, [finding(source, *place) for place in places], KNOWN, reason)
-        assert left == []
-        return edited(text, edits)
+        found = with_suppression(source, [finding(source, *place) for place in places], KNOWN, reason)
+        return apply_fixes(source, found, unsafe=False).text
 
     def test_it_stands_behind_the_statement_with_its_reason(self) -> None:
         assert self.add("x = f(\n    y,\n)\n", (2, "DL101"), reason="why not") == (
@@ -316,10 +316,11 @@ class TestAdding:
         assert ast.dump(ast.parse(added)) == ast.dump(ast.parse(text))
         assert left(added, 1) == []
 
-    def test_what_cannot_be_suppressed_is_handed_back(self) -> None:
-        source = source_of("def f(:\n")
+    @pytest.mark.parametrize("text", ["def f(:\n", "\n\n", "# only a comment\n"])
+    def test_what_stands_in_no_statement_cannot_be_suppressed(self, text: str) -> None:
+        source = source_of(text)
         item = finding(source, 1)
-        assert add_ignores(source, [item], KNOWN) == ([], [item])
+        assert with_suppression(source, [item], KNOWN) == [item]
 
 
 @given(
@@ -431,7 +432,7 @@ def test_notebooks_are_suppressed_cleaned_and_added_to() -> None:
     assert suppressions.apply([item]) == ([item], 0)
     unused = suppressions.unused(["DL101"])
     assert [(found.location.cell, found.location.line) for found in unused] == [(1, 2)]
-    edits = [unused[0].fixes[0].edits[0], *add_ignores(source, [item], KNOWN)[0]]
-    cells = json.loads(source.notebook.apply_edits(edits))["cells"]
+    mended = apply_fixes(source, [*unused, *with_suppression(source, [item], KNOWN)], unsafe=False).source
+    cells = json.loads(mended.file_text)["cells"]
     assert "".join(cells[0]["source"]) == "%matplotlib inline\nx = 1\n# dllint: ignore[DL202]"
     assert "".join(cells[1]["source"]) == "y = f(\n    x)  # dllint: ignore[softmax-before-cross-entropy]"

@@ -16,6 +16,8 @@ from typing import Any
 
 from dllint.config.schema import BY_NAME, check
 from dllint.config.toml_lines import KeyLines, key_lines, line_of
+from dllint.errors import UserError
+from dllint.files.source import display_path
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,7 +30,7 @@ COMMAND_LINE = "command line"
 _IN_PYPROJECT = ("tool", "dllint")
 
 
-class ConfigError(Exception):
+class ConfigError(UserError):
     """Configuration that cannot be used. The message names the file, the line and what is wrong, one per line."""
 
 
@@ -116,7 +118,7 @@ def read_chain(path: Path) -> tuple[Source, ...]:
     seen: set[Path] = set()
     while True:
         if path in seen:
-            raise ConfigError(f"{chain[-1].origin('extend')}: {display(path)} extends itself")
+            raise ConfigError(f"{chain[-1].origin('extend')}: {display_path(str(path))} extends itself")
         seen.add(path)
         source = _read_source(path)
         chain.append(source)
@@ -124,7 +126,7 @@ def read_chain(path: Path) -> tuple[Source, ...]:
             return tuple(reversed(chain))
         path = Path(os.path.abspath(source.directory / Path(parent).expanduser()))
         if not path.is_file():
-            raise ConfigError(f"{source.origin('extend')}: no such file: {display(path)}")
+            raise ConfigError(f"{source.origin('extend')}: no such file: {display_path(str(path))}")
 
 
 def _read_source(path: Path) -> Source:
@@ -134,18 +136,18 @@ def _read_source(path: Path) -> Source:
         values = values.get("tool", {}).get("dllint", {})
         depth = len(_IN_PYPROJECT)
         lines = {key[depth:]: line for key, line in lines.items() if key[:depth] == _IN_PYPROJECT}
-    return checked(Source(display(path), path.parent, values, lines))
+    return checked(Source(display_path(str(path)), path.parent, values, lines))
 
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8").replace("\r\n", "\n"))
     except OSError as error:
-        raise ConfigError(f"{display(path)}: {error.strerror}") from error
+        raise ConfigError(f"{display_path(str(path))}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{display(path)}: not UTF-8 (byte {error.start})") from error
+        raise ConfigError(f"{display_path(str(path))}: not UTF-8 (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{display(path)}: not valid TOML: {error}") from error
+        raise ConfigError(f"{display_path(str(path))}: not valid TOML: {error}") from error
 
 
 def parse_override(text: str, directory: Path) -> Source:
@@ -168,14 +170,6 @@ def checked(source: Source) -> Source:
     if errors := [f"{source.origin(*path)}: {message}" for path, message in check(source.values)]:
         raise ConfigError("\n".join(errors))
     return source
-
-
-def display(path: Path) -> str:
-    """A path as messages show it: relative to the working directory if it is below it."""
-    try:
-        return path.relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return str(path)
 
 
 class ConfigLoader:

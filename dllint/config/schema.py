@@ -27,7 +27,7 @@ def _table(values: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One configuration key: its name in TOML, what it accepts, its default, and a sentence of reference."""
+    """One configuration key: its name in TOML, what it accepts, its default (None: not set), and what it means."""
 
     name: str
     schema: Mapping[str, Any]
@@ -36,8 +36,8 @@ class Key:
 
 
 KEYS: tuple[Key, ...] = (
-    Key("extend", _STRING, "", "A configuration file whose values hold where this one sets none."),
-    Key("select", _STRINGS, [], "Rules to run instead of the default ones: codes, prefixes, names, categories, ALL."),
+    Key("extend", _STRING, None, "A configuration file whose values hold where this one sets none."),
+    Key("select", _STRINGS, None, "Rules to run instead of the default ones: codes, prefixes, names, categories, ALL."),
     Key("extend-select", _STRINGS, [], "Rules to run besides the selected ones."),
     Key("ignore", _STRINGS, [], "Rules not to run. At equal precision it wins over `select`."),
     Key("per-file-ignores", _table(_STRINGS), {}, "Rules not to report in the files that match a glob."),
@@ -45,7 +45,7 @@ KEYS: tuple[Key, ...] = (
     Key("exclude", _STRINGS, [], "Globs of files and folders to leave out, also when they are named one by one."),
     Key("rule-paths", _STRINGS, [], "Files and folders with rules of the project."),
     Key("plugins", _STRINGS, [], "Installed packages whose rules to load, by name of their entry point."),
-    Key("torch-version", _VERSION, "", "The torch version the code runs with; found in requirements when not set."),
+    Key("torch-version", _VERSION, None, "The torch version the code runs with; found in requirements when not set."),
     Key("versions", _table(_VERSION), {}, "Versions of torch and of other packages, by name."),
     Key("knowledge", {"type": "object"}, {}, "Facts about the project's own losses, models and wrappers."),
     Key("require-reason", _BOOLEAN, False, "Report suppression comments that give no ` -- reason`."),
@@ -65,8 +65,13 @@ def json_schema() -> dict[str, Any]:
         "description": "Configuration of dllint",
         "type": "object",
         "additionalProperties": False,
-        "properties": {key.name: {**key.schema, "description": key.help, "default": key.default} for key in KEYS},
+        "properties": {key.name: _property(key) for key in KEYS},
     }
+
+
+def _property(key: Key) -> dict[str, Any]:
+    default = {} if key.default is None else {"default": key.default}
+    return {**key.schema, "description": key.help, **default}
 
 
 def check(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -7,9 +7,10 @@ space is left behind at the end of a line.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dllint.findings import Edit, Finding
+from dllint.findings import Edit, Finding, Fix
 from dllint.syntax.directives import Directive, Mention, read_directives
 from dllint.syntax.statements import Comment, Statement, read_layout
 
@@ -63,10 +64,10 @@ def _whole_comment(source: SourceFile, comment: Comment) -> Edit:
     return Edit(start, starts[comment.line], "")
 
 
-def add_ignores(
+def with_suppression(
     source: SourceFile, findings: Iterable[Finding], known: Mapping[str, str], reason: str = ""
-) -> tuple[list[Edit], list[Finding]]:
-    """Suppress findings of a file where they are.
+) -> list[Finding]:
+    """Give findings the fix that suppresses them where they are, instead of their own.
 
     A comment goes behind the last line of the finding's statement, which is never inside a string nor behind a
     backslash. Where the statement has an ``ignore`` with a list, the list is made longer instead.
@@ -78,29 +79,29 @@ def add_ignores(
         reason: what to write behind the names, if anything.
 
     Returns:
-        The edits, and the findings that cannot be suppressed: they stand in no statement, or the file has none because
-        Python cannot read it.
+        The findings, in their order. Those of one statement share an edit. One that stands in no statement, or in a
+        file that Python cannot read, has no fix.
     """
     layout = read_layout(source)
-    wanted: dict[Statement, list[str]] = {}
-    left: list[Finding] = []
+    places: list[tuple[Finding, Statement | None]] = []
+    names: dict[Statement, list[str]] = {}
     for finding in findings:
         line = source.position(source.span(finding.location)[0])[0]
         statement = layout.statement_at(line) if layout.exact else None
-        if statement is None:
-            left.append(finding)
-        elif finding.name not in wanted.setdefault(statement, []):
-            wanted[statement].append(finding.name)
+        places.append((finding, statement))
+        if statement is not None and finding.name not in names.setdefault(statement, []):
+            names[statement].append(finding.name)
     present = {
         (directive.first, directive.last): directive
         for directive in read_directives(layout, known, require_reason=False)
         if directive.verb == "ignore" and directive.mentions
     }
-    edits = []
-    for statement, names in wanted.items():
+    fixes: dict[Statement | None, tuple[Fix, ...]] = {None: ()}
+    for statement, missing in names.items():
         directive = present.get((statement.first, statement.last))
-        edits.append(_longer(source, directive, names) if directive else _new(source, statement, names, reason))
-    return edits, left
+        edit = _longer(source, directive, missing) if directive else _new(source, statement, missing, reason)
+        fixes[statement] = (Fix("Suppress it here", (edit,), "safe"),)
+    return [replace(finding, fixes=fixes[statement]) for finding, statement in places]
 
 
 def _longer(source: SourceFile, directive: Directive, names: Sequence[str]) -> Edit:

@@ -1,0 +1,63 @@
+"""Findings that are held back: those in the baseline, and those about code that has not changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dllint.baseline import NEVER, Baseline
+from dllint.cli import streams
+from dllint.cli.project import Part, Project
+from dllint.since import Changes
+
+
+def hold_back_known(project: Project) -> int:
+    """Take the findings that the baselines know out of the reports.
+
+    Returns:
+        The number of entries that are not needed, as what they stand for is found no more.
+
+    Raises:
+        BaselineError: a baseline cannot be read, or one that is named does not exist.
+    """
+    unneeded = 0
+    for part in project.parts:
+        if (baseline := read_baseline(part)) is None:
+            continue
+        new, matched = baseline.split(part.report.findings)
+        part.report.baselined = len(part.report.findings) - len(new)
+        part.report.findings = new
+        unneeded += len(baseline.stale(matched, judged(part, baseline)))
+    return unneeded
+
+
+def tell_unneeded(number: int) -> None:
+    """Warn of entries of the baseline that are not needed."""
+    if number:
+        entries = "1 entry is" if number == 1 else f"{number} entries are"
+        streams.warn(f"{entries} no longer needed in the baseline; `dllint baseline prune` lets go of what is gone")
+
+
+def read_baseline(part: Part) -> Baseline | None:
+    """The baseline of a project, if it has one. One of the default name need not exist. Raises BaselineError."""
+    path = part.settings.baseline
+    is_named = part.config.value("baseline")[0] is not None
+    if path is None or not (is_named or path.is_file()):
+        return None
+    return Baseline.read(path)
+
+
+def judged(part: Part, baseline: Baseline) -> Mapping[str, frozenset[str]]:
+    """The codes that were looked for to the end, by file as the baseline calls it."""
+    broken = {finding.location.path for finding in part.report.findings if finding.code in NEVER}
+    broken |= {problem.path for problem in part.report.problems}
+    given_up = {baseline.key(Path(path)) for path in broken}
+    codes = {baseline.key(file): part.settings.enabled - part.settings.ignored_in(file) for file in part.files}
+    return {file: ran for file, ran in codes.items() if file not in given_up}
+
+
+def hold_back_unchanged(project: Project, revision: str) -> None:
+    """Take the findings about code that has not changed since a revision out of the reports. Raises SinceError."""
+    changes = Changes(revision, Path.cwd())
+    for part in project.parts:
+        part.report.findings = changes.keep(part.report.findings)

@@ -1,0 +1,101 @@
+"""The options that several commands share, and the configuration they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dllint.config.load import ConfigLoader, Source
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_CONFIGURATION = (
+    click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help="Use this file, or this value."),
+    click.option("--isolated", is_flag=True, help="Read no configuration file and no baseline."),
+)
+_SELECTION = (
+    click.option("--select", multiple=True, metavar="RULES", help="Run these rules instead of the default ones."),
+    click.option("--extend-select", multiple=True, metavar="RULES", help="Run these rules too."),
+    click.option("--ignore", multiple=True, metavar="RULES", help="Do not run these rules."),
+    click.option("--per-file-ignores", multiple=True, metavar="GLOB:RULE", help="Do not report a rule in some files."),
+)
+_RUN = (
+    click.argument("paths", nargs=-1, type=click.Path()),
+    click.option("--no-exclude", is_flag=True, help="Check files that the configuration excludes."),
+    click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep those of this one."),
+    click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", help="Number of processes."),
+    click.option("--baseline", type=click.Path(), metavar="FILE", help="The file of known findings."),
+)
+
+
+def configuration_options(command: Decorated) -> Decorated:
+    """Add ``--config`` and ``--isolated``."""
+    return _add(_CONFIGURATION, command)
+
+
+def run_options(command: Decorated) -> Decorated:
+    """Add all options and arguments that say what is linted, and with which rules."""
+    return _add((*_RUN, *_SELECTION, *_CONFIGURATION), command)
+
+
+def _add(options: Iterable[Callable[[Decorated], Decorated]], command: Decorated) -> Decorated:
+    for option in reversed(list(options)):
+        command = option(command)
+    return command
+
+
+def configuration(given: dict[str, Any]) -> ConfigLoader:
+    """The configuration that the options of a command line ask for.
+
+    Args:
+        given: the values of the options by name; those that concern configuration are used.
+
+    Raises:
+        ConfigError: an option has a value that cannot be used.
+    """
+    from dllint.config.load import COMMAND_LINE, ConfigError, ConfigLoader, Source, checked, parse_override
+
+    here = Path.cwd()
+    sources: list[Source] = []
+    file: Path | None = None
+    if given["isolated"]:
+        sources.append(Source("--isolated", here, {"baseline": ""}))
+    for text in given["configs"]:
+        if not Path(text).is_file():
+            sources.append(parse_override(text, here))
+        elif file is None:
+            file = here / text
+        else:
+            raise ConfigError("--config: only one file can be given")
+    if file is not None and given["isolated"]:
+        raise ConfigError("--config FILE and --isolated exclude each other")
+    values = {key: value for key in ("fail-on", "baseline") if (value := given.get(key.replace("-", "_"))) is not None}
+    for key in ("select", "extend-select", "ignore"):
+        if words := given.get(key.replace("-", "_")):
+            values[key] = _split(words)
+    if pairs := given.get("per_file_ignores"):
+        values["per-file-ignores"] = _per_file_ignores(pairs)
+    if values:
+        sources.append(checked(Source(COMMAND_LINE, here, values)))
+    return ConfigLoader(file, isolated=given["isolated"], overrides=sources)
+
+
+def _split(words: Iterable[str]) -> list[str]:
+    return [part for word in words for item in word.split(",") if (part := item.strip())]
+
+
+def _per_file_ignores(pairs: Iterable[str]) -> dict[str, list[str]]:
+    """``["tests/**:DL1,src/a.py:DL2"]`` as a table from globs to selectors."""
+    from dllint.config.load import ConfigError
+
+    table: dict[str, list[str]] = {}
+    for pair in _split(pairs):
+        glob, colon, selector = pair.rpartition(":")
+        if not colon:
+            raise ConfigError(f"--per-file-ignores: {pair!r} is not of the form GLOB:RULE")
+        table.setdefault(glob.strip(), []).append(selector.strip())
+    return table

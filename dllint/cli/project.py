@@ -1,0 +1,140 @@
+"""From the paths of a command line to findings: which files, under which settings, linted together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dllint.cli import streams
+from dllint.cli.progress import ProgressBar
+from dllint.config.load import Config, ConfigLoader
+from dllint.config.resolve import resolve, rules_of
+from dllint.config.settings import Settings
+from dllint.files.discovery import find_files
+from dllint.findings import Problem, Report, sort_key
+from dllint.rule import Rule
+
+
+@dataclass(slots=True)
+class Part:
+    """Files that share a configuration, and what was found in them.
+
+    ``is_whole`` says that the run covers the whole project of the configuration.
+    """
+
+    config: Config
+    settings: Settings
+    files: list[Path]
+    is_whole: bool = False
+    report: Report = field(default_factory=Report)
+
+
+@dataclass(slots=True)
+class Project:
+    """All that a command line names, in parts of one configuration each, and what could not be found."""
+
+    parts: list[Part]
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of all parts."""
+        return [file for part in self.parts for file in part.files]
+
+    @property
+    def rules(self) -> list[type[Rule]]:
+        """The rules that take part, by code."""
+        taking_part = {
+            rule.code: rule
+            for part in self.parts
+            for rule in rules_of(part.config)
+            if rule.code in part.settings.enabled
+        }
+        return [taking_part[code] for code in sorted(taking_part)]
+
+
+def find_project(paths: Sequence[str], loader: ConfigLoader, *, respect_excludes: bool = True) -> Project:
+    """Find the files that some paths stand for, and the settings of each.
+
+    Raises:
+        ConfigError: a configuration file cannot be used.
+    """
+    named: dict[Path, tuple[Config, list[Path]]] = {}  # by root of the project
+    for name in paths:
+        path = Path(os.path.abspath(name))
+        config = loader.load(path if path.is_dir() else path.parent)
+        named.setdefault(config.root, (config, []))[1].append(path)
+    problems: list[Problem] = []
+    parts: dict[Path, Part] = {}
+    for config, places in named.values():
+        settings = resolve(config)
+        found = find_files(places, exclude=settings.exclude, root=config.root, respect_excludes=respect_excludes)
+        problems += found.problems
+        for file in found.files:
+            own = loader.load(file.parent, config)
+            part = parts.get(own.root) or parts.setdefault(own.root, Part(own, resolve(own), []))
+            part.files.append(file)
+    folders = [path for _, places in named.values() for path in places if path.is_dir()]
+    for root, part in parts.items():
+        part.is_whole = any(root.is_relative_to(folder) for folder in folders)
+        if root not in named and respect_excludes:  # so far only the configuration further up has excluded
+            part.files = find_files(part.files, exclude=part.settings.exclude, root=root).files
+    return Project(list(parts.values()), problems)
+
+
+def stdin_project(file: Path, loader: ConfigLoader, *, respect_excludes: bool = True) -> Project:
+    """The project of one file that is read from standard input and need not exist. Raises ConfigError."""
+    from dllint.files.globs import Globs
+
+    config = loader.load(file.parent)
+    settings = resolve(config)
+    path = os.path.relpath(file, config.root).replace(os.sep, "/")
+    is_excluded = respect_excludes and Globs(settings.exclude).matches(path)
+    return Project([Part(config, settings, [] if is_excluded else [file])])
+
+
+def lint(
+    project: Project, *, jobs: int | None = None, cache: bool = True, overlay: Mapping[Path, str] | None = None
+) -> None:
+    """Fill in the report of each part."""
+    from dllint.runner import lint_files
+
+    bar = ProgressBar()
+    total = len(project.files)
+    before = 0
+    for part in project.parts:
+
+        def progress(done: int, _: int, before: int = before) -> None:
+            bar(before + done, total)
+
+        part.report = lint_files(part.files, part.settings, jobs=jobs, cache=cache, overlay=overlay, progress=progress)
+        before += len(part.files)
+    bar.close()
+
+
+def merged(project: Project) -> Report:
+    """The reports of all parts as one."""
+    reports = [part.report for part in project.parts]
+    timing: dict[str, float] = {}
+    for report in reports:
+        for name, seconds in report.timing.items():
+            timing[name] = timing.get(name, 0.0) + seconds
+    return Report(
+        findings=sorted((finding for report in reports for finding in report.findings), key=sort_key),
+        problems=project.problems + [problem for report in reports for problem in report.problems],
+        files=sum(report.files for report in reports),
+        suppressed=sum(report.suppressed for report in reports),
+        baselined=sum(report.baselined for report in reports),
+        seconds=sum(report.seconds for report in reports),
+        timing=timing,
+    )
+
+
+def warn_of_idle_globs(project: Project) -> None:
+    """Warn of globs under ``per-file-ignores`` that match no file, where the whole project was looked at."""
+    for part in project.parts:
+        for glob, _ in part.settings.per_file_ignores if part.is_whole else ():
+            if not any(part.settings.is_in_glob(file, glob) for file in part.files):
+                streams.warn(f"per-file-ignores: `{glob}` matches no file below {part.settings.root}")

@@ -1,0 +1,110 @@
+"""``dllint rule``: the page of a rule, or all of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dllint.cli import streams
+from dllint.cli.options import configuration, configuration_options
+
+if TYPE_CHECKING:
+    from dllint.rule import Rule
+
+_FIXES = {"": "none", "safe": "safe", "unsafe": "unsafe (changes the numbers of a run)", "suggestion": "suggestion"}
+
+
+@click.command("rule", short_help="Explain a rule.")
+@click.argument("rule", required=False, metavar="CODE|NAME")
+@click.option("--all", "every", is_flag=True, help="List all rules; as Markdown or JSON, in full.")
+@click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
+@configuration_options
+def command(**given: Any) -> int:
+    """Explain the rule of a code or a name: what it finds, what that does to training, what to do about it."""
+    from pathlib import Path
+
+    from dllint.config.resolve import rules_of
+
+    if bool(given["rule"]) == given["every"]:
+        raise click.UsageError("give the code or the name of a rule, or --all")
+    rules = rules_of(configuration(given).load(Path.cwd()))
+    chosen = rules if given["every"] else [_find(given["rule"], rules)]
+    if given["output_format"] == "json":
+        streams.write(_json([_record(rule) for rule in chosen] if given["every"] else _record(chosen[0])))
+    elif given["output_format"] == "text" and given["every"]:
+        streams.write(_table(chosen))
+    else:
+        page = _markdown if given["output_format"] == "markdown" else _text
+        streams.write("\n".join(page(rule) for rule in chosen))
+    return 0
+
+
+def _find(word: str, rules: Sequence[type[Rule]]) -> type[Rule]:
+    from dllint.config.schema import did_you_mean
+
+    for rule in rules:
+        if word in (rule.code, rule.name) or word.upper() == rule.code:
+            return rule
+    known = dict.fromkeys(key for rule in rules for key in (rule.code, rule.name))
+    raise click.BadParameter(f"unknown rule `{word}`{did_you_mean(word, known)}", param_hint="CODE|NAME")
+
+
+def _page(rule: type[Rule]) -> str:
+    return inspect.cleandoc(rule.__doc__ or "")
+
+
+def _summary(rule: type[Rule]) -> str:
+    return _page(rule).partition("\n\n")[0].replace("\n", " ").rstrip(".")
+
+
+def _facts(rule: type[Rule]) -> list[tuple[str, str]]:
+    facts = [
+        ("category", f"{rule.category}, reported as {rule.severity}"),
+        ("default", "on" if rule.default else "off, has to be selected"),
+        ("fix", _FIXES[rule.fix_safety]),
+        ("since", rule.since),
+    ]
+    if rule.confirmable:
+        facts.append(("confirm", "`dllint confirm` can settle a finding by running the script"))
+    return facts + [("see", reference) for reference in rule.references]
+
+
+def _text(rule: type[Rule]) -> str:
+    facts = "\n".join(f"{name + ':':10}{value}" for name, value in _facts(rule))
+    return f"{rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
+
+
+def _markdown(rule: type[Rule]) -> str:
+    facts = "\n".join(f"- {name}: {value}" for name, value in _facts(rule))
+    return f"# {rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
+
+
+def _table(rules: Sequence[type[Rule]]) -> str:
+    width = max(len(rule.name) for rule in rules)
+    lines = (f"{rule.code:6} {rule.name:{width}}  {' ' if rule.default else '-'} {_summary(rule)}" for rule in rules)
+    return "\n".join(lines) + "\n\n- off by default\n"
+
+
+def _record(rule: type[Rule]) -> dict[str, Any]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "summary": _summary(rule),
+        "category": rule.category,
+        "severity": rule.severity,
+        "default": rule.default,
+        "fix": rule.fix_safety or None,
+        "since": rule.since,
+        "confirmable": rule.confirmable,
+        "references": list(rule.references),
+        "explanation": _page(rule),
+    }
+
+
+def _json(data: Any) -> str:
+    import json
+
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
