@@ -346,13 +346,15 @@ class Program:
     """Everything that happens from one entry point: a module run as a script, or one function or class on its own.
 
     ``kind`` is ``module``, ``function`` or ``class``. ``complete`` is true for a module run as a script: its objects
-    are not used by anybody else.
+    are not used by anybody else. ``truncated`` programs were too long to be followed to the end: what is missing in
+    them may happen all the same.
     """
 
     kind: str
     name: str
     module: Any
     body: Block
+    truncated: bool = False
 
     @property
     def complete(self) -> bool:

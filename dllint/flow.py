@@ -18,7 +18,8 @@ from dllint.values import Guard
 
 State = TypeVar("State", bound=Hashable)
 
-_MAX_STATES = 96
+_MAX_SITUATIONS = 24
+_MAX_ASSUMPTIONS = 4
 _MAX_ROUNDS = 6
 
 
@@ -62,8 +63,9 @@ def _reduce(node: Node, relevant: Callable[[Event], bool]) -> Block:
             reduced.items.extend(_reduce(item, relevant).items)
         elif isinstance(item, Branch):
             arms = [Arm(arm.guards, _reduce(arm.body, relevant)) for arm in item.arms]
-            if any(arm.body.items for arm in arms):
-                reduced.items.append(Branch(item.site, arms))
+            going_on = [arm for arm in arms if not _only_raises(arm.body)] or arms
+            if any(arm.body.items for arm in going_on):
+                reduced.items.append(Branch(item.site, going_on))
         else:
             inner = _reduce(item.body, relevant)
             if isinstance(item, Loop) and _has_events(inner):
@@ -72,6 +74,10 @@ def _reduce(node: Node, relevant: Callable[[Event], bool]) -> Block:
             elif isinstance(item, Invocation) and inner.items and _has_events(inner):
                 reduced.items.append(Invocation(item.frame, item.site, inner))
     return reduced
+
+
+def _only_raises(block: Block) -> bool:
+    return len(block.items) == 1 and isinstance(block.items[0], Leave) and block.items[0].kind == "raise"
 
 
 def _has_events(block: Block) -> bool:
@@ -103,27 +109,43 @@ Exits = dict[str, set[Situation]]
 
 
 class _Walker:
+    """Walks each node once for each situation in which it is reached, however often loops come back to it."""
+
     def __init__(self, step: Callable[[Event, State], State], remembered: frozenset[str]) -> None:
         self._step: Callable[..., Hashable] = step
         self._remembered = remembered
         self._canonical: dict[tuple[str, str, str, bool], Guard] = {}
+        self._known: dict[tuple[int, Situation], Exits] = {}
         self.flow = Flow()
 
     def walk(self, node: Node, situations: set[Situation]) -> Exits:
         """The situations in which control goes on (``next``) or leaves, by kind."""
-        if isinstance(node, Event):
-            seen = self.flow.arrivals.setdefault(node, set())
-            seen.update(state for state, _ in situations)
-            return {"next": {(self._step(node, state), assumed) for state, assumed in situations}}
         if isinstance(node, Leave):
             return {node.kind: situations}
         if isinstance(node, Block):
             return self._block(node, situations)
+        exits: Exits = {}
+        for situation in situations:
+            key = (id(node), situation)
+            known = self._known.get(key)
+            if known is None:
+                self._known[key] = {}  # what a walk that comes back to itself adds: nothing new
+                known = self._known[key] = self._walk_one(node, situation)
+            for kind, leaving in known.items():
+                exits.setdefault(kind, set()).update(leaving)
+        return {kind: self._limit(leaving) for kind, leaving in exits.items()}
+
+    def _walk_one(self, node: Node, situation: Situation) -> Exits:
+        if isinstance(node, Event):
+            state, assumed = situation
+            self.flow.arrivals.setdefault(node, set()).add(state)
+            return {"next": {(self._step(node, state), assumed)}}
         if isinstance(node, Branch):
-            return self._branch(node, situations)
+            return self._branch(node, situation)
         if isinstance(node, Loop):
-            return self._loop(node, situations)
-        exits = self.walk(node.body, situations)
+            return self._loop(node, situation)
+        assert isinstance(node, Invocation)
+        exits = self.walk(node.body, {situation})
         going_on = exits.pop("next", set()) | exits.pop("return", set())
         return {"next": going_on, **{kind: exits[kind] for kind in exits if kind == "raise"}}
 
@@ -133,54 +155,52 @@ class _Walker:
             if not situations:
                 break
             outcome = self.walk(item, situations)
-            situations = outcome.pop("next", set())
+            situations = outcome.get("next", set())
             for kind, leaving in outcome.items():
-                exits.setdefault(kind, set()).update(leaving)
+                if kind != "next":
+                    exits.setdefault(kind, set()).update(leaving)
         exits["next"] = situations
         return exits
 
-    def _branch(self, branch: Branch, situations: set[Situation]) -> Exits:
+    def _branch(self, branch: Branch, situation: Situation) -> Exits:
+        state, assumed = situation
         exits: Exits = {}
         for arm in branch.arms:
-            entering = {
-                (state, self._assume(assumed, arm.guards))
-                for state, assumed in situations
-                if not any(contradict(left, right) for left in assumed for right in arm.guards)
-            }
-            if entering:
-                for kind, leaving in self.walk(arm.body, entering).items():
-                    exits.setdefault(kind, set()).update(leaving)
-        return {kind: self._limit(leaving) for kind, leaving in exits.items()}
+            if any(contradict(left, right) for left in assumed for right in arm.guards):
+                continue
+            entering = (state, self._assume(assumed, arm.guards))
+            for kind, leaving in self.walk(arm.body, {entering}).items():
+                exits.setdefault(kind, set()).update(leaving)
+        return exits
 
     def _assume(self, assumed: frozenset[Guard], guards: tuple[Guard, ...]) -> frozenset[Guard]:
         new = [guard for guard in guards if guard.subject in self._remembered]
-        if not new:
+        if not new or len(assumed) >= _MAX_ASSUMPTIONS:
             return assumed
         return assumed | {self._canonical.setdefault(guard.key(), guard) for guard in new}
 
     def _limit(self, situations: set[Situation]) -> set[Situation]:
         """With too many combinations of assumptions, forget them; the states stay."""
-        if len(situations) <= _MAX_STATES:
+        if len(situations) <= _MAX_SITUATIONS:
             return situations
         return {(state, frozenset()) for state, _ in situations}
 
-    def _loop(self, loop: Loop, situations: set[Situation]) -> Exits:
+    def _loop(self, loop: Loop, situation: Situation) -> Exits:
         exits: Exits = {}
         after: set[Situation] = set()
-        entering = situations
+        entering = {situation}
         for _ in range(1 if loop.kind == "once" else _MAX_ROUNDS):
             outcome = self.walk(loop.body, {(s, _without(a, loop.targets)) for s, a in entering})
             ended = outcome.pop("next", set()) | outcome.pop("continue", set())
             broken = outcome.pop("break", set())
             for kind, leaving in outcome.items():
                 exits.setdefault(kind, set()).update(leaving)
-            ended = self._limit({(s, _without(a, loop.targets)) for s, a in ended})
-            known = after
+            ended = {(s, _without(a, loop.targets)) for s, a in ended}
+            entering = ended - after
             after = after | ended | broken
-            entering = ended - known
             if not entering:
                 break
-        exits["next"] = self._limit(after)
+        exits["next"] = after
         return exits
 
 

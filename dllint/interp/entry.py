@@ -31,7 +31,7 @@ def interpret(machine: Machine, visit: Visit, wanted: Wanted) -> None:
     body = Block()
     with machine.recording(body):
         execute_block(machine, module.tree.body, machine.module_scope(module))
-    visit(Program("module", module.name, module, body))
+    visit(Program("module", module.name, module, body, machine.truncated))
     for definition in _callers_first(module.tree.body):
         if not wanted(definition):
             continue
@@ -77,7 +77,7 @@ def _interpret_function(
     def run() -> None:
         with machine.recording(body):
             invoke(machine, function, Arguments(exact=False), Site(machine.main, node))
-        visit(Program("function", node.name, machine.main, body))
+        visit(Program("function", node.name, machine.main, body, machine.truncated))
 
     machine.renew_budget()
     machine.run_arm((), run)
@@ -96,7 +96,7 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None
         with machine.recording(start):
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
         if not methods:
-            visit(Program("class", cls.name, machine.main, start))
+            visit(Program("class", cls.name, machine.main, start, machine.truncated))
         for method in _outer_methods_first(methods):
             if method not in machine.reached:
                 machine.renew_budget()
@@ -118,7 +118,7 @@ def _run_method(
     receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
     with machine.recording(body):
         invoke(machine, function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
-    visit(Program("class", f"{cls.name}.{node.name}", machine.main, Block([start, body])))
+    visit(Program("class", f"{cls.name}.{node.name}", machine.main, Block([start, body]), machine.truncated))
 
 
 def _outer_methods_first(

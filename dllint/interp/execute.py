@@ -175,7 +175,12 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
     if known is None:
         known = _settled_by_path(machine, node.test)
     if known is not None:
-        return execute_block(machine, node.body if known else node.orelse, scope)
+        depth = len(machine.path)
+        if isinstance(value, Symbol):  # the training path is taken, and what happens there happens in training only
+            machine.path.extend(guards_of(node.test, known, machine.frame.scope))
+        left = execute_block(machine, node.body if known else node.orelse, scope)
+        del machine.path[depth:]
+        return left
     positive, negative = test_guards(machine, node.test, value)
     arms = [(positive, _block(machine, node.body, scope)), (negative, _block(machine, node.orelse, scope))]
     lefts = [left for left, _, _ in machine.branch(Site(scope.module, node), arms)]

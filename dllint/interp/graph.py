@@ -102,9 +102,8 @@ def objects(machine: Machine, value: Value | None) -> list[Value]:
     return found
 
 
-def reaches(machine: Machine, start: Value, target: Value, depth: int = 5) -> bool:
-    """Whether an object can be got at from a value: through inputs, constructor arguments, attributes and items."""
-    wanted = {id(option) for option in objects(machine, target)}
+def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
+    """The identities of all objects that can be got at from a value: inputs, arguments, attributes and items."""
     frontier: list[Value] = [start]
     seen: set[int] = set()
     for _ in range(depth):
@@ -113,8 +112,7 @@ def reaches(machine: Machine, start: Value, target: Value, depth: int = 5) -> bo
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if id(value) in wanted or id(unwrapped(machine, value)) in wanted:
-                return True
+            seen.add(id(unwrapped(machine, value)))
             following.extend(inputs_of(value))
             if isinstance(value, Instance):
                 following.extend(value.arguments.all())
@@ -122,4 +120,4 @@ def reaches(machine: Machine, start: Value, target: Value, depth: int = 5) -> bo
         frontier = following
         if len(seen) > _LIMIT:
             break
-    return False
+    return frozenset(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -18,8 +19,13 @@ MISSING: Any = object()
 Writes = dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]]
 
 MAX_DEPTH = 24
-MAX_CALLS_PER_FUNCTION = 24
-MAX_STEPS = 60_000
+MAX_STEPS = 15_000
+MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
+MIN_CALLS_PER_FUNCTION = 3
+
+
+class LimitReached(Exception):
+    """The interpretation took longer than it may."""
 
 
 class Activation:
@@ -54,7 +60,9 @@ class Machine:
         self.reached: set[ast.AST] = set()
         self.forwards: dict[Symbol, Value] = {}
         self.steps = 0
+        self.truncated = False
         self.loop_depth = 0
+        self.deadline = float("inf")
         self._running: list[Function] = []
         self._calls: dict[ast.AST, int] = {}
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
@@ -171,8 +179,15 @@ class Machine:
     # ------------------------------------------------------------------------------------------ limits
 
     def tick(self) -> bool:
-        """Count a step; false when the budget of this interpretation is used up."""
+        """Count a step; false when the budget of this interpretation is used up.
+
+        Raises:
+            LimitReached: the deadline has passed.
+        """
         self.steps += 1
+        self.truncated = self.truncated or self.steps > MAX_STEPS
+        if self.steps % 256 == 0 and time.monotonic() > self.deadline:
+            raise LimitReached
         return self.steps <= MAX_STEPS
 
     def may_call(self, function: Function) -> bool:
@@ -182,7 +197,8 @@ class Machine:
             return False
         if sum(1 for running in self._running if running.node is node) > 1:
             return False
-        return self._calls.get(node, 0) < MAX_CALLS_PER_FUNCTION
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        return self._calls.get(node, 0) < max(MIN_CALLS_PER_FUNCTION, MAX_LINES_PER_FUNCTION // lines)
 
     @contextmanager
     def calling(self, function: Function, frame: Frame, site: Site) -> Iterator[Activation]:
@@ -227,6 +243,7 @@ class Machine:
     def renew_budget(self) -> None:
         """Start counting afresh, for the next program of the same module."""
         self.steps = 0
+        self.truncated = False
         self._calls.clear()
 
     def in_foreign_loop(self, items: Items) -> bool:

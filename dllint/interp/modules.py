@@ -61,7 +61,7 @@ def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Si
     """Call something unresolved. It may be a model, and it may do anything to what it is given."""
     result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, callee, arguments, result))
-    machine.emit(OpaqueCall(site, (*arguments.all(), callee)))
+    machine.emit(OpaqueCall(site, tuple(arguments.all())))
     return result
 
 

@@ -1,0 +1,376 @@
+"""What a rule can ask about the program it looks at, and how it reports what it found."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from dllint.events import (
+    Backward,
+    Block,
+    Branch,
+    Event,
+    Invocation,
+    Loop,
+    Node,
+    OpaqueCall,
+    OptimizerCreated,
+    OptimizerStep,
+    ParametersAdded,
+    Program,
+    walk,
+)
+from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
+from dllint.flow import Flow, follow
+from dllint.interp import classes, graph, roles
+from dllint.interp.facts import Facts
+from dllint.interp.machine import Machine
+from dllint.interp.modules import force
+from dllint.interp.origins import Origin, origins
+from dllint.interp.positions import enclosing_scope, enclosing_statement
+from dllint.rule import Rule
+from dllint.values import Class, Const, Guards, Instance, Items, Setting, Site, Symbol, Table, Value, alternatives
+
+URL = "https://dllint.readthedocs.io/rules/{name}"
+
+
+class Context:
+    """The view of one program that rules get. It answers questions; it does not let a rule change anything.
+
+    ``versions`` are the lowest versions of torch and its relatives that the user's project runs with, by package.
+    """
+
+    def __init__(self, machine: Machine, program: Program, versions: Mapping[str, str]) -> None:
+        self._machine = machine
+        self.program = program
+        self.versions = versions
+        self._parameters: dict[int, tuple[list[Value], bool]] = {}
+        self._concerns: dict[tuple[str, int, int], bool] = {}
+        self._reach: dict[int, frozenset[int]] = {}
+
+    @property
+    def facts(self) -> Facts:
+        return self._machine.facts
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """All events of the program, in order."""
+        return tuple(self.program.events())
+
+    # ------------------------------------------------------------------------------------------ reporting
+
+    def finding(
+        self,
+        rule: Rule,
+        site: Site,
+        message: str,
+        *,
+        effect: str = "",
+        help: str = "",
+        trace: Iterable[tuple[Site, str]] = (),
+        fixes: Sequence[Fix] = (),
+        severity: Severity | None = None,
+        confidence: Confidence = "certain",
+        pedantic: bool = False,
+    ) -> Finding:
+        """Report something at ``site``: what is wrong, what it does to training, and what to do about it."""
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            message=message,
+            location=self.location(site),
+            severity=severity or rule.severity,
+            category=rule.category,
+            confidence=confidence,
+            effect=effect,
+            help=help,
+            scope=enclosing_scope(site),
+            statement=enclosing_statement(site),
+            trace=tuple(Hop(self.location(place), text) for place, text in trace),
+            fixes=tuple(fixes),
+            pedantic=pedantic,
+            confirmable=rule.confirmable,
+            url=URL.format(name=rule.name),
+        )
+
+    def location(self, site: Site) -> Location:
+        """The range of a site as users see it; of a compound statement, its header's first line."""
+        node: Any = site.node
+        source = site.module.source  # type: ignore[attr-defined]
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If):
+            line = source.line_text(node.lineno)
+            return source.location(node.lineno, node.col_offset, node.lineno, len(line.rstrip().encode()))  # type: ignore[no-any-return]
+        if not hasattr(node, "lineno"):
+            return source.location(1, 0, 1, 0)  # type: ignore[no-any-return]
+        return source.location(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[no-any-return]
+
+    def fix(self, message: str, edits: Sequence[Edit], safety: Safety) -> Fix:
+        return Fix(message, tuple(edits), safety)
+
+    def text(self, site: Site) -> str:
+        """The decoded text of the file that a site is in."""
+        return site.module.source.text  # type: ignore[attr-defined, no-any-return]
+
+    def replace(self, site: Site, text: str) -> Edit:
+        """An edit that replaces the source of a site's node."""
+        node: Any = site.node
+        source = site.module.source  # type: ignore[attr-defined]
+        start = source.offset(node.lineno, node.col_offset)
+        return Edit(start, source.offset(node.end_lineno, node.end_col_offset), text)
+
+    def source_of(self, site: Site) -> str:
+        """The source text of a site's node."""
+        edit = self.replace(site, "")
+        return self.text(site)[edit.start : edit.end]
+
+    def unwrap_fix(self, call: Symbol, site: Site, message: str) -> list[Fix]:
+        """An unsafe fix that replaces ``f(x, ...)`` or ``x.f(...)`` by ``x``, if it stands in the same file as ``site``."""
+        place = call.site
+        if place is None or place.module is not site.module or not isinstance(place.node, ast.Call):
+            return []
+        node = place.node
+        inner: ast.expr
+        if isinstance(node.func, ast.Attribute) and call.name.rpartition(".")[2] == node.func.attr and call.inputs:
+            keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
+            inner = keyword or (node.args[0] if node.args and not self._is_method(node, call) else node.func.value)
+        elif node.args:
+            inner = node.args[0]
+        else:
+            return []
+        text = self.source_of(Site(place.module, inner))
+        atom = isinstance(inner, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant)
+        return [Fix(message, (self.replace(place, text if atom else f"({text})"),), "unsafe")]
+
+    def _is_method(self, node: ast.Call, call: Symbol) -> bool:
+        """Whether a call is written ``x.softmax(dim)`` rather than ``F.softmax(x, dim)``."""
+        first = call.inputs[0]
+        return first.site is None or first.site.node is not node.args[0] and first.site.line != node.lineno or (
+            not any(first.site.node is argument for argument in node.args) and isinstance(node.args[0], ast.Constant)
+        )
+
+    # ------------------------------------------------------------------------------------------ values
+
+    def constant(self, value: Value | None) -> Any:
+        """The Python constant a value is (also by default, for a setting), or ``None`` when it is not one."""
+        if isinstance(value, Setting):
+            value = value.default
+        return value.value if isinstance(value, Const) else None
+
+    def is_setting(self, value: Value | None) -> bool:
+        """Whether a value is only the default of something the user may set."""
+        return isinstance(value, Setting)
+
+    def origins(self, value: Value) -> list[Origin]:
+        """Where a tensor's numbers come from (see :func:`dllint.interp.origins.origins`)."""
+        return origins(self._machine, value)
+
+    def output(self, value: Value) -> Value:
+        """What a call of a project module returns on the training path; another value is itself."""
+        return force(self._machine, value)
+
+    def kind(self, value: Value) -> str:
+        """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
+        return self.facts.returns.get(value.name, "") if isinstance(value, Symbol) else ""
+
+    def argument(self, symbol: Symbol | Instance, position: int | None, name: str) -> Value | None:
+        """An argument of the call that made a value."""
+        return symbol.arguments.get(position, name) if symbol.arguments is not None else None
+
+    # ------------------------------------------------------------------------------------------ objects
+
+    def role(self, value: Value) -> str:
+        """``optimizer``, ``scheduler``, ``scaler``, ``loader``, ``module``, …, as far as it is known."""
+        return classes.role_of(self._machine, value)
+
+    def guessed_role(self, value: Value) -> str:
+        """The role of a value, guessed from its name where nothing is known."""
+        return roles.known_or_guessed(self._machine, value)
+
+    def name_of(self, value: Value) -> str:
+        """The name a value goes by in the source, for messages and naming conventions."""
+        return roles.name_of(value)
+
+    def objects(self, value: Value | None) -> list[Value]:
+        """The objects a value may be, behind wrappers such as ``DataParallel``."""
+        return graph.objects(self._machine, value)
+
+    def is_same(self, left: Value | None, right: Value | None) -> bool:
+        """Whether two values may be the same object."""
+        return any(a is b for a in self.objects(left) for b in self.objects(right))
+
+    def reaches(self, start: Value, target: Value) -> bool:
+        """Whether an object can be got at from a value."""
+        known = self._reach.get(id(start))
+        if known is None:
+            known = self._reach[id(start)] = graph.reach(self._machine, start)
+        return any(id(option) in known for option in self.objects(target))
+
+    def framework(self, event: Event) -> str:
+        """The framework under whose loop an event happens, or an empty string."""
+        return event.frame.framework
+
+    def library_bases(self, value: Value) -> frozenset[str]:
+        """The library classes that an instance's class derives from (or is)."""
+        if not isinstance(value, Instance):
+            return frozenset()
+        return classes.library_bases(value.cls) if isinstance(value.cls, Class) else frozenset((value.cls,))
+
+    def modules_in(self, value: Value | None) -> tuple[list[Value], bool]:
+        """The modules whose parameters a value leads to, and whether they are all.
+
+        Follows ``model.parameters()``, parameter groups, ``filter`` and ``chain``. The second result is false when
+        some part of the value leads nowhere known.
+        """
+        found: list[Value] = []
+        complete = value is not None
+        for source in graph.sources(value) if value is not None else ():
+            if isinstance(source, Symbol) and source.name in ("parameters", "named_parameters", "state_dict") and source.inputs:
+                for module in self.objects(source.inputs[0]):
+                    if not any(module is known for known in found):
+                        found.append(module)
+            elif isinstance(source, Symbol) and not source.inputs:
+                complete = False
+        return found, complete
+
+    def parameters_of(self, optimizer: Value) -> tuple[list[Value], bool]:
+        """The modules whose parameters an optimizer was given, and whether they are all."""
+        known = self._parameters.get(id(optimizer))
+        if known is None:
+            known = self._parameters[id(optimizer)] = self._find_parameters(optimizer)
+        return known
+
+    def _find_parameters(self, optimizer: Value) -> tuple[list[Value], bool]:
+        modules: list[Value] = []
+        complete, seen = True, False
+        for event in self.events:
+            if not isinstance(event, OptimizerCreated | ParametersAdded) or not self.is_same(event.optimizer, optimizer):
+                continue
+            seen = True
+            found, whole = self.modules_in(event.parameters)
+            complete = complete and whole
+            modules.extend(module for module in found if not any(module is known for known in modules))
+        return modules, complete and seen
+
+    def must_concern(self, target: Value, optimizer: Value) -> bool:
+        """Whether clearing the gradients of ``target`` certainly clears those that ``optimizer`` uses."""
+        key = ("must", id(target), id(optimizer))
+        if key not in self._concerns:
+            self._concerns[key] = self._must_concern(target, optimizer)
+        return self._concerns[key]
+
+    def _must_concern(self, target: Value, optimizer: Value) -> bool:
+        if self.is_same(target, optimizer):
+            return len(self.objects(target)) == 1
+        modules, _ = self.parameters_of(optimizer)
+        if modules:
+            owners = self.objects(target)
+            return all(any(self.reaches(owner, module) for owner in owners) for module in modules)
+        return any(self.reaches(optimizer, owner) for owner in self.objects(target) if not isinstance(owner, Const))
+
+    def may_concern(self, target: Value, optimizer: Value) -> bool:
+        """Whether clearing the gradients of ``target`` may clear those that ``optimizer`` uses: in doubt, it may."""
+        key = ("may", id(target), id(optimizer))
+        if key not in self._concerns:
+            self._concerns[key] = self._may_concern(target, optimizer)
+        return self._concerns[key]
+
+    def _may_concern(self, target: Value, optimizer: Value) -> bool:
+        if self.is_same(target, optimizer):
+            return True
+        others = [event.optimizer for event in self.events if isinstance(event, OptimizerCreated)]
+        if self.role(target) == "optimizer" and any(self.is_same(target, other) for other in others):
+            return self.reaches(target, optimizer)
+        modules, complete = self.parameters_of(optimizer)
+        if complete and modules and self.role(target) == "module":
+            return any(self.reaches(target, module) or self.reaches(module, target) for module in modules)
+        return True
+
+    def stepped_optimizers(self) -> list[Value]:
+        """The optimizers that take steps in the program, each once."""
+        found: list[Value] = []
+        for step in self.steps():
+            for optimizer in self.objects(step.optimizer):
+                if not any(optimizer is known for known in found):
+                    found.append(optimizer)
+        return found
+
+    # ------------------------------------------------------------------------------------------ structure
+
+    @cached_property
+    def _around(self) -> dict[Event, tuple[Loop, ...]]:
+        """The loops around each event, innermost first. A loop over a few known things does not count."""
+        found: dict[Event, tuple[Loop, ...]] = {}
+        pending: list[tuple[Node, tuple[Loop, ...]]] = [(self.program.body, ())]
+        while pending:
+            node, loops = pending.pop()
+            if isinstance(node, Event):
+                found.setdefault(node, loops)
+            elif isinstance(node, Block):
+                pending.extend((item, loops) for item in node.items)
+            elif isinstance(node, Branch):
+                pending.extend((arm.body, loops) for arm in node.arms)
+            elif isinstance(node, Loop):
+                pending.append((node.body, loops if node.kind == "once" else (node, *loops)))
+            elif isinstance(node, Invocation):
+                pending.append((node.body, loops))
+        return found
+
+    def loops_around(self, event: Event) -> tuple[Loop, ...]:
+        """The loops around an event, innermost first."""
+        return self._around.get(event, ())
+
+    def training_loop(self, step: Event) -> Loop | None:
+        """The innermost loop around an event that also contains a backward pass."""
+        for loop in self.loops_around(step):
+            if any(isinstance(event, Backward) for event in walk(loop.body)):
+                return loop
+        return None
+
+    # ------------------------------------------------------------------------------------------ flow
+
+    def follow(self, start: Hashable, step: Any, relevant: Callable[[Event], bool]) -> Flow:
+        """Follow all paths through the program with a state machine over its relevant events.
+
+        The fewer events are relevant, the faster and the more exact this is (see :mod:`dllint.flow`).
+        """
+        return follow(self.program.body, start, step, relevant)
+
+    def opaque_to(self, event: OpaqueCall, target: Value) -> bool:
+        """Whether an unresolved call could do anything to ``target``."""
+        return any(self.reaches(value, target) for value in event.values)
+
+    def steps(self) -> list[OptimizerStep]:
+        return [event for event in self.events if isinstance(event, OptimizerStep)]
+
+
+def likely_under(guards: Guards) -> Confidence:
+    """``certain`` where the conditions hold by the program's own defaults (or there are none), else ``likely``."""
+    return "certain" if all(guard.by_default for guard in guards) else "likely"
+
+
+def judge(origins: Sequence[Origin], wrong: Callable[[Origin], bool]) -> tuple[list[Origin], Confidence] | None:
+    """Decide over all possible origins of a value whether it is wrong.
+
+    All origins wrong is ``certain``. Some wrong is ``likely`` when these are the ones that the program's own defaults
+    choose; otherwise nothing is claimed, and the answer is ``None``.
+    """
+    bad = [origin for origin in origins if wrong(origin)]
+    if not bad:
+        return None
+    if len(bad) == len(origins):
+        return bad, "certain"
+    chosen = [origin for origin in bad if origin.guards and all(guard.by_default for guard in origin.guards)]
+    return (chosen, "likely") if chosen else None
+
+
+def flatten(value: Value | None) -> list[Value]:
+    """The values inside lists, tuples and dicts, and the options of choices."""
+    if value is None:
+        return []
+    if isinstance(value, Items):
+        return [inner for item in value.items for inner in flatten(item)]
+    if isinstance(value, Table):
+        return [inner for item in value.entries().values() for inner in flatten(item)]
+    return [option for _, option in alternatives(value)]

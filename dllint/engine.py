@@ -1,0 +1,229 @@
+"""Analysis of one file: which rules can fire, what the interpreter makes of it, and what the rules say.
+
+A rule that crashes costs that rule on that file; everything else goes on.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dllint import events as vocabulary
+from dllint.config.settings import Settings
+from dllint.context import Context
+from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
+from dllint.events import Event, Program
+from dllint.findings import SEVERITY_RANK, Finding, Location, Problem
+from dllint.interp.entry import interpret
+from dllint.interp.facts import Facts
+from dllint.interp.machine import LimitReached, Machine
+from dllint.interp.project import Project, SourceModule
+from dllint.interp.relevance import Relevance
+from dllint.rule import Rule, is_triggered
+
+Hook = Callable[..., Iterable[Finding] | None]
+
+
+@dataclass(slots=True)
+class Analysis:
+    """What came of one file. ``dependencies`` are the other files of the project that it was read with."""
+
+    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    dependencies: list[Path] = field(default_factory=list)
+    timing: dict[str, float] = field(default_factory=dict)
+
+
+def analyse(
+    module: SourceModule, project: Project, facts: Facts, rules: Sequence[type[Rule]], settings: Settings
+) -> Analysis:
+    """Analyse one module of a project with the given rules."""
+    analysis = Analysis()
+    if not _parses(module, analysis):
+        return analysis
+    closure = project.closure(module)
+    analysis.dependencies = [other.file for other in closure if other is not module]
+    words = frozenset().union(*(other.words for other in closure))
+    active = [rule for rule in rules if rule.triggers and is_triggered(rule.triggers, words)]
+    if active:
+        _Run(module, project, facts, active, settings, analysis).run()
+    analysis.findings = _distinct(analysis.findings)
+    return analysis
+
+
+def _parses(module: SourceModule, analysis: Analysis) -> bool:
+    """Whether Python can parse the file; if not, say so as a finding."""
+    _report_broken_cells(module, analysis)
+    try:
+        module.tree  # noqa: B018
+    except SyntaxError as error:
+        place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
+        analysis.findings.append(_engine_finding(SyntaxErrorRule, place, error.msg))
+    except ValueError as error:
+        analysis.findings.append(_engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error)))
+    except (RecursionError, MemoryError):
+        message = "not analysed: an expression is nested too deeply for Python's own parser"
+        analysis.findings.append(_engine_finding(LimitRule, _place(module, 1, 0), message))
+    else:
+        return True
+    return False
+
+
+def _report_broken_cells(module: SourceModule, analysis: Analysis) -> None:
+    notebook = module.source.notebook
+    if notebook is None:
+        return
+    for broken in notebook.broken:
+        place = Location(module.path, broken.line, 1, broken.line, 1, broken.cell)
+        analysis.findings.append(_engine_finding(SyntaxErrorRule, place, broken.message))
+
+
+def _place(module: SourceModule, line: int, column: int) -> Location:
+    lines = module.source.text.count("\n") + 1
+    line = max(1, min(line, lines))
+    return module.source.location(line, max(0, column), line, max(0, column))
+
+
+def _engine_finding(rule: type[Rule], place: Location, message: str) -> Finding:
+    return Finding(rule.code, rule.name, message, place, rule.severity, rule.category)
+
+
+def _distinct(findings: list[Finding]) -> list[Finding]:
+    """One finding per rule and place: programs overlap, and the surest and most severe version is kept."""
+    best: dict[tuple[str, Location], Finding] = {}
+    for finding in findings:
+        key = (finding.code, finding.location)
+        known = best.get(key)
+        if known is None or _weight(finding) > _weight(known):
+            best[key] = finding
+    return list(best.values())
+
+
+def _weight(finding: Finding) -> tuple[bool, bool, int]:
+    return (not finding.pedantic, finding.confidence == "certain", SEVERITY_RANK[finding.severity])
+
+
+class _Run:
+    """The interpretation of one module with a set of rules."""
+
+    def __init__(
+        self,
+        module: SourceModule,
+        project: Project,
+        facts: Facts,
+        rules: Sequence[type[Rule]],
+        settings: Settings,
+        analysis: Analysis,
+    ) -> None:
+        self.module = module
+        self.rules = list(rules)
+        self.settings = settings
+        self.analysis = analysis
+        self.machine = Machine(project, facts, module)
+        self.machine.deadline = time.monotonic() + settings.time_limit
+        self.relevance = Relevance(project, module, [rule.triggers for rule in rules])
+
+    def run(self) -> None:
+        try:
+            interpret(self.machine, self._visit, self.relevance.is_relevant)
+        except RecursionError:
+            self._limited("not analysed to the end: the code is nested too deeply")
+        except LimitReached:
+            self._limited(f"not analysed to the end: more than {self.settings.time_limit:g} s (time-limit)")
+        except Exception as error:
+            self._crashed("the interpreter", error)
+
+    def _visit(self, program: Program) -> None:
+        context = Context(self.machine, program, self.settings.versions)
+        for rule_class in list(self.rules):
+            started = time.process_time()
+            try:
+                found = _apply(rule_class(), context)
+            except (RecursionError, LimitReached):
+                raise
+            except Exception as error:
+                self.rules.remove(rule_class)
+                self._crashed(f"rule {rule_class.code}", error)
+                continue
+            finally:
+                spent = time.process_time() - started
+                self.analysis.timing[rule_class.code] = self.analysis.timing.get(rule_class.code, 0.0) + spent
+            self.analysis.findings.extend(self._adjust(finding) for finding in found if self._wanted(finding))
+
+    def _wanted(self, finding: Finding) -> bool:
+        return not finding.pedantic or finding.code in self.settings.explicit
+
+    def _adjust(self, finding: Finding) -> Finding:
+        severity = self.settings.severities.get(finding.code)
+        return replace(finding, severity=severity) if severity is not None else finding
+
+    def _limited(self, message: str) -> None:
+        self.analysis.findings.append(_engine_finding(LimitRule, _place(self.module, 1, 0), message))
+
+    def _crashed(self, what: str, error: Exception) -> None:
+        reproducer = self._save_reproducer(what, error)
+        kept = f"; reproducer: {reproducer}" if reproducer else ""
+        message = f"{what} failed ({type(error).__name__}: {error}){kept}"
+        self.analysis.findings.append(_engine_finding(CrashRule, _place(self.module, 1, 0), message))
+        self.analysis.problems.append(Problem("crash", message, self.module.path))
+
+    def _save_reproducer(self, what: str, error: Exception) -> Path | None:
+        """Keep the file and the traceback, so that the crash can be reported."""
+        folder = self.settings.cache_directory / "crashes"
+        name = re.sub(r"\W+", "-", what)
+        target = folder / f"{self.module.file.stem}-{name}-{self.module.source.digest[:8]}.txt"
+        report = "".join(traceback.format_exception(error))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            target.write_text(f"{what}\n{self.module.path}\n\n{report}\n\n{self.module.source.text}", "utf-8", "replace")
+        except OSError:
+            return None  # a read-only project: the message has the error itself
+        return target
+
+
+def _apply(rule: Rule, context: Context) -> list[Finding]:
+    """Run all hooks of a rule over a program."""
+    found: list[Finding] = []
+    hooks = hooks_of(type(rule))
+    if hooks:
+        for event in context.events:
+            name = hooks.get(type(event))
+            if name is not None:
+                found.extend(getattr(rule, name)(event, context) or ())
+    on_program: Hook | None = getattr(rule, "on_program", None)
+    if on_program is not None and not context.program.truncated:
+        found.extend(on_program(context.program, context) or ())
+    return found
+
+
+_EVENTS: Mapping[str, type[Event]] = {
+    "on_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): value
+    for name, value in vars(vocabulary).items()
+    if isinstance(value, type) and issubclass(value, Event) and value is not Event
+}
+
+
+_HOOKS: dict[type[Rule], Mapping[type[Event], str]] = {}
+
+
+def hooks_of(rule: type[Rule]) -> Mapping[type[Event], str]:
+    """The event hooks that a rule defines.
+
+    Raises:
+        TypeError: the rule has an ``on_…`` method that no event corresponds to.
+    """
+    known = _HOOKS.get(rule)
+    if known is not None:
+        return known
+    found: dict[type[Event], str] = {}
+    for name in dir(rule):
+        if name.startswith("on_") and name != "on_program":
+            if name not in _EVENTS:
+                raise TypeError(f"{rule.__name__}.{name}: there is no such event")
+            found[_EVENTS[name]] = name
+    _HOOKS[rule] = found
+    return found

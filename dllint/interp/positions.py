@@ -1,0 +1,58 @@
+"""The statement and the scope around a place in the source, found by position when a finding needs them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from dllint.interp.bindings import Definition, blocks_of
+from dllint.values import Site
+
+
+def enclosing_scope(site: Site) -> str:
+    """``Class.method``, ``function`` or an empty string: the definitions around a place."""
+    names = [node.name for node in _path(site) if isinstance(node, Definition) and node is not site.node]
+    return ".".join(names)
+
+
+def enclosing_statement(site: Site) -> str:
+    """The innermost statement around a place as source with its white space collapsed; of a block, its header."""
+    statements = list(_path(site))
+    if not statements:
+        return ""
+    statement = statements[-1]
+    source: Any = site.module.source  # type: ignore[attr-defined]
+    first = statement.lineno
+    last = statement.end_lineno or first
+    body = next(blocks_of(statement), None)
+    if body:
+        last = max(first, body[0].lineno - 1)
+    return " ".join(" ".join(source.line_text(line) for line in range(first, last + 1)).split())
+
+
+def _path(site: Site) -> Iterator[ast.stmt]:
+    """The statements around a place, outermost first."""
+    line = getattr(site.node, "lineno", None)
+    tree: Any = getattr(site.module, "tree", None)
+    if line is None or tree is None:
+        return
+    column = getattr(site.node, "col_offset", 0)
+    blocks: list[list[ast.stmt]] = [tree.body]
+    while blocks:
+        around = next((s for s in blocks.pop() if _contains(s, line, column)), None)
+        if around is None:
+            continue
+        yield around
+        blocks = list(blocks_of(around))
+
+
+def _contains(statement: ast.stmt, line: int, column: int) -> bool:
+    first = statement.lineno
+    for decorator in getattr(statement, "decorator_list", ()):
+        first = min(first, decorator.lineno)
+    if not first <= line <= (statement.end_lineno or first):
+        return False
+    if line == first and column < statement.col_offset and first == statement.lineno:
+        return False
+    return not (line == statement.end_lineno and column >= (statement.end_col_offset or 0) and line != first)
