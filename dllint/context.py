@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from dllint.events import (
+    AttributeAssigned,
     Backward,
     Block,
     Branch,
@@ -23,16 +24,19 @@ from dllint.events import (
     walk,
 )
 from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
-from dllint.flow import Flow, follow
+from dllint.flow import Flow, State, follow
 from dllint.interp import classes, graph, roles
 from dllint.interp.facts import Facts
+from dllint.interp.gradients import Gradient, gradient_of
 from dllint.interp.machine import Machine
 from dllint.interp.modules import force
 from dllint.interp.origins import Origin, origins
+from dllint.interp.sensitivity import is_mode_sensitive
 from dllint.interp.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule
 from dllint.values import Class, Const, Guards, Instance, Items, Setting, Site, Symbol, Table, Value, alternatives
 
+MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
 URL = "https://dllint.readthedocs.io/rules/{name}"
 
 
@@ -174,6 +178,14 @@ class Context:
         """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
         return self.facts.returns.get(value.name, "") if isinstance(value, Symbol) else ""
 
+    def gradient(self, value: Value) -> Gradient:
+        """Whether a value carries gradients back to parameters, and where they were cut off."""
+        return gradient_of(self._machine, value)
+
+    def sources(self, value: Value) -> Iterator[Value]:
+        """The value and everything it was computed from, nearest first."""
+        return graph.sources(value)
+
     def argument(self, symbol: Symbol | Instance, position: int | None, name: str) -> Value | None:
         """An argument of the call that made a value."""
         return symbol.arguments.get(position, name) if symbol.arguments is not None else None
@@ -210,6 +222,28 @@ class Context:
     def framework(self, event: Event) -> str:
         """The framework under whose loop an event happens, or an empty string."""
         return event.frame.framework
+
+    def is_managed(self, event: Event) -> bool:
+        """Whether a framework runs the training loop here: it clears, steps, accumulates and schedules by itself.
+
+        Lightning's manual optimisation leaves these to the user.
+        """
+        if event.frame.framework == "lightning":
+            return not self._manual_optimization
+        return event.frame.framework in MANAGED
+
+    @cached_property
+    def _manual_optimization(self) -> bool:
+        return any(
+            isinstance(event, AttributeAssigned)
+            and event.attribute == "automatic_optimization"
+            and self.constant(event.value) is False
+            for event in self.events
+        )
+
+    def is_mode_sensitive(self, model: Value) -> bool:
+        """Whether a module may behave differently in training and evaluation mode; unknown ones may."""
+        return is_mode_sensitive(self._machine, model) is not False
 
     def library_bases(self, value: Value) -> frozenset[str]:
         """The library classes that an instance's class derives from (or is)."""
@@ -330,7 +364,9 @@ class Context:
 
     # ------------------------------------------------------------------------------------------ flow
 
-    def follow(self, start: Hashable, step: Any, relevant: Callable[[Event], bool]) -> Flow:
+    def follow(
+        self, start: State, step: Callable[[Event, State], State], relevant: Callable[[Event], bool]
+    ) -> Flow[State]:
         """Follow all paths through the program with a state machine over its relevant events.
 
         The fewer events are relevant, the faster and the more exact this is (see :mod:`dllint.flow`).

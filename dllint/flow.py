@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node
 from dllint.interp.guards import contradict
@@ -23,15 +23,12 @@ _MAX_ASSUMPTIONS = 4
 _MAX_ROUNDS = 6
 
 
-@dataclass(slots=True)
-class Flow:
+@dataclass
+class Flow(Generic[State]):
     """``arrivals`` holds, for each event, all states in which it is reached; ``final`` those at the end."""
 
-    arrivals: dict[Event, set[Hashable]] = field(default_factory=dict)
-    final: set[Hashable] = field(default_factory=set)
-
-    def states(self, event: Event) -> set[Hashable]:
-        return self.arrivals.get(event, set())
+    arrivals: dict[Event, set[State]] = field(default_factory=dict)
+    final: set[State] = field(default_factory=set)
 
 
 def follow(
@@ -39,14 +36,13 @@ def follow(
     start: State,
     step: Callable[[Event, State], State],
     relevant: Callable[[Event], bool],
-) -> Flow:
+) -> Flow[State]:
     """Follow the paths through ``body``. Only ``relevant`` events change the state or are recorded."""
     reduced = _reduce(body, relevant)
     walker = _Walker(step, _repeated_guards(reduced))
-    flow = walker.flow
     final = walker.walk(reduced, {(start, frozenset())})
-    flow.final = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}
-    return flow
+    ends = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}
+    return Flow(walker.arrivals, ends)
 
 
 def _reduce(node: Node, relevant: Callable[[Event], bool]) -> Block:
@@ -104,19 +100,19 @@ def _repeated_guards(body: Block) -> frozenset[str]:
     return frozenset(subject for subject, count in counts.items() if count > 1)
 
 
-Situation = tuple[Hashable, frozenset[Guard]]
+Situation = tuple[Any, frozenset[Guard]]
 Exits = dict[str, set[Situation]]
 
 
 class _Walker:
     """Walks each node once for each situation in which it is reached, however often loops come back to it."""
 
-    def __init__(self, step: Callable[[Event, State], State], remembered: frozenset[str]) -> None:
-        self._step: Callable[..., Hashable] = step
+    def __init__(self, step: Callable[[Event, Any], Any], remembered: frozenset[str]) -> None:
+        self._step = step
         self._remembered = remembered
         self._canonical: dict[tuple[str, str, str, bool], Guard] = {}
         self._known: dict[tuple[int, Situation], Exits] = {}
-        self.flow = Flow()
+        self.arrivals: dict[Event, set[Any]] = {}
 
     def walk(self, node: Node, situations: set[Situation]) -> Exits:
         """The situations in which control goes on (``next``) or leaves, by kind."""
@@ -138,7 +134,7 @@ class _Walker:
     def _walk_one(self, node: Node, situation: Situation) -> Exits:
         if isinstance(node, Event):
             state, assumed = situation
-            self.flow.arrivals.setdefault(node, set()).add(state)
+            self.arrivals.setdefault(node, set()).add(state)
             return {"next": {(self._step(node, state), assumed)}}
         if isinstance(node, Branch):
             return self._branch(node, situation)

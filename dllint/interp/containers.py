@@ -155,11 +155,21 @@ def _symbolic_element(machine: Machine, value: Symbol, site: Site) -> Value:
     elif name == "zip":
         return Items("tuple", [element_of(machine, part, site) for part in inputs], site)
     elif name == ".items" and inputs and isinstance(inputs[0], Table):
-        entries = [((), entry) for entry in inputs[0].entries().values()]
-        return Items("tuple", (Symbol("key", (inputs[0],), site), choose(entries) if entries else Const(None)), site)
+        return Items("tuple", (Symbol("key", (inputs[0],), site), _any_entry(inputs[0], site)), site)
+    elif name == ".values" and inputs and isinstance(inputs[0], Table):
+        return _any_entry(inputs[0], site)
     elif name == "range":
         return Symbol("counter", inputs, site)
     return Symbol("element", (value,), site)
+
+
+def _any_entry(table: Table, site: Site) -> Value:
+    """Some value of a dict."""
+    rest = table.contents.get(Table.REST)
+    values = [((), value) for key, value in table.contents.items() if key is not Table.REST]
+    if rest is not None and not isinstance(rest, Const):
+        values.append(((), rest))
+    return choose(values) if values else Symbol("element", (table,), site)
 
 
 def _instance_element(machine: Machine, value: Instance, site: Site) -> Value:

@@ -80,6 +80,7 @@ def _interpret_function(
         visit(Program("function", node.name, machine.main, body, machine.truncated))
 
     machine.renew_budget()
+    machine.grad = "on"
     machine.run_arm((), run)
 
 
@@ -103,6 +104,7 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None
                 machine.run_arm((), lambda method=method: _run_method(machine, instance, method, start, visit))
 
     machine.renew_budget()
+    machine.grad = "on"
     machine.run_arm((), run)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dllint.values import Choice, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -102,6 +103,25 @@ def objects(machine: Machine, value: Value | None) -> list[Value]:
     return found
 
 
+def _held_by(value: Value) -> Iterator[Value]:
+    """What an object holds, and what a function closes over."""
+    if isinstance(value, Instance):
+        yield from value.arguments.all()
+        yield from value.attributes.values()
+    elif isinstance(value, BoundMethod):
+        yield value.receiver
+        yield value.function
+    elif isinstance(value, Partial):
+        yield value.callable
+        yield from value.arguments.all()
+    elif isinstance(value, Function):
+        used = {node.id for node in ast.walk(value.node) if isinstance(node, ast.Name)}
+        scope: Scope | None = value.scope
+        while scope is not None:
+            yield from (held for name, held in scope.variables.items() if name in used)
+            scope = scope.parent
+
+
 def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
     """The identities of all objects that can be got at from a value: inputs, arguments, attributes and items."""
     frontier: list[Value] = [start]
@@ -114,9 +134,7 @@ def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
             seen.add(id(value))
             seen.add(id(unwrapped(machine, value)))
             following.extend(inputs_of(value))
-            if isinstance(value, Instance):
-                following.extend(value.arguments.all())
-                following.extend(value.attributes.values())
+            following.extend(_held_by(value))
         frontier = following
         if len(seen) > _LIMIT:
             break

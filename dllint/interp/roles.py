@@ -21,8 +21,13 @@ _HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+_BY_METHOD = {".lr_schedulers": "scheduler", ".optimizers": "optimizer"}
+
+
 def guess_role(value: Value) -> str:
     """A role guessed from the names an unresolved value goes by. Never evidence, only a way to dispatch a call."""
+    if isinstance(value, Symbol) and value.name in _BY_METHOD:
+        return _BY_METHOD[value.name]
     name = name_of(value)
     if not name:
         return ""

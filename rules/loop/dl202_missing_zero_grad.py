@@ -47,9 +47,6 @@ from dllint.api import (
     walk,
 )
 
-_MANAGED = frozenset(("lightning", "hf-trainer", "fastai", "mmengine"))
-
-
 class MissingZeroGrad(Rule):
     code = "DL202"
     name = "missing-zero-grad"
@@ -62,7 +59,7 @@ class MissingZeroGrad(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for step in ctx.steps():
-            if ctx.framework(step) in _MANAGED:
+            if ctx.is_managed(step):
                 continue
             loop = ctx.training_loop(step)
             if loop is not None and self._never_cleared(loop, step, ctx):

@@ -26,6 +26,7 @@ None is applied in bulk: move the `zero_grad` call above the backward pass.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dllint.api import (
     Backward,
@@ -40,7 +41,8 @@ from dllint.api import (
     ZeroGrad,
 )
 
-_MANAGED = frozenset(("lightning", "hf-trainer", "fastai", "mmengine"))
+State = tuple[str, Event | None]  # of the gradients: none, fresh, cleared or unknown, and what cleared them
+_START: State = ("none", None)
 
 
 class ZeroGradBetweenBackwardAndStep(Rule):
@@ -54,38 +56,16 @@ class ZeroGradBetweenBackwardAndStep(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for optimizer in ctx.stepped_optimizers():
-            flow = ctx.follow(
-                ("none", None),
-                self._next,
-                lambda event, optimizer=optimizer: self._matters(event, optimizer, ctx),
-            )
+            flow = ctx.follow(_START, _next, partial(_matters, optimizer, ctx))
             for event, states in flow.arrivals.items():
-                if not isinstance(event, OptimizerStep) or not ctx.is_same(event.optimizer, optimizer):
+                if not isinstance(event, OptimizerStep) or ctx.is_managed(event):
                     continue
-                if ctx.framework(event) not in _MANAGED and states and all(state[0] == "cleared" for state in states):
-                    yield self._report(event, next(iter(states))[1], optimizer, ctx)
+                if all(state == "cleared" for state, _ in states):
+                    clearing = min((by for _, by in states if by is not None), key=lambda by: by.site.line)
+                    yield self._report(event, clearing, optimizer, ctx)
 
-    def _matters(self, event: Event, optimizer: Value, ctx: Context) -> bool:
-        if isinstance(event, ZeroGrad):
-            return ctx.must_concern(event.target, optimizer)
-        if isinstance(event, OptimizerStep):
-            return ctx.is_same(event.optimizer, optimizer)
-        if isinstance(event, OpaqueCall):
-            return ctx.opaque_to(event, optimizer)
-        return isinstance(event, Backward)
-
-    def _next(self, event: Event, state: tuple[str, Event | None]) -> tuple[str, Event | None]:
-        if isinstance(event, Backward):
-            return ("fresh", None)
-        if isinstance(event, ZeroGrad):
-            return ("cleared", event) if state[0] == "fresh" else state
-        if isinstance(event, OptimizerStep):
-            return ("none", None)
-        return ("unknown", None) if state[0] == "cleared" else state
-
-    def _report(self, step: OptimizerStep, clearing: Event | None, optimizer: Value, ctx: Context) -> Finding:
+    def _report(self, step: OptimizerStep, clearing: Event, optimizer: Value, ctx: Context) -> Finding:
         name = ctx.name_of(optimizer) or "the optimizer"
-        assert clearing is not None
         return ctx.finding(
             self,
             clearing.site,
@@ -94,3 +74,23 @@ class ZeroGradBetweenBackwardAndStep(Rule):
             help="clear the gradients before the backward pass, or after the step",
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],
         )
+
+
+def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
+    if isinstance(event, ZeroGrad):
+        return ctx.must_concern(event.target, optimizer)
+    if isinstance(event, OptimizerStep):
+        return ctx.is_same(event.optimizer, optimizer)
+    if isinstance(event, OpaqueCall):
+        return ctx.opaque_to(event, optimizer)
+    return isinstance(event, Backward)
+
+
+def _next(event: Event, state: State) -> State:
+    if isinstance(event, Backward):
+        return ("fresh", None)
+    if isinstance(event, ZeroGrad):
+        return ("cleared", event) if state[0] == "fresh" else state
+    if isinstance(event, OptimizerStep):
+        return _START
+    return ("unknown", None) if state[0] == "cleared" else state

@@ -28,6 +28,7 @@ callers of the model may read its probabilities: they need the softmax at their 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dllint.api import Context, Finding, LossCall, Origin, Rule, Symbol, judge
 
@@ -50,7 +51,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return
         origins = ctx.origins(event.input)
         for kind in ("probabilities", "log-probabilities"):
-            verdict = judge(origins, lambda origin, kind=kind: _is(ctx, origin, kind))
+            verdict = judge(origins, partial(_is, ctx, kind))
             if verdict is not None:
                 bad, confidence = verdict
                 yield self._report(event, bad[0], kind == "log-probabilities", confidence, ctx)
@@ -81,5 +82,5 @@ class SoftmaxBeforeCrossEntropy(Rule):
         )
 
 
-def _is(ctx: Context, origin: Origin, kind: str) -> bool:
+def _is(ctx: Context, kind: str, origin: Origin) -> bool:
     return ctx.kind(origin.value) == kind and getattr(origin.value, "name", "") not in ("torch.log", "torch.logsigmoid")

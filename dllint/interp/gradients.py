@@ -1,0 +1,149 @@
+"""Whether a value carries gradients back to parameters, and if not, where they were cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dllint.interp.modules import force
+from dllint.interp.origins import origins
+from dllint.interp.roles import known_or_guessed
+from dllint.values import Choice, Const, Instance, Items, Setting, Site, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+_MAX_DEPTH = 60
+_DATA = frozenset(("element", "samples", "counter", "key", "compare", "not", "format", "range", "len", "enumerate"))
+_OPERATORS = frozenset("+ - * / // % ** @ & | ^ negative".split())
+_WITH_PARAMETERS = (
+    "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
+    "RNN", "MultiheadAttention", "Transformer", "PReLU",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place where the graph ends: ``reason`` is ``no_grad``, ``detach`` or ``leaf`` (made anew with gradients on)."""
+
+    reason: str
+    site: Site
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """``flows`` is ``True``, ``False`` or ``None`` (not known); ``cuts`` are where something was cut off."""
+
+    flows: bool | None
+    cuts: tuple[Cut, ...] = ()
+
+
+_NONE = Gradient(False)
+_UNKNOWN = Gradient(None)
+_FLOWS = Gradient(True)
+
+
+def gradient_of(machine: Machine, value: Value, depth: int = 0) -> Gradient:
+    """Follow a value back to what it was computed from."""
+    if depth > _MAX_DEPTH:
+        return _UNKNOWN
+    if isinstance(value, Const | Setting):
+        return _NONE
+    if isinstance(value, Choice):
+        return _one_of(gradient_of(machine, option, depth + 1) for _, option in value.options)
+    if isinstance(value, Items):
+        return _combine(gradient_of(machine, item, depth + 1) for item in value.items)
+    if isinstance(value, Table):
+        return _combine(gradient_of(machine, item, depth + 1) for item in value.contents.values())
+    if isinstance(value, Instance):
+        return _FLOWS if value.library_name == "torch.nn.Parameter" else _UNKNOWN
+    if isinstance(value, Symbol):
+        return _of_symbol(machine, value, depth)
+    return _UNKNOWN
+
+
+def _one_of(parts: Iterable[Gradient]) -> Gradient:
+    """The gradient of one of several alternatives: nothing is claimed unless they agree."""
+    found = list(parts)
+    flows = {part.flows for part in found}
+    cuts = tuple(cut for part in found for cut in part.cuts)
+    return Gradient(found[0].flows, cuts) if len(flows) == 1 else Gradient(None if None in flows else True, cuts)
+
+
+def _combine(parts: Iterable[Gradient]) -> Gradient:
+    """The gradient of something computed from several parts: one that carries is enough."""
+    found = list(parts)
+    cuts = tuple(cut for part in found for cut in part.cuts)
+    if any(part.flows for part in found):
+        return Gradient(True, cuts)
+    return Gradient(None if any(part.flows is None for part in found) else False, cuts)
+
+
+def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
+    if value.grad == "off" and value.name not in _DATA:
+        return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
+    if value.grad == "unknown":
+        return _UNKNOWN
+    leaf = _made_anew(machine, value, depth)
+    if leaf is not None:
+        return leaf
+    if _detaches(machine, value):
+        inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
+        cut = (Cut("detach", value.site),) if inner.flows is not False and value.site is not None else ()
+        return Gradient(False, inner.cuts + cut)
+    if value.name in _DATA:
+        return _NONE
+    if value.name in ("parameters", "named_parameters"):
+        return _FLOWS
+    if value.name == "scaled":
+        return gradient_of(machine, value.inputs[1], depth + 1)
+    return _of_operation(machine, value, depth)
+
+
+def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
+    name = value.name
+    forced = force(machine, value)
+    if forced is not value:
+        return gradient_of(machine, forced, depth + 1)
+    if name in ("forward", "call"):
+        callee = value.inputs[0]
+        return _FLOWS if known_or_guessed(machine, callee) in ("module", "wrapper") else _UNKNOWN
+    if name.startswith("torch.nn.") and name.endswith("()"):
+        if name.removeprefix("torch.nn.").startswith(_WITH_PARAMETERS):
+            return _FLOWS
+        return _combine(gradient_of(machine, part, depth + 1) for part in value.inputs[1:])
+    if name in ("item", "slice"):
+        found = origins(machine, value)
+        if len(found) == 1 and found[0].value is not value:
+            return gradient_of(machine, found[0].value, depth + 1)
+        return gradient_of(machine, value.inputs[0], depth + 1)
+    if name in _OPERATORS or name in ("sum", "abs", "max", "min", "filter") or name.startswith((".", "torch.")):
+        return _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
+    if name.startswith("numpy."):
+        return _NONE
+    return _UNKNOWN
+
+
+def _detaches(machine: Machine, value: Symbol) -> bool:
+    facts = machine.facts
+    if value.name == "attribute":
+        return bool(value.detail == "data")
+    if value.name.startswith("."):
+        return value.name[1:] in facts.detach_methods
+    return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
+
+
+def _made_anew(machine: Machine, value: Symbol, depth: int) -> Gradient | None:
+    """A tensor made with ``requires_grad`` set: a new leaf, whatever its numbers were computed from."""
+    given = value.attributes.get("requires_grad") if value._attributes else None
+    if given is None and value.arguments is not None:
+        given = value.arguments.keywords.get("requires_grad")
+    if value.name == ".requires_grad_":
+        given = value.inputs[1] if len(value.inputs) > 1 else Const(True)
+    if not isinstance(given, Const) or given.value is not True or not value.inputs:
+        return None
+    inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
+    from_model = inner.flows is True or bool(inner.cuts)
+    cuts = (Cut("leaf", value.site),) if from_model and value.site is not None else ()
+    return Gradient(False, inner.cuts + cuts) if cuts else _FLOWS
