@@ -75,6 +75,12 @@ def test_closed_streams_change_no_exit_code(project: Path, shell: str, code: int
     assert "Traceback" not in done.stderr
 
 
+@posix
+def test_closed_standard_input_is_an_error_when_it_is_to_be_read(project: Path) -> None:
+    done = dllint(project, "-", "{} <&-")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (2, "dllint: error: standard input is closed")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_output_that_is_lost_is_an_error(project: Path) -> None:
     done = dllint(project, "clean.py", "{} > /dev/full")

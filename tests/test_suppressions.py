@@ -166,7 +166,8 @@ def test_other_comments_may_stand_beside_it() -> None:
     ],
 )
 def test_these_suppress_nothing(text: str) -> None:
-    assert left(text, len(text.splitlines())) or left(text, 1)
+    lines = range(1, len(text.splitlines()) + 1)
+    assert left(text, *lines) == [(line, "DL101") for line in lines]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
@@ -242,6 +243,16 @@ class TestUnused:
         once = cleaned("# dllint: disable[DL101]\nx = 1\n# dllint: enable[DL101]\n")
         assert once == "x = 1\n# dllint: enable[DL101]\n"
         assert cleaned(once) == "x = 1\n"
+
+
+    def test_a_block_within_a_block_is_unused(self) -> None:
+        text = "# dllint: disable[DL101]\n# dllint: file-ignore[DL202]\nx\n# dllint: disable[DL101]\ny\n"
+        assert [item.location.line for item in judged(text, 3, 5, ran=("DL101",))] == [4]
+
+    def test_a_bare_block_is_used_again_after_an_enable(self) -> None:
+        text = "# dllint: disable\nx\n# dllint: enable[DL101]\ny\n# dllint: disable\nz\n"
+        assert left(text, 2, 4, 6, (4, "DL202")) == [(4, "DL101")]
+        assert judged(text, 2, 4, 6, blanket=True) == []
 
 
 class TestInvalid:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dllint.cli import CommandGroup, streams
-from dllint.cli.options import configuration, run_options
+from dllint.cli.options import configuration, project_options, selection_options
 
 if TYPE_CHECKING:
     from dllint.baseline import Baseline
@@ -23,8 +23,9 @@ command = CommandGroup(
 
 
 @click.command("update", short_help="Take all present findings into the baseline.")
-@run_options
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if the baseline would change.")
+@selection_options
+@project_options
 def update(**given: Any) -> int:
     """Take the findings in PATHS into the baseline, and let those go that are no more.
 
@@ -34,8 +35,9 @@ def update(**given: Any) -> int:
 
 
 @click.command("prune", short_help="Let go of what is not found any more.")
-@run_options
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if the baseline would change.")
+@selection_options
+@project_options
 def prune(**given: Any) -> int:
     """Take the entries out of the baseline whose finding in PATHS, or whose file, is gone."""
     return _renew(given, prune_only=True)

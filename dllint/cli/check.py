@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dllint.cli.options import run_options
+from dllint.cli.options import project_options, selection_options
 
 
 class CheckCommand(click.Command):
@@ -31,7 +31,7 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     short_help="Lint files and folders (also without the word `check`).",
     epilog="Exit code: 0 clean, 1 findings at or above --fail-on, 2 broken configuration, unreadable file or crash.",
 )
-@run_options
+@selection_options
 @click.option("--fix", is_flag=True, help="Apply the fixes that keep the numbers of a run as they are.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix or --diff: also the fixes that change them.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change, as a patch, and change nothing.")
@@ -50,6 +50,7 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 @click.option("--add-ignore", metavar="[=REASON]", help="Suppress what is found, by comments with this reason.")
 @click.option("--since", metavar="REV", help="Report only what is about lines changed since a revision of git.")
 @click.option("--strict-baseline", is_flag=True, help="Exit with 1 if the baseline has entries that are not needed.")
+@project_options
 def command(**given: Any) -> int:
     """Lint files and folders, `.` by default; `-` is standard input.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dllint.baseline import NEVER, Baseline
 from dllint.cli import streams
 from dllint.cli.project import Part, Project
-from dllint.since import Changes
+
+if TYPE_CHECKING:
+    from dllint.baseline import Baseline
 
 
 def hold_back_known(project: Project) -> int:
@@ -44,11 +46,15 @@ def read_baseline(part: Part) -> Baseline | None:
     is_named = part.config.value("baseline")[0] is not None
     if path is None or not (is_named or path.is_file()):
         return None
+    from dllint.baseline import Baseline
+
     return Baseline.read(path)
 
 
 def judged(part: Part, baseline: Baseline) -> Mapping[str, frozenset[str]]:
     """The codes that were looked for to the end, by file as the baseline calls it."""
+    from dllint.baseline import NEVER
+
     broken = {finding.location.path for finding in part.report.findings if finding.code in NEVER}
     broken |= {problem.path for problem in part.report.problems}
     given_up = {baseline.key(Path(path)) for path in broken}
@@ -58,6 +64,8 @@ def judged(part: Part, baseline: Baseline) -> Mapping[str, frozenset[str]]:
 
 def hold_back_unchanged(project: Project, revision: str) -> None:
     """Take the findings about code that has not changed since a revision out of the reports. Raises SinceError."""
+    from dllint.since import Changes
+
     changes = Changes(revision, Path.cwd())
     for part in project.parts:
         part.report.findings = changes.keep(part.report.findings)

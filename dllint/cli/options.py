@@ -23,12 +23,13 @@ _SELECTION = (
     click.option("--ignore", multiple=True, metavar="RULES", help="Do not run these rules."),
     click.option("--per-file-ignores", multiple=True, metavar="GLOB:RULE", help="Do not report a rule in some files."),
 )
-_RUN = (
+_PROJECT = (
     click.argument("paths", nargs=-1, type=click.Path()),
+    click.option("--baseline", type=click.Path(), metavar="FILE", help="The file of known findings."),
     click.option("--no-exclude", is_flag=True, help="Check files that the configuration excludes."),
     click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep those of this one."),
     click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", help="Number of processes."),
-    click.option("--baseline", type=click.Path(), metavar="FILE", help="The file of known findings."),
+    *_CONFIGURATION,
 )
 
 
@@ -37,9 +38,14 @@ def configuration_options(command: Decorated) -> Decorated:
     return _add(_CONFIGURATION, command)
 
 
-def run_options(command: Decorated) -> Decorated:
-    """Add all options and arguments that say what is linted, and with which rules."""
-    return _add((*_RUN, *_SELECTION, *_CONFIGURATION), command)
+def selection_options(command: Decorated) -> Decorated:
+    """Add what says which rules run."""
+    return _add(_SELECTION, command)
+
+
+def project_options(command: Decorated) -> Decorated:
+    """Add the paths, and what says how they are linted."""
+    return _add(_PROJECT, command)
 
 
 def _add(options: Iterable[Callable[[Decorated], Decorated]], command: Decorated) -> Decorated:

@@ -64,7 +64,7 @@ def find_project(paths: Sequence[str], loader: ConfigLoader, *, respect_excludes
     named: dict[Path, tuple[Config, list[Path]]] = {}  # by root of the project
     for name in paths:
         path = Path(os.path.abspath(name))
-        config = loader.load(path if path.is_dir() else path.parent)
+        config = loader.load(path if os.path.isdir(path) else path.parent)
         named.setdefault(config.root, (config, []))[1].append(path)
     problems: list[Problem] = []
     parts: dict[Path, Part] = {}
@@ -76,7 +76,7 @@ def find_project(paths: Sequence[str], loader: ConfigLoader, *, respect_excludes
             own = loader.load(file.parent, config)
             part = parts.get(own.root) or parts.setdefault(own.root, Part(own, resolve(own), []))
             part.files.append(file)
-    folders = [path for _, places in named.values() for path in places if path.is_dir()]
+    folders = [path for _, places in named.values() for path in places if os.path.isdir(path)]
     for root, part in parts.items():
         part.is_whole = any(root.is_relative_to(folder) for folder in folders)
         if root not in named and respect_excludes:  # so far only the configuration further up has excluded

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dllint.cli import streams
-from dllint.cli.fixing import Fixing, fix_project, suppress_all
 from dllint.cli.known import hold_back_known, hold_back_unchanged, tell_unneeded
 from dllint.cli.options import configuration
 from dllint.cli.outcome import (
@@ -25,6 +24,9 @@ from dllint.cli.outcome import (
 from dllint.cli.project import Project, find_project, lint, merged, stdin_project, warn_of_idle_globs
 from dllint.files.source import SourceError, SourceFile, source_from_bytes
 from dllint.findings import Problem
+
+if TYPE_CHECKING:
+    from dllint.cli.fixing import Fixing
 
 STDIN = "-"
 
@@ -76,12 +78,14 @@ class Run:
         elif self._given["fix"]:
             unneeded = self._fix(project, unneeded)
         elif self._given["add_ignore"] is not None:
+            from dllint.cli.fixing import suppress_all  # changing files needs modules that linting does not
+
             suppress_all(project, self._given["add_ignore"].strip())
         self._report(project)
         tell_unneeded(unneeded)
         code = exit_code(project, exit_zero=self._given["exit_zero"])
-        fails_anyway = (patch and not self._given["exit_zero"]) or (unneeded and self._given["strict_baseline"])
-        return 1 if fails_anyway and not code else code
+        fails_anyway = patch or (unneeded and self._given["strict_baseline"])
+        return 1 if fails_anyway and not code and not self._given["exit_zero"] else code
 
     def _from_paths(self) -> Project:
         paths = self._given["paths"] or (".",)
@@ -92,6 +96,8 @@ class Run:
         return project
 
     def _from_standard_input(self) -> Project:
+        if sys.stdin is None:
+            raise click.UsageError("standard input is closed")
         path = Path(os.path.abspath(self._given["stdin_filename"] or "<stdin>"))
         self._stdin = sys.stdin.buffer.read()
         project = stdin_project(path, configuration(self._given), respect_excludes=not self._given["no_exclude"])
@@ -114,6 +120,8 @@ class Run:
         return unneeded
 
     def _mend(self, project: Project, *, write: bool) -> Fixing:
+        from dllint.cli.fixing import fix_project
+
         return fix_project(
             project,
             self._sources,

@@ -8,21 +8,15 @@ last. Every value keeps the file and line it comes from, for error messages and 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dllint.config import toml
 from dllint.config.schema import BY_NAME, check
-from dllint.config.toml_lines import KeyLines, key_lines, line_of
 from dllint.errors import UserError
 from dllint.files.source import display_path
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 FILE_NAMES = (".dllint.toml", "dllint.toml", "pyproject.toml")
 COMMAND_LINE = "command line"
@@ -41,11 +35,11 @@ class Source:
     name: str
     directory: Path
     values: Mapping[str, Any]
-    lines: KeyLines = field(default_factory=dict)
+    lines: toml.KeyLines = field(default_factory=dict)
 
     def origin(self, *path: str) -> str:
         """Where a value is set: ``pyproject.toml:12``."""
-        line = line_of(self.lines, path)
+        line = toml.line_of(self.lines, path)
         return f"{self.name}:{line}" if line else self.name
 
 
@@ -84,7 +78,7 @@ def find_config(directory: Path) -> Path | None:
     for folder in (directory, *directory.parents):
         for name in FILE_NAMES:
             path = folder / name
-            if path.is_file() and (name != "pyproject.toml" or _speaks_of_dllint(path)):
+            if os.path.isfile(path) and (name != "pyproject.toml" or _speaks_of_dllint(path)):
                 return path
     return None
 
@@ -96,14 +90,19 @@ def _speaks_of_dllint(path: Path) -> bool:
             return False
     except OSError:
         return False
-    tool = _parse(path).get("tool")
-    return isinstance(tool, dict) and "dllint" in tool
+    return _table_of_dllint(_parse(path)[0]) is not None
+
+
+def _table_of_dllint(pyproject: Mapping[str, Any]) -> Any:
+    """What ``tool.dllint`` is in a ``pyproject.toml``; None if there is no such key."""
+    tool = pyproject.get("tool")
+    return tool.get("dllint") if isinstance(tool, dict) else None
 
 
 def project_root(directory: Path) -> Path:
     """Where a project without configuration starts: the nearest ``.git`` or ``pyproject.toml``, else right here."""
     for folder in (directory, *directory.parents):
-        if (folder / ".git").exists() or (folder / "pyproject.toml").is_file():
+        if os.path.exists(folder / ".git") or os.path.isfile(folder / "pyproject.toml"):
             return folder
     return directory
 
@@ -130,23 +129,26 @@ def read_chain(path: Path) -> tuple[Source, ...]:
 
 
 def _read_source(path: Path) -> Source:
-    values = _parse(path)
-    lines: KeyLines = key_lines(path.read_text(encoding="utf-8"))
+    values, text = _parse(path)
+    lines: toml.KeyLines = toml.key_lines(text)
     if path.name == "pyproject.toml":
-        values = values.get("tool", {}).get("dllint", {})
+        table = _table_of_dllint(values)
+        values = {} if table is None else table
         depth = len(_IN_PYPROJECT)
         lines = {key[depth:]: line for key, line in lines.items() if key[:depth] == _IN_PYPROJECT}
     return checked(Source(display_path(str(path)), path.parent, values, lines))
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: Path) -> tuple[dict[str, Any], str]:
+    """The contents and the text of a TOML file. Raises ConfigError."""
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8").replace("\r\n", "\n"))
+        text = path.read_bytes().decode("utf-8")
+        return toml.parse(text), text
     except OSError as error:
         raise ConfigError(f"{display_path(str(path))}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{display_path(str(path))}: not UTF-8 (byte {error.start})") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{display_path(str(path))}: not valid TOML: {error}") from error
 
 
@@ -157,8 +159,8 @@ def parse_override(text: str, directory: Path) -> Source:
         ConfigError: it is not TOML, or has an unknown key or a wrong value.
     """
     try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        values = toml.parse(text)
+    except ValueError as error:
         raise ConfigError(f"--config {text!r}: neither a file nor `key = value` in TOML: {error}") from error
     return checked(Source("--config", directory, values))
 

@@ -1,13 +1,11 @@
-"""On which line of a TOML file each key is set: what Python's TOML parser does not tell.
-
-The text has been parsed before, so it is known to be valid, and a scanner that only tells strings, comments,
-brackets and line ends apart is enough.
-"""
+"""Reading TOML, and finding the line on which each key is set, which Python's parser does not tell."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 KeyLines = Mapping[tuple[str, ...], int]
 
@@ -24,8 +22,21 @@ _TOKEN = re.compile(
 )
 
 
+def parse(text: str) -> dict[str, Any]:
+    """The contents of a TOML text. Raises ValueError if it is not valid."""
+    if sys.version_info >= (3, 11):  # imported here, as many a project has no TOML to read
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text.replace("\r\n", "\n"))
+
+
 def key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Map the path of each table and key, such as ``("tool", "dllint", "select")``, to its line from 1."""
+    """Map the path of each table and key, such as ``("tool", "dllint", "select")``, to its line from 1.
+
+    The text must be valid. That is why a scanner that only tells strings, comments, brackets and line ends apart is
+    enough.
+    """
     lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     parts: list[str] = []

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from dllint.config import toml
 
 # fmt: off
 PACKAGES = frozenset((
@@ -77,8 +73,8 @@ def _lower_bound(specifier: str) -> str:
 def _from_pyproject(root: Path) -> Iterator[tuple[str, str]]:
     text = _read(root / "pyproject.toml")
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        data = toml.parse(text) if text else {}
+    except ValueError:
         return
     project = _table(data, "project")
     groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
@@ -122,7 +118,10 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
     if not environment.is_dir():
         environment = Path(os.environ.get("VIRTUAL_ENV", environment))
     for packages in (*environment.glob("lib/python*/site-packages"), environment / "Lib" / "site-packages"):
-        names = os.listdir(packages) if packages.is_dir() else []
+        try:
+            names = os.listdir(packages)
+        except OSError:
+            continue
         for match in map(_INSTALLED.fullmatch, names):
             if match:
                 yield _normalise(match.group(1)), match.group(2)

@@ -6,10 +6,10 @@ One comment may hold several, each behind its own ``#``, and words of other tool
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dllint.syntax.statements import Comment, Layout
+from dllint.syntax.statements import LAST_LINE, Comment, Layout
 
 VERBS = ("ignore", "file-ignore", "disable", "enable")
 
@@ -20,8 +20,6 @@ _TRACE = re.compile(r"\#[ \t]*(?:dllint|(?i:noqa))[ \t]*:")
 _WORD = re.compile(r"[^,\s]+")
 _OWN_CODE = re.compile(r"(?:DL|AXC)\d{2,3}")
 _REASON = re.compile(r"\s*--\s*\S")
-
-_EVERY_LINE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +60,6 @@ class Directive:
         """Whether it speaks of a rule, by naming it or by naming none."""
         return not self.mentions or any(mention.code == code for mention in self.mentions)
 
-    def covers(self, line: int, code: str) -> bool:
-        """Whether it suppresses a finding of a rule on a line of the module."""
-        if self.verb in ("", "enable") or not self.names(code):
-            return False
-        return self.first <= line <= self.ends.get(code, self.last)
-
 
 def mentions_suppression(text: str) -> bool:
     """Whether a text may have a suppression comment in it: a cheap test that most files do not pass."""
@@ -83,14 +75,17 @@ def read_directives(layout: Layout, known: Mapping[str, str], require_reason: bo
         require_reason: find fault with those that give no reason.
     """
     directives: list[Directive] = []
+    open_blocks: list[Directive] = []
     for comment in layout.comments:
         for directive in _parse(comment, known):
             if directive.verb == "enable":
-                _enable(directive, directives)
+                open_blocks = _enable(directive, open_blocks)
             else:
                 directive.first, directive.last = _lines(directive, layout)
                 if require_reason:
                     _demand_reason(directive)
+                if directive.verb == "disable":
+                    open_blocks.append(directive)
             directives.append(directive)
     return directives
 
@@ -158,25 +153,32 @@ def _lines(directive: Directive, layout: Layout) -> tuple[int, int]:
     """The first and the last line that a directive covers; an empty range where it stands above nothing."""
     comment = directive.comment
     if directive.verb == "file-ignore":
-        return 1, _EVERY_LINE
+        return 1, LAST_LINE
     owner = layout.owner(comment)
     if directive.verb != "disable":
         return (owner.first, owner.last) if owner else (1, 0)
     first, indent, index = comment.line, comment.column, comment.owner
     if owner and owner.first <= comment.line:  # it stands in the statement, not above it
         first, indent, index = owner.first, owner.indent, index + 1
-    below = (statement.first for statement in layout.statements[index:] if statement.indent < indent)
-    return first, next(below, _EVERY_LINE) - 1
+    return first, layout.block_end(index, indent)
 
 
-def _enable(enable: Directive, before: Collection[Directive]) -> None:
-    """End what an ``enable`` names in each ``disable`` above it."""
-    disabled = [directive for directive in before if directive.verb == "disable"]
+def _enable(enable: Directive, blocks: Sequence[Directive]) -> list[Directive]:
+    """End what an ``enable`` names in the ``disable`` comments that are open where it stands.
+
+    Returns:
+        Those that stay open for something.
+    """
     codes = {mention.code for mention in enable.mentions if mention.code}
     line = enable.comment.line
-    for directive in disabled:
+    enable.idle = True
+    for block in blocks:
         if not enable.mentions:
-            directive.last = min(directive.last, line)
-        for code in codes:
-            directive.ends[code] = min(directive.ends.get(code, directive.last), line)
-    enable.idle = not any(not enable.mentions or any(map(directive.names, codes)) for directive in disabled)
+            block.last = min(block.last, line)
+            enable.idle = False
+        for code in filter(block.names, codes):
+            block.ends.setdefault(code, min(block.last, line))
+            enable.idle = False
+    if not enable.mentions:
+        return []
+    return [block for block in blocks if not block.mentions or any(m.code not in block.ends for m in block.mentions)]

@@ -11,10 +11,14 @@ import tokenize
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dllint.files.source import SourceFile
+
+LAST_LINE = 1 << 62
+"""More than any file has: the end of what does not end."""
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _SILENT = frozenset((tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER))
@@ -44,7 +48,7 @@ class Comment:
     owner: int
 
 
-@dataclass(slots=True)
+@dataclass
 class Layout:
     """The lines, statements and comments of a module, in order.
 
@@ -71,6 +75,24 @@ class Layout:
         owner = self.statements[comment.owner]
         same_cell = bisect_right(self.cells, comment.line) == bisect_right(self.cells, max(owner.first, comment.line))
         return owner if same_cell else None
+
+    def block_end(self, index: int, indent: int) -> int:
+        """The last line before the first statement, from the one at ``index`` on, that is indented less."""
+        following = self._dedents
+        while index < len(self.statements) and self.statements[index].indent >= indent:
+            index = following[index]
+        return self.statements[index].first - 1 if index < len(self.statements) else LAST_LINE
+
+    @cached_property
+    def _dedents(self) -> list[int]:
+        """For each statement, the index of the next one that is indented less than it."""
+        following = [len(self.statements)] * len(self.statements)
+        waiting: list[int] = []  # statements indented ever more, whose dedent has not come yet
+        for index, statement in enumerate(self.statements):
+            while waiting and self.statements[waiting[-1]].indent > statement.indent:
+                following[waiting.pop()] = index
+            waiting.append(index)
+        return following
 
 
 def split_lines(text: str) -> list[str]:

@@ -7,6 +7,7 @@ other tools in it are none of dllint's business.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from dllint.files.source import SourceFile
     from dllint.rule import Rule
 
+_Stretch = tuple[int, int, Directive]  # first and last line
+
 
 class Suppressions:
     """The suppression comments of one file.
@@ -32,11 +35,13 @@ class Suppressions:
         self._source = source
         self._layout = layout
         self._directives = directives
-        self._of_statement: dict[int, list[Directive]] = defaultdict(list)  # by first line; others may be many lines
+        self._of_statement: dict[int, list[Directive]] = defaultdict(list)  # by its first line
+        blocks = (directive for directive in directives if directive.verb in ("file-ignore", "disable"))
+        self._blocks = sorted(blocks, key=lambda block: block.first)
+        self._of_code: dict[str, list[_Stretch]] = {}
         for directive in directives:
-            if directive.verb in ("ignore", "noqa"):
+            if directive.verb in ("ignore", "noqa") and directive.last:  # else it stands above nothing
                 self._of_statement[directive.first].append(directive)
-        self._of_lines = [directive for directive in directives if directive.verb in ("file-ignore", "disable")]
 
     @classmethod
     def parse(cls, source: SourceFile, known: Mapping[str, str], *, require_reason: bool = False) -> Suppressions:
@@ -90,16 +95,28 @@ class Suppressions:
     def _suppresses(self, finding: Finding, about: Directive | None = None) -> bool:
         """Whether a comment hides a finding; a comment without codes does not hide what is said ``about`` itself."""
         line = self._source.position(self._source.span(finding.location)[0])[0]
-        statement = self._layout.statement_at(line)
-        near = self._of_statement.get(statement.first, []) if statement else []
-        covering = [
+        hiding = [
             directive
-            for directive in (*near, *self._of_lines)
-            if directive.covers(line, finding.code) and (directive is not about or directive.mentions)
+            for directive in (*self._near(line, finding.code), *self._around(line, finding.code))
+            if directive is not about or directive.mentions
         ]
-        for directive in covering:
+        for directive in hiding:
             directive.used.add(finding.code)
-        return bool(covering)
+        return bool(hiding)
+
+    def _near(self, line: int, code: str) -> list[Directive]:
+        """The comments about a rule that belong to the statement on a line."""
+        statement = self._layout.statement_at(line)
+        directives = self._of_statement.get(statement.first, ()) if statement else ()
+        return [directive for directive in directives if directive.names(code)]
+
+    def _around(self, line: int, code: str) -> list[Directive]:
+        """The comment about a rule that covers a line with many others; of several, the one that starts first."""
+        if code not in self._of_code:
+            self._of_code[code] = list(_stretches(self._blocks, code))
+        stretches = self._of_code[code]
+        index = bisect_right(stretches, line, key=lambda stretch: stretch[0]) - 1
+        return [stretches[index][2]] if index >= 0 and line <= stretches[index][1] else []
 
     def _find_unused(self, ran: Collection[str], blanket: bool) -> Iterator[tuple[Directive, Finding]]:
         for directive in self._directives:
@@ -132,3 +149,13 @@ class Suppressions:
             statement=" ".join(directive.comment.text.split()),
             fixes=fixes,
         )
+
+
+def _stretches(blocks: Iterable[Directive], code: str) -> Iterator[_Stretch]:
+    """The lines on which blocks suppress a rule, in order and apart, each stretch with the block that does it."""
+    done = 0
+    for block in blocks:
+        end = block.ends.get(code, block.last)
+        if block.names(code) and end > done:
+            yield max(block.first, done + 1), end, block
+            done = end
