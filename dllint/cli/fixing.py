@@ -65,10 +65,15 @@ def fix_project(
         only_reported: whether to leave alone what the reports do not have, which has been held back.
     """
     fixing = Fixing()
+    allowed = {"safe", "unsafe"} if unsafe else {"safe"}
     texts = {path: source.file_text for path, source in sources.items()}
     for part in project.parts:
         reported = {_key(finding) for finding in part.report.findings} if only_reported else None
-        fixable = {finding.location.path for finding in part.report.findings if finding.fixes}
+        fixable = {
+            finding.location.path
+            for finding in part.report.findings
+            if any(fix.safety in allowed for fix in finding.fixes)
+        }
         for file in part.files:
             display = display_path(str(file))
             if display not in fixable:

@@ -79,15 +79,23 @@ def configuration(given: dict[str, Any]) -> ConfigLoader:
             raise ConfigError("--config: only one file can be given")
     if file is not None and given["isolated"]:
         raise ConfigError("--config FILE and --isolated exclude each other")
-    values = {key: value for key in ("fail-on", "baseline") if (value := given.get(key.replace("-", "_"))) is not None}
+    if values := _values(given):
+        sources.append(checked(Source(COMMAND_LINE, here, values)))
+    return ConfigLoader(file, isolated=given["isolated"], overrides=sources)
+
+
+def _values(given: dict[str, Any]) -> dict[str, Any]:
+    """The configuration keys that options of their own set."""
+    values: dict[str, Any] = {}
+    for key in ("fail-on", "baseline"):
+        if (value := given.get(key.replace("-", "_"))) is not None:
+            values[key] = value
     for key in ("select", "extend-select", "ignore"):
         if words := given.get(key.replace("-", "_")):
             values[key] = _split(words)
     if pairs := given.get("per_file_ignores"):
         values["per-file-ignores"] = _per_file_ignores(pairs)
-    if values:
-        sources.append(checked(Source(COMMAND_LINE, here, values)))
-    return ConfigLoader(file, isolated=given["isolated"], overrides=sources)
+    return values
 
 
 def _split(words: Iterable[str]) -> list[str]:
