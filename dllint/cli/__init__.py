@@ -97,5 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         import traceback
 
-        streams.fail(traceback.format_exc() + "This is a bug in dllint; please report it with the lines above.")
+        streams.draw(traceback.format_exc())
+        streams.fail("this is a bug in dllint; please report it with the lines above")
         return FAILURE
