@@ -244,7 +244,6 @@ class TestUnused:
         assert once == "x = 1\n# dllint: enable[DL101]\n"
         assert cleaned(once) == "x = 1\n"
 
-
     def test_a_block_within_a_block_is_unused(self) -> None:
         text = "# dllint: disable[DL101]\n# dllint: file-ignore[DL202]\nx\n# dllint: disable[DL101]\ny\n"
         assert [item.location.line for item in judged(text, 3, 5, ran=("DL101",))] == [4]
