@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from dllint.events import (
@@ -14,6 +15,7 @@ from dllint.events import (
     Branch,
     Event,
     Invocation,
+    LibraryCall,
     Loop,
     Node,
     OpaqueCall,
@@ -26,6 +28,7 @@ from dllint.events import (
 from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
 from dllint.flow import Flow, State, follow
 from dllint.interp import classes, graph, roles
+from dllint.interp.bindings import Definition
 from dllint.interp.facts import Facts
 from dllint.interp.gradients import Gradient, gradient_of
 from dllint.interp.machine import Machine
@@ -53,6 +56,7 @@ class Context:
         self._parameters: dict[int, tuple[list[Value], bool]] = {}
         self._concerns: dict[tuple[str, int, int], bool] = {}
         self._reach: dict[int, frozenset[int]] = {}
+        self._behind: dict[int, list[Value]] = {}
 
     @property
     def facts(self) -> Facts:
@@ -320,6 +324,33 @@ class Context:
         if complete and modules and self.role(target) == "module":
             return any(self.reaches(target, module) or self.reaches(module, target) for module in modules)
         return True
+
+    def models_behind(self, value: Value) -> list[Value]:
+        """The modules whose forward passes a value was computed with."""
+        known = self._behind.get(id(value))
+        if known is None:
+            known = []
+            for source in graph.sources(value):
+                if isinstance(source, Symbol) and source.inputs and (
+                    source.name in ("forward", "call") or source.name.startswith("torch.nn.") and source.name.endswith("()")
+                ):
+                    known.extend(m for m in self.objects(source.inputs[0]) if not any(m is other for other in known))
+            self._behind[id(value)] = known
+        return known
+
+    def names_behind(self, value: Value) -> list[str]:
+        """The names that a value and the objects it was made from go by (``val_loader`` behind ``enumerate(val_loader)``)."""
+        return [name for source in islice(graph.sources(value), 12) if (name := roles.name_of(source))]
+
+    def library_calls(self, name: str) -> list[LibraryCall]:
+        """The calls of a library function or class in the program."""
+        return [event for event in self.events if isinstance(event, LibraryCall) and event.name == name]
+
+    def calls_to(self, event: Event) -> list[tuple[Site, str]]:
+        """The calls on the way to an event, outermost first, as hops of a trace."""
+        frames = [frame for frame in event.frame.stack() if frame.call is not None and frame.caller is not None]
+        hops = [(frame.call, f"calls `{frame.scope}`") for frame in reversed(frames) if frame.call is not None]
+        return [(site, text) for site, text in hops if not isinstance(site.node, Definition)]
 
     def stepped_optimizers(self) -> list[Value]:
         """The optimizers that take steps in the program, each once."""

@@ -20,7 +20,8 @@ class Frame:
     """An activation of a function while the program is interpreted.
 
     ``owner`` is the class name for a method. ``framework`` names the framework whose duties cover this code
-    (``lightning``, ``hf-trainer``, …), or is empty. ``call`` is where it was called, in the frame ``caller``.
+    (``lightning``, ``hf-trainer``, …), or is empty. ``call`` is where it was called, in the frame ``caller``;
+    ``definition`` is where the function is defined.
     """
 
     function: str
@@ -28,6 +29,7 @@ class Frame:
     framework: str = ""
     call: Site | None = None
     caller: Frame | None = None
+    definition: Site | None = None
 
     def stack(self) -> Iterator[Frame]:
         """This frame and its callers, innermost first."""

@@ -195,6 +195,7 @@ def invoke(
         framework_of(machine, owner) or machine.frame.framework,
         site,
         machine.frame,
+        function.site,
     )
     node = function.node
     with machine.calling(function, frame, site) as activation:

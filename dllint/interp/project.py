@@ -99,6 +99,11 @@ class Project:
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
 
+    def digest(self, file: Path) -> str:
+        """The digest of a module that has been read, or an empty string."""
+        module = self._modules.get(file)
+        return module.source.digest if module is not None else ""
+
     def find(self, importer: SourceModule, name: str, level: int = 0) -> SourceModule | None:
         """The project module that ``import name`` in ``importer`` means, or ``None`` if it is not in the project.
 

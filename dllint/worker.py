@@ -1,0 +1,109 @@
+"""The part of a run that happens in one process: analyse some files, one after the other, with shared caches.
+
+A worker gets paths and settings, never rule objects, and loads the rules itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dllint.config.settings import Settings
+from dllint.engine import Analysis, analyse
+from dllint.files.source import SourceError
+from dllint.findings import Problem
+from dllint.interp.facts import load_facts
+from dllint.interp.project import Project, project_root
+from dllint.registry import load_rules
+
+T = TypeVar("T")
+
+_STACK = 512 * 1024 * 1024
+_RECURSION_LIMIT = 20_000
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The analysis of one file, with what the runner needs to judge comments in it and to cache it."""
+
+    file: Path
+    analysis: Analysis
+    digest: str = ""
+    has_comments: bool = False
+    dependencies: tuple[tuple[Path, str], ...] = ()
+
+
+class Worker:
+    """Analyses files under one configuration. Modules are read and parsed once, however many files import them."""
+
+    def __init__(self, settings: Settings, working_directory: Path, overlay: Mapping[Path, str] | None = None) -> None:
+        self._settings = settings
+        self._working_directory = working_directory
+        self._overlay = dict(overlay or {})
+        rules = load_rules(settings.rule_paths, settings.plugins)
+        self._rules = [rule for rule in rules if rule.code in settings.enabled]
+        self._facts = load_facts(settings.knowledge)
+        self._projects: dict[Path, Project] = {}
+
+    def analyse(self, file: Path) -> Outcome:
+        """Analyse one file. What cannot be read is a problem of the outcome, not an exception."""
+        root = project_root(file, self._working_directory)
+        project = self._projects.get(root)
+        if project is None:
+            project = self._projects[root] = Project(root, self._overlay)
+        try:
+            module = project.load(file)
+        except SourceError as error:
+            return Outcome(file, Analysis(problems=[Problem(error.kind, str(error), str(file))]))
+        analysis = analyse(module, project, self._facts, self._rules, self._settings)
+        dependencies = tuple((path, project.digest(path)) for path in analysis.dependencies)
+        comments = "dllint" in module.source.text or "noqa" in module.source.text
+        return Outcome(file, analysis, module.source.digest, comments, dependencies)
+
+
+def in_deep_thread(function: Callable[[], T]) -> T:
+    """Run something on a thread whose stack is large enough for deeply nested code."""
+    results: list[T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            failures.append(error)
+
+    limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK)
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        thread = threading.Thread(target=run, name="dllint")
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
+_worker: Worker | None = None
+
+
+def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, str]) -> None:
+    """Make this process a worker."""
+    global _worker
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # syntax trees are large and live long: looking through them costs more than it frees
+    _worker = Worker(settings, working_directory, overlay)
+
+
+def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:
+    """Analyse some files in this worker process."""
+    assert _worker is not None
+    worker = _worker
+    return in_deep_thread(lambda: [worker.analyse(file) for file in files])

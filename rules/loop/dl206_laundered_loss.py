@@ -1,0 +1,64 @@
+"""A backward pass from a loss that was cut off from the model.
+
+`.item()`, `.detach()`, `.data`, NumPy and `torch.tensor(loss)` cut the graph. Setting `requires_grad` on the result
+makes the error message go away and trains nothing: the backward pass ends at the new tensor.
+
+Measured on torch 2.13: `torch.tensor(loss.item(), requires_grad=True).backward()`, `loss.detach().requires_grad_()`,
+`Variable(loss, requires_grad=True)` and `torch.tensor([l1, l2], requires_grad=True).mean().backward()` run silently and
+leave the gradient of 100 % of the parameters at `None`.
+
+## Bad
+    loss = torch.tensor(loss.item(), requires_grad=True)
+    loss.backward()
+
+## Good
+    loss = criterion(model(x), y)
+    loss.backward()
+
+## Not reported
+Losses of which some term still carries gradients (a detached target, a detached weight), inputs that are optimised
+themselves (adversarial images, style transfer, latent codes), and losses whose parts cannot be followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Backward, Context, Finding, Rule
+
+
+class LaunderedLoss(Rule):
+    code = "DL206"
+    name = "laundered-loss"
+    category = "correctness"
+    severity = "error"
+    triggers = (
+        ("backward", "manual_backward"),
+        ("requires_grad", "requires_grad_", "detach", "detach_", "item", "data", "numpy", "tensor", "tolist", "float"),
+    )
+    confirmable = True
+    references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html",)
+
+    def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
+        if event.loss is None:
+            return
+        gradient = ctx.gradient(event.loss)
+        cuts = [cut for cut in gradient.cuts if cut.reason in ("leaf", "detach")]
+        if gradient.flows is not False or not cuts:
+            return
+        anew = next((cut for cut in cuts if cut.reason == "leaf"), None)
+        cut = anew or cuts[0]
+        if anew is not None:
+            what = "made into a new tensor with `requires_grad`"
+            effect = "the backward pass ends at the new tensor: no parameter gets a gradient, and no error says so"
+        else:
+            what = "detached from the model"
+            effect = "no gradient reaches any parameter: torch raises here, or nothing is trained"
+        yield ctx.finding(
+            self,
+            event.site,
+            f"backward pass from a loss that was {what}",
+            effect=effect,
+            help="call `backward` on the loss as the criterion returned it; use `.item()` only for logging",
+            trace=[(cut.site, "the graph is cut here"), (event.site, "so nothing is behind this")],
+        )
