@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dllint.files import discovery
 from dllint.files.discovery import Discovery, find_files
 from dllint.files.globs import Globs
 
@@ -152,7 +151,7 @@ def test_git_is_asked_once_for_several_folders(project: Path, monkeypatch: pytes
     git(project, "init")
     calls = []
     run = subprocess.run
-    monkeypatch.setattr(discovery.subprocess, "run", lambda *a, **k: calls.append(a) or run(*a, **k))
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: calls.append(a) or run(*a, **k))
     assert names(project, "a", "b") == ["a/x.py", "b/y.py"]
     assert len(calls) == 1
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -185,6 +184,8 @@ class _Search:
 
     def _ask_git(self, repository: str, folders: Iterable[str]) -> list[str]:
         """What git lists in some folders of a repository; nothing if it fails."""
+        import subprocess  # takes a while, and a run over named files does without
+
         command = ["git", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-C", repository, "ls-files", "-z"]
         command += ["--cached", "--others", "--exclude-standard", "--", *folders]
         environment = {key: value for key, value in os.environ.items() if key not in _REPOSITORY_VARIABLES}

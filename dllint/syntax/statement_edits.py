@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -98,24 +99,17 @@ class _Region:
     @classmethod
     def around(cls, source: SourceFile, tree: ast.Module, statement: ast.stmt) -> _Region | None:
         """The lines around a statement, or ``None`` if libcst does not see in them what Python sees."""
-        import libcst as cst
-
         outermost = _outermost(tree, statement)
         if not outermost or _is_deep(outermost):
             return None
         first, last = _with_comments_above(source, _first_line(outermost[0])), outermost[-1].end_lineno or 0
         start, end = source.offset(first, 0), source.offset(last + 1, 0)
         text = source.text[start:end]
-        try:
-            module = cst.parse_module(text)
-        except cst.ParserSyntaxError:
-            return None
-        module = _with_comments_in_place(module)
         nodes = list(chain.from_iterable(map(_statements, outermost)))
-        found = list(_places(module, []))
-        if module.code != text or len(nodes) != len(found):
+        module, places = _read(text)
+        if module is None or len(nodes) != len(places):
             return None
-        return cls(start, text, module, [(node, *place) for node, place in zip(nodes, found, strict=True)])
+        return cls(start, text, module, [(node, *place) for node, place in zip(nodes, places, strict=True)])
 
     def find(self, statement: ast.stmt) -> tuple[list[_Step], Any]:
         """The path of a statement, and its node."""
@@ -153,6 +147,19 @@ class _Region:
             tail = _common(before[::-1], after[::-1])
             before, after = before[: len(before) - tail], after[: len(after) - tail]
         return (Edit(start, start + len(before), after),) if before != after else ()
+
+
+@lru_cache(maxsize=4)  # several findings in one function are common, and a long one takes a while
+def _read(text: str) -> tuple[cst.Module | None, list[tuple[list[_Step], Any]]]:
+    """A text as libcst reads it, if it does, and the paths and nodes of its statements."""
+    import libcst as cst
+
+    try:
+        module = cst.parse_module(text)
+    except cst.ParserSyntaxError:
+        return None, []
+    module = _with_comments_in_place(module)
+    return (module, list(_places(module, []))) if module.code == text else (None, [])
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
