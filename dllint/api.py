@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dllint.context import Context, flatten, judge, likely_under
+from dllint.data_view import DataView, Pass
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -45,6 +46,7 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.interp.origins import Origin
+from dllint.interp.pipelines import TransformStep
 from dllint.rule import Rule
 from dllint.values import (
     Absent,
@@ -80,6 +82,7 @@ __all__ = [
     "Class",
     "Const",
     "Context",
+    "DataView",
     "DatasetCreated",
     "Edit",
     "EpochSet",
@@ -111,6 +114,7 @@ __all__ = [
     "ParametersAdded",
     "ParametersUpdated",
     "Partial",
+    "Pass",
     "Program",
     "RandomSeeded",
     "Rule",
@@ -125,6 +129,7 @@ __all__ = [
     "StateSaved",
     "Symbol",
     "Table",
+    "TransformStep",
     "TransformsComposed",
     "Value",
     "ZeroGrad",

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from dllint.events import (
+from dllint.data_view import DataView
     AttributeAssigned,
     Backward,
     Block,
@@ -32,6 +33,7 @@ from dllint.interp.bindings import Definition
 from dllint.interp.facts import Facts
 from dllint.interp.gradients import Gradient, gradient_of
 from dllint.interp.machine import Machine
+from dllint.interp.guards import consistent
 from dllint.interp.modules import force
 from dllint.interp.origins import Origin, origins
 from dllint.interp.sensitivity import is_mode_sensitive
@@ -68,6 +70,11 @@ class Context:
         return tuple(self.program.events())
 
     # ------------------------------------------------------------------------------------------ reporting
+    @cached_property
+    def data(self) -> DataView:
+        """The loaders of the program, their datasets and transforms."""
+        return DataView(self._machine, self.program, self.events)
+
 
     def finding(
         self,
@@ -129,6 +136,13 @@ class Context:
         return Edit(start, source.offset(node.end_lineno, node.end_col_offset), text)
 
     def source_of(self, site: Site) -> str:
+    def is_within(self, site: Site, around: Site) -> bool:
+        """Whether a place lies in the source range of another."""
+        if site.module is not around.module or not hasattr(site.node, "lineno") or not hasattr(around.node, "lineno"):
+            return False
+        inner, outer = self.replace(site, ""), self.replace(around, "")
+        return outer.start <= inner.start and inner.end <= outer.end
+
         """The source text of a site's node."""
         edit = self.replace(site, "")
         return self.text(site)[edit.start : edit.end]
@@ -409,6 +423,10 @@ class Context:
         return any(self.reaches(value, target) for value in event.values)
 
     def steps(self) -> list[OptimizerStep]:
+    def consistent(self, guards: Guards, others: Guards) -> bool:
+        """Whether two sets of conditions can hold together, as far as can be told."""
+        return consistent(guards, others)
+
         return [event for event in self.events if isinstance(event, OptimizerStep)]
 
 

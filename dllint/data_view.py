@@ -1,0 +1,139 @@
+"""What rules about data can ask: the loaders of a program, what they are for, and what happens to their samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from dllint.events import Backward, Block, Branch, Event, Invocation, LoaderCreated, Loop, Node, Program, walk
+from dllint.interp import pipelines, splits
+from dllint.interp.graph import sources
+from dllint.interp.machine import Machine
+from dllint.interp.pipelines import TransformStep
+from dllint.values import Instance, Items, Site, Value, alternatives
+
+_MAX_SOURCES = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A loop over the batches of ``loaders``. ``outer`` are the loops around it, innermost first."""
+
+    loop: Loop
+    outer: tuple[Loop, ...]
+    loaders: tuple[Value, ...]
+    trains: bool
+
+
+class DataView:
+    """The data side of one program."""
+
+    def __init__(self, machine: Machine, program: Program, events: tuple[Event, ...]) -> None:
+        self._machine = machine
+        self._program = program
+        self._events = events
+        self._applied: dict[int, list[TransformStep]] = {}
+
+    @cached_property
+    def loaders(self) -> tuple[LoaderCreated, ...]:
+        """The data loaders that the program builds."""
+        return tuple(event for event in self._events if isinstance(event, LoaderCreated))
+
+    # ------------------------------------------------------------------------------------------ transforms
+
+    def steps(self, transform: Value) -> list[TransformStep]:
+        """The steps of a transform in order: those of a composition or list, one for anything else."""
+        return pipelines.steps_of(self._machine, transform)
+
+    def list_site(self, composition: Value) -> Site | None:
+        """Where the list of a composition's steps is written."""
+        found = pipelines.list_of(self._machine, composition)
+        return found.site if isinstance(found, Items) else None
+
+    def applied(self, dataset: Value) -> list[TransformStep]:
+        """The library transforms that a dataset applies to its samples; a composition is one step."""
+        known = self._applied.get(id(dataset))
+        if known is None:
+            known = self._applied[id(dataset)] = pipelines.applied(self._machine, dataset)
+        return known
+
+    # ------------------------------------------------------------------------------------------ datasets
+
+    def datasets(self, value: Value | None) -> list[Instance]:
+        """The datasets that a value may be and those behind them (of subsets, concatenations), outermost first."""
+        found: list[Instance] = []
+        pending = [option for _, option in alternatives(value)] if value is not None else []
+        while pending and len(found) < 20:
+            option = pending.pop(0)
+            if isinstance(option, Instance) and not any(option is known for known in found):
+                found.append(option)
+                pending.extend(pipelines.inner_datasets(self._machine, option))
+        return found
+
+    def arguments(self, instance: Instance) -> dict[str, Value]:
+        """The arguments of an object's constructor by parameter name."""
+        return pipelines.named_arguments(self._machine, instance)
+
+    def part(self, dataset: Value) -> str:
+        """``train``, ``eval``, or nothing if neither is clear: by what a dataset was given and is called."""
+        return pipelines.part_of(self._machine, dataset)
+
+    def part_of_loader(self, event: LoaderCreated) -> str:
+        """``train`` or ``eval``: what a loader is for, by its use, its name, its sampler's and its datasets'."""
+        if self.is_trained_on(event.loader):
+            return splits.TRAIN
+        names = [getattr(event.loader, "hint", "")]
+        sampler = event.options.get("sampler")
+        if sampler is not None:
+            names.append(getattr(sampler, "hint", ""))
+        own = splits.part_of_texts(names)
+        outer = self.datasets(event.dataset)[:1]
+        of_data = {part for dataset in outer if (part := self.part(dataset))}
+        if sampler is not None and own:
+            return own
+        return splits.part_of_texts([own, *of_data])
+
+    # ------------------------------------------------------------------------------------------ loops
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        """The loops over batches of known loaders."""
+        return tuple(self._find_passes())
+
+    def _find_passes(self) -> Iterator[Pass]:
+        pending: list[tuple[Node, tuple[Loop, ...]]] = [(self._program.body, ())]
+        while pending:
+            node, outer = pending.pop()
+            if isinstance(node, Block):
+                pending.extend((item, outer) for item in reversed(node.items))
+            elif isinstance(node, Branch):
+                pending.extend((arm.body, outer) for arm in reversed(node.arms))
+            elif isinstance(node, Invocation):
+                pending.append((node.body, outer))
+            elif isinstance(node, Loop):
+                loaders = self._loaders_in(node.iterable)
+                if loaders:
+                    trains = any(isinstance(event, Backward) for event in walk(node.body))
+                    yield Pass(node, outer, loaders, trains)
+                pending.append((node.body, outer if node.kind == "once" else (node, *outer)))
+
+    def _loaders_in(self, iterable: Value | None) -> tuple[Value, ...]:
+        if iterable is None:
+            return ()
+        known = {id(event.loader) for event in self.loaders}
+        return tuple(source for source in islice(sources(iterable), _MAX_SOURCES) if id(source) in known)
+
+    def is_trained_on(self, loader: Value) -> bool:
+        """Whether gradients are computed from the batches of a loader."""
+        return id(loader) in self._trained_on
+
+    @cached_property
+    def _trained_on(self) -> frozenset[int]:
+        known = {id(event.loader) for event in self.loaders}
+        found = {id(loader) for one in self.passes if one.trains for loader in one.loaders}
+        for event in self._events:
+            if isinstance(event, Backward) and event.loss is not None:
+                found.update(id(source) for source in sources(event.loss) if id(source) in known)
+        return frozenset(found)
