@@ -342,14 +342,21 @@ class Items(Value):
         return f"Items({self.kind}, {list(self.items)}{'' if self.exact else ', ...'})"
 
 
+class Entries(dict[Any, Value]):
+    """The contents of a dict. What only one branch puts in, or takes out, is a choice with :class:`Absent` in it."""
+
+
 class Table(Value):
-    """A dict. ``contents`` maps constant keys to values; the key ``Table.REST`` is present when there may be others."""
+    """A dict. ``contents`` maps constant keys to values; the key ``Table.REST`` is present when there may be others.
+
+    An entry that is there only under a condition is a :class:`Choice` that has :class:`Absent` among its options.
+    """
 
     __slots__ = ("contents",)
     REST = object()
 
     def __init__(self, contents: Mapping[Any, Value], site: Site | None = None, *, exact: bool = True) -> None:
-        self.contents: dict[Any, Value] = dict(contents)
+        self.contents = Entries(contents)
         if not exact:
             self.contents[Table.REST] = Const(None)
         self.site = site
@@ -366,7 +373,7 @@ class Table(Value):
 
 
 class Absent(Value):
-    """In a list that is built conditionally: the place of an element that is there only under a guard."""
+    """In a list or dict that is built conditionally: the place of an element that is there only under a guard."""
 
     __slots__ = ()
 
@@ -422,3 +429,12 @@ def same(left: Value, right: Value) -> bool:
 def alternatives(value: Value) -> tuple[tuple[Guards, Value], ...]:
     """The options of a choice, or the value itself as the only one."""
     return value.options if isinstance(value, Choice) else (((), value),)
+def present(value: Value, otherwise: Value | None = None) -> Value:
+    """A value without the options under which it is absent; with ``otherwise`` in their place, if that is given."""
+    if not isinstance(value, Choice) or not any(isinstance(option, Absent) for _, option in value.options):
+        return value
+    if otherwise is None:
+        return choose([option for option in value.options if not isinstance(option[1], Absent)])
+    return choose([(guards, otherwise if isinstance(option, Absent) else option) for guards, option in value.options])
+
+

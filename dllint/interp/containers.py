@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp import names
@@ -21,6 +22,7 @@ from dllint.values import (
     Value,
     alternatives,
     choose,
+    present,
 )
 
 if TYPE_CHECKING:
@@ -40,8 +42,8 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
         return _from_items(machine, base, index, text, site)
     if isinstance(base, Table):
         if isinstance(index, Const) and index.value in base.contents:
-            return names.under_path(machine, base.contents[index.value])
-        values = [((), value) for key, value in base.contents.items() if key is not Table.REST]
+            return present(names.under_path(machine, base.contents[index.value]))
+        values = [((), present(value)) for key, value in base.contents.items() if key is not Table.REST]
         if not isinstance(index, Const) and values and base.exact:
             return choose(values)
         rest = base.contents.get(Table.REST)
@@ -166,7 +168,7 @@ def _symbolic_element(machine: Machine, value: Symbol, site: Site) -> Value:
 def _any_entry(table: Table, site: Site) -> Value:
     """Some value of a dict."""
     rest = table.contents.get(Table.REST)
-    values = [((), value) for key, value in table.contents.items() if key is not Table.REST]
+    values = [((), present(value)) for key, value in table.contents.items() if key is not Table.REST]
     if rest is not None and not isinstance(rest, Const):
         values.append(((), rest))
     return choose(values) if values else Symbol("element", (table,), site)
@@ -256,14 +258,17 @@ def _table_method(machine: Machine, base: Table, name: str, arguments: Arguments
     if name in ("get", "pop", "setdefault") and isinstance(first, Const):
         known = base.contents.get(first.value)
         if known is not None:
-            return names.under_path(machine, known)
+            if name == "pop":
+                machine.delete(base.contents, first.value)
+            otherwise = second if second is not None else Const(None) if name != "pop" else None
+            return present(names.under_path(machine, known), otherwise)
         if name == "setdefault" and second is not None:
             machine.write(base.contents, first.value, second)
         if base.exact:
             return second if second is not None else Const(None)
     elif name == "update":
         if isinstance(first, Table):
-            for key, value in first.contents.items():
+            for key, value in merged(base.contents, first.contents).items():
                 machine.write(base.contents, key, value)
         elif first is not None:
             machine.write(base.contents, Table.REST, first)
@@ -280,6 +285,27 @@ def _table_method(machine: Machine, base: Table, name: str, arguments: Arguments
     elif name == "copy":
         return Table(base.contents, site)
     return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments)
+
+
+def merged(old: Mapping[Any, Value], new: Mapping[Any, Value]) -> dict[Any, Value]:
+    """The entries of ``new``; where one may be absent, the old one stays in its place."""
+    return {key: present(value, old.get(key)) if key in old else value for key, value in new.items()}
+
+
+def has_key(table: Table, key: Any, wanted: bool) -> bool | None:
+    """Whether a test for a key of a known dict has the wanted outcome; ``None`` where that depends on a condition."""
+    value = table.contents.get(key)
+    if value is not None and any(isinstance(option, Absent) for _, option in alternatives(value)):
+        return None
+    return (value is not None) is wanted
+
+
+def delete_item(machine: Machine, base: Value, index: Value) -> None:
+    """``del base[index]``."""
+    if isinstance(base, Table) and isinstance(index, Const):
+        machine.delete(base.contents, index.value)
+    elif isinstance(base, Items):
+        machine.write(base.contents, "exact", False)
 
 
 def set_item(machine: Machine, base: Value, index: Value, text: str, value: Value) -> None:

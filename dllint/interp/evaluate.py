@@ -15,6 +15,7 @@ from dllint.values import (
     Choice,
     Const,
     Function,
+    Guards,
     Items,
     Scope,
     Setting,
@@ -136,7 +137,7 @@ def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:
         value = evaluate(machine, value_node, scope)
         if key_node is None:
             if isinstance(value, Table):
-                table.contents.update(value.contents)
+                table.contents.update(containers.merged(table.contents, value.contents))
             else:
                 table.contents[Table.REST] = value
             continue
@@ -202,17 +203,19 @@ def _unary(machine: Machine, node: ast.UnaryOp, scope: Scope) -> Value:
 def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
     """``a and b`` and ``a or b``: what is returned, with later operands only where the earlier ones let them be."""
     wanted = isinstance(node.op, ast.And)
-    options: list[tuple[Any, Value]] = []
+    options: list[tuple[Guards, Value]] = []
+    reached: Guards = ()
     for operand in node.values:
         value = evaluate(machine, operand, scope)
         known = truth(machine, value)
         if known is (not wanted):
-            options.append(((), value))
+            options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
-            options.append((guards_of(operand, not wanted, machine.frame.scope), value))
+            options.append((reached + guards_of(operand, not wanted, machine.frame.scope), value))
+            reached += guards_of(operand, wanted, machine.frame.scope)
         elif operand is node.values[-1]:
-            options.append(((), value))
+            options.append((reached, value))
     return options[0][1] if len(options) == 1 else choose(options)
 
 
@@ -239,7 +242,7 @@ def _compare_values(op: ast.cmpop, left: Value, right: Value) -> bool | None:
             present = any(isinstance(item, Const) and item.value == left.value for item in right.items)
             return present is isinstance(op, ast.In)
         if isinstance(right, Table) and right.exact:
-            return (left.value in right.contents) is isinstance(op, ast.In)
+            return containers.has_key(right, left.value, isinstance(op, ast.In))
     return None
 
 

@@ -163,6 +163,9 @@ def _delete(machine: Machine, node: ast.Delete, scope: Scope) -> str | None:
     for target in node.targets:
         if isinstance(target, ast.Name) and target.id in scope.variables:
             machine.write(scope.variables, target.id, Symbol("unknown", detail=target.id))
+        elif isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Slice):
+            index = evaluate(machine, target.slice, scope)
+            containers.delete_item(machine, evaluate(machine, target.value, scope), index)
     return None
 
 

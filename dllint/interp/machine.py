@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
 from dllint.interp.facts import Facts
 from dllint.interp.project import Project, SourceModule
-from dllint.values import Absent, Class, Function, Guard, Guards, Instance, Items, Scope, Site, Symbol, Value, choose
+from dllint.values import Absent, Class, Entries, Function, Guard, Guards, Instance, Items, Scope, Site, Symbol, Value, choose
 
 E = TypeVar("E", bound=Event)
 
@@ -116,6 +116,13 @@ class Machine:
             self._journal.append((container, key, container.get(key, MISSING)))
         container[key] = value
 
+    def delete(self, container: dict[Any, Any], key: Any) -> None:
+        """Remove ``container[key]``, if it is there; inside a branch it is kept for the other arms."""
+        if key in container:
+            if self._journal is not None:
+                self._journal.append((container, key, container[key]))
+            del container[key]
+
     def run_arm(self, guards: Guards, body: Any) -> tuple[Any, Writes]:
         """Interpret ``body()`` under guards, undo its writes, and return its result and the writes."""
         outer, self._journal = self._journal, []
@@ -141,16 +148,23 @@ class Machine:
         """Apply the writes of the arms that go on, each under its guards."""
         if len(arms) == 1:
             for container, key, value in arms[0][1].values():
-                if value is not MISSING:
-                    self.write(container, key, value)
+                self._set(container, key, value)
             return
         touched = {where: entry for _, writes in arms for where, entry in writes.items()}
         for where, (container, key, _) in touched.items():
             before = container.get(key, MISSING)
             options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
-            joined = join_values([(guards, value) for guards, value in options if value is not MISSING])
-            if joined is not MISSING:
-                self.write(container, key, joined)
+            there = [(guards, value) for guards, value in options if value is not MISSING]
+            if there and len(there) < len(options) and isinstance(container, Entries):
+                absent = Absent()
+                there.extend((guards, absent) for guards, value in options if value is MISSING)
+            self._set(container, key, join_values(there))
+
+    def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
+        if value is MISSING:
+            self.delete(container, key)
+        else:
+            self.write(container, key, value)
 
     def branch(self, site: Site, arms: list[tuple[Guards, Any]]) -> list[Any]:
         """Interpret each arm (guards, callable) from the current state and join the outcomes.

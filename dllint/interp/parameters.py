@@ -5,7 +5,23 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from dllint.values import Arguments, Const, External, Function, Instance, Items, Scope, Setting, Site, Symbol, Table, Value
+from dllint.values import (
+    Absent,
+    Arguments,
+    Const,
+    External,
+    Function,
+    Instance,
+    Items,
+    Scope,
+    Setting,
+    Site,
+    Symbol,
+    Table,
+    Value,
+    alternatives,
+    present,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -28,13 +44,14 @@ def bind_parameters(
         if index < len(given):
             value = given[index]
         elif parameter.arg in keywords:
-            value = keywords.pop(parameter.arg)
+            value = _given(machine, function, parameter, default, keywords.pop(parameter.arg))
         else:
             value = _missing(machine, function, parameter, default, arguments.exact)
         scope.variables[parameter.arg] = value
     for parameter, default in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True):
         if parameter.arg in keywords:
-            scope.variables[parameter.arg] = keywords.pop(parameter.arg)
+            value = _given(machine, function, parameter, default, keywords.pop(parameter.arg))
+            scope.variables[parameter.arg] = value
         else:
             scope.variables[parameter.arg] = _missing(machine, function, parameter, default, arguments.exact)
     if parameters.vararg is not None:
@@ -43,6 +60,15 @@ def bind_parameters(
     if parameters.kwarg is not None:
         scope.variables[parameters.kwarg.arg] = Table(keywords, exact=arguments.exact)
     return scope
+
+
+def _given(
+    machine: Machine, function: Function, parameter: ast.arg, default: ast.expr | None, value: Value
+) -> Value:
+    """The value of a keyword argument; where ``**keywords`` may lack it, the default stands in."""
+    if not any(isinstance(option, Absent) for _, option in alternatives(value)):
+        return value
+    return present(value, _missing(machine, function, parameter, default, exact=True))
 
 
 def _missing(
