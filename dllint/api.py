@@ -47,6 +47,7 @@ from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.interp.origins import Origin
 from dllint.interp.pipelines import TransformStep
+from dllint.rewriting import offer, rename_call, replace_range, set_argument, unwrap_call
 from dllint.rule import Rule
 from dllint.values import (
     Absent,
@@ -139,5 +140,10 @@ __all__ = [
     "flatten",
     "judge",
     "likely_under",
+    "offer",
+    "rename_call",
+    "replace_range",
+    "set_argument",
+    "unwrap_call",
     "walk",
 ]
