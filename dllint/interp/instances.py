@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from dllint.events import DatasetCreated, OptimizerCreated, SchedulerCreated
+from dllint.interp import library
 from dllint.interp.calls import invoke
 from dllint.interp.classes import ancestors, find_member, role_of, set_attributes
 from dllint.values import Arguments, Class, Const, Function, Instance, Setting, Site, Symbol
@@ -23,8 +24,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, site: Site) 
     if isinstance(init, Function):
         invoke(machine, init, arguments, site, receiver=instance)
     else:
-        for key, value in arguments.keywords.items():
-            instance.attributes.setdefault(key, value)
+        library.initialise_base(machine, instance, arguments, site)
     post_init = find_member(machine, cls, "__post_init__")
     if isinstance(post_init, Function):
         invoke(machine, post_init, Arguments(), site, receiver=instance)

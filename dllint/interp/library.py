@@ -21,9 +21,11 @@ from dllint.events import (
     TransformsComposed,
 )
 from dllint.interp import builtin_calls
+from dllint.interp.classes import library_bases
 from dllint.interp.modules import record_loss
 from dllint.values import (
     Arguments,
+    Class,
     Const,
     Function,
     Instance,
@@ -127,6 +129,23 @@ def _loader(machine: Machine, name: str, arguments: Arguments, site: Site) -> Va
     dataset = options.pop("dataset", None)
     machine.emit(LoaderCreated(site, result, dataset, options))
     return result
+def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, site: Site) -> None:
+    """What the constructor of a library class does to an instance of a project class that derives from it.
+
+    It keeps its arguments under the names of its parameters; that of a loader makes a loader.
+    """
+    if not isinstance(instance.cls, Class):
+        return
+    bases = [base for base in library_bases(instance.cls) if base in machine.facts.signatures]
+    options = bound(machine, bases[0], arguments) if len(bases) == 1 else dict(arguments.keywords)
+    for name, value in options.items():
+        if name not in instance.attributes:
+            machine.write(instance.attributes, name, value)
+    if bases and machine.facts.role(bases[0]) == "loader":
+        dataset = options.pop("dataset", None)
+        machine.emit(LoaderCreated(site, instance, dataset, options))
+
+
 
 
 def _dataset(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
