@@ -164,7 +164,7 @@ def _call_member(
 
 
 def _super_method(machine: Machine, base: SuperProxy, name: str, arguments: Arguments, site: Site) -> Value:
-    from dllint.interp import methods
+    from dllint.interp import library, methods
 
     receiver = base.receiver
     cls = receiver.cls if isinstance(receiver, Instance) else receiver
@@ -174,9 +174,7 @@ def _super_method(machine: Machine, base: SuperProxy, name: str, arguments: Argu
             return _call_member(machine, receiver, cls, member, arguments, site)
     if name == "__init__":
         if isinstance(receiver, Instance):
-            for key, value in arguments.keywords.items():  # a library base stores what it is given
-                if key not in receiver.attributes:
-                    machine.write(receiver.attributes, key, value)
+            library.initialise_base(machine, receiver, arguments, site)
         return Const(None)
     return methods.call_library_method(machine, receiver, name, arguments, site)
 

@@ -141,7 +141,7 @@ def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, 
     for name, value in options.items():
         if name not in instance.attributes:
             machine.write(instance.attributes, name, value)
-    if bases and machine.facts.role(bases[0]) == "loader":
+    if any(machine.facts.role(base) == "loader" for base in bases):
         dataset = options.pop("dataset", None)
         machine.emit(LoaderCreated(site, instance, dataset, options))
 
