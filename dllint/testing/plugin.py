@@ -1,0 +1,111 @@
+"""The pytest plugin that runs fixtures: ``pytest_plugins = ["dllint.testing.plugin"]`` in the top ``conftest.py``.
+
+Every file ``dlNNN_name.py`` below a folder ``fixtures`` is one test for its form, tests for each of its cases (as
+written, and in each group of variations), and one that compares what its fixes make of it with ``dlNNN_name.fixed.py``,
+which ``--update`` writes. The rules are the built-in ones and those that the ``rule-paths`` and ``plugins`` of the
+project's configuration add.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dllint.config.load import ConfigError, ConfigLoader
+from dllint.config.resolve import rules_of
+from dllint.patch import diff
+from dllint.testing.cases import Case, Fixture, read_fixture
+from dllint.testing.checking import as_written_faults, find_rules, variation_faults
+from dllint.testing.fixing import fixed_path, fixed_text
+from dllint.testing.linting import Setup
+from dllint.testing.marks import FixtureError
+from dllint.testing.variations import GROUPS
+
+_FIXTURE = re.compile(r"(dl|axc)\d+_\w+\.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("dllint")
+    group.addoption("--update", action="store_true", help="Rewrite the .fixed.py files beside fixtures.")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if _FIXTURE.fullmatch(file_path.name) and "fixtures" in (folder.name for folder in file_path.parents):
+        return FixtureFile.from_parent(parent, path=file_path)
+    return None
+
+
+class FixtureFile(pytest.File):
+    """The tests of one fixture."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        try:
+            fixture = read_fixture(self.path)
+        except (FixtureError, UnicodeDecodeError) as error:
+            raise self.CollectError(str(error)) from error
+
+        yield self._item("form", 1, fixture.faults)
+        for case in fixture.cases:
+            yield self._item(f"{case.slug}[as-written]", case.line, partial(self._as_written, fixture, case))
+            for group, variations in GROUPS.items():
+                run = partial(self._varied, fixture, case, tuple(variations))
+                yield self._item(f"{case.slug}[{group}]", case.line, run)
+        yield self._item("fixed", 1, partial(self._fixed, fixture))
+
+    def _item(self, name: str, line: int, run: Callable[[], Iterable[str]]) -> pytest.Item:
+        item: pytest.Item = FixtureItem.from_parent(self, name=name, line=line, run=run)
+        return item
+
+    def _setup(self, fixture: Fixture) -> Setup:
+        try:
+            rules = rules_of(ConfigLoader().load(fixture.path.parent))
+        except ConfigError as error:
+            raise FixtureError(str(error)) from error
+        return Setup(find_rules([fixture.code], rules))
+
+    def _as_written(self, fixture: Fixture, case: Case) -> Iterable[str]:
+        return as_written_faults(case, self._setup(fixture).for_case(case.versions, case.explicit))
+
+    def _varied(self, fixture: Fixture, case: Case, names: Iterable[str]) -> Iterable[str]:
+        return variation_faults(case, names, self._setup(fixture).for_case(case.versions, case.explicit))
+
+    def _fixed(self, fixture: Fixture) -> Iterator[str]:
+        path = fixed_path(fixture.path)
+        fixed = fixed_text(fixture, self._setup(fixture))
+        wanted = fixed if fixed != fixture.text else None
+        present = path.read_text("utf-8") if path.exists() else None
+        if wanted == present:
+            return
+        if not self.config.getoption("--update"):
+            yield f"{path.name} is not what the fixes make of the fixture (pytest --update rewrites it):"
+            yield diff(present or "", wanted or "", path.name)
+        elif wanted is None:
+            path.unlink()
+        else:
+            path.write_text(wanted, "utf-8", newline="\n")
+
+
+class FixtureItem(pytest.Item):
+    """One test: it fails with the faults that ``run`` finds."""
+
+    def __init__(self, *, line: int, run: Callable[[], Iterable[str]], **given: Any) -> None:
+        super().__init__(**given)
+        self._line = line
+        self._run = run
+
+    def runtest(self) -> None:
+        if faults := list(self._run()):
+            raise AssertionError("\n".join(faults))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, AssertionError | FixtureError):
+            return f"{self.path.name}:{self._line}: {excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self._line - 1, self.name
