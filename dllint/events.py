@@ -21,7 +21,7 @@ class Frame:
 
     ``owner`` is the class name for a method. ``framework`` names the framework whose duties cover this code
     (``lightning``, ``hf-trainer``, …), or is empty. ``call`` is where it was called, in the frame ``caller``;
-    ``definition`` is where the function is defined.
+    ``definition`` is where the function is defined; ``receiver`` is the object whose method it is.
     """
 
     function: str
@@ -30,6 +30,7 @@ class Frame:
     call: Site | None = None
     caller: Frame | None = None
     definition: Site | None = None
+    receiver: Value | None = None
 
     def stack(self) -> Iterator[Frame]:
         """This frame and its callers, innermost first."""

@@ -198,6 +198,7 @@ def invoke(
     node = function.node
     with machine.calling(function, frame, site) as activation:
         if isinstance(node, ast.Lambda):
+        receiver,
             from dllint.interp.evaluate import evaluate
 
             return evaluate(machine, node.body, scope)

@@ -269,7 +269,12 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
     test = evaluate(machine, node.test, scope)
     known = truth(machine, test)
     if known is not None:
-        return evaluate(machine, node.body if known else node.orelse, scope)
+        depth = len(machine.path)
+        if isinstance(test, Symbol):  # the training path is taken, and what happens there happens in training only
+            machine.path.extend(guards_of(node.test, known, machine.frame.scope))
+        value = evaluate(machine, node.body if known else node.orelse, scope)
+        del machine.path[depth:]
+        return value
     positive, negative = test_guards(machine, node.test, test)
     outcomes = machine.branch(
         Site(scope.module, node),

@@ -10,6 +10,7 @@ from dllint.events import (
     Backward,
     EpochSet,
     GradientClip,
+    LibraryCall,
     ModeChange,
     ModelChanged,
     OpaqueCall,
@@ -84,7 +85,10 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
             return result
     function = _AS_FUNCTIONS.get(name)
     if function is not None and not isinstance(base, Instance):
-        return Symbol(function, (base, *arguments.all()), site, arguments=_with_receiver(base, arguments), grad=machine.grad)
+        given = _with_receiver(base, arguments)
+        result = Symbol(function, tuple(given.all()), site, arguments=given, grad=machine.grad)
+        machine.emit(LibraryCall(site, function, given, result))
+        return result
     if name in _UPDATES and _updates_parameters(machine, base, name, arguments):
         machine.emit(ParametersUpdated(site, base))
     if name not in machine.facts.harmless_methods:
