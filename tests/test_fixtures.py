@@ -1,0 +1,120 @@
+"""What holds over all fixtures together. Each of them is tested by the plugin, which collects ``fixtures``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dllint.registry import builtin_directory, load_rules
+from dllint.rule import Rule
+from dllint.testing.cases import Case, Fixture, read_fixture
+from dllint.testing.checking import find_rules, varied_files
+from dllint.testing.linting import Setup, lint
+from dllint.testing.variations import NAMES
+
+FOLDER = Path(__file__).resolve().parent.parent / "fixtures"
+FIXTURES = [path for path in sorted(FOLDER.rglob("*.py")) if re.fullmatch(r"(dl|axc)\d+_\w+\.py", path.name)]
+ALWAYS = (("def", "class", "import"),)
+"""Triggers that every definition and every file with imports satisfies."""
+
+KNOWN_FAULTS = {
+    "test_fix_safety_is_that_of_the_fixes[dl202_missing_zero_grad]": "the rule declares a fix and offers none",
+    "test_triggers_are_shown[dl103_probabilities_into_bce_with_logits]": "the fixture does not show all its triggers",
+}
+"""Tests that fail, with the reason. One that passes again fails until its line here is gone."""
+
+each_fixture = pytest.mark.parametrize("path", FIXTURES, ids=[path.stem for path in FIXTURES])
+read = cache(read_fixture)
+
+
+@pytest.fixture(autouse=True)
+def known_faults(request: pytest.FixtureRequest) -> None:
+    if reason := KNOWN_FAULTS.get(request.node.name):
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def rule_of(fixture: Fixture) -> type[Rule]:
+    return find_rules([fixture.code], load_rules())[0]
+
+
+def places(case: Case, rule: type[Rule]) -> list[tuple[str, int]]:
+    """Where a rule reports something in a case."""
+    setup = Setup([rule], case.versions, case.explicit)
+    return sorted((file.name, file.line_of(finding)) for file in lint(case.files, setup) for finding in file.findings)
+
+
+def identifiers(case: Case) -> Iterator[str]:
+    """The names, and the words in strings, of the code of a case; no comments and no docstrings."""
+    for text in case.files.values():
+        tree = ast.parse(text)
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in (node for node in ast.walk(tree) if id(node) not in docstrings):
+            for _, value in ast.iter_fields(node):
+                yield from re.findall(r"\w+", value) if isinstance(value, str) else ()
+
+
+def test_there_are_fixtures() -> None:
+    assert len(FIXTURES) >= 3
+
+
+@each_fixture
+def test_triggers_are_sound(path: Path) -> None:
+    """A rule that is run on everything finds nothing that it does not find where its triggers call it."""
+    fixture = read(path)
+    rule = rule_of(fixture)
+    always: type[Rule] = type(rule.__name__, (rule,), {"triggers": ALWAYS})
+    for case in fixture.cases:
+        assert places(case, always) == places(case, rule), case.title
+
+
+@each_fixture
+def test_triggers_are_shown(path: Path) -> None:
+    """Every word of the triggers is in a marked case, or the fixture says why not."""
+    fixture = read(path)
+    shown = {word for case in fixture.cases if case.is_marked() for word in identifiers(case)}
+    words = {word for alternatives in rule_of(fixture).triggers for word in alternatives}
+    assert words - shown == set(fixture.not_shown)
+
+
+@each_fixture
+def test_fix_safety_is_that_of_the_fixes(path: Path) -> None:
+    """A rule offers fixes exactly if it says so, and none that is less safe than it says."""
+    fixture = read(path)
+    rule = rule_of(fixture)
+    setups = [(case, Setup([rule], case.versions, case.explicit)) for case in fixture.cases if case.is_marked()]
+    offered = {
+        fix.safety
+        for case, setup in setups
+        for file in lint(case.files, setup)
+        for finding in file.findings
+        for fix in finding.fixes
+    }
+    order = ["safe", "unsafe", "suggestion"]
+    assert max(offered, key=order.index, default="") == rule.fix_safety
+
+
+@each_fixture
+def test_no_rule_crashes(path: Path) -> None:
+    """Every rule survives the fixtures of all others."""
+    rules = [rule for rule in load_rules() if rule.triggers]
+    for case in read(path).cases:
+        lint(case.files, Setup(rules, case.versions, explicit=True))
+
+
+def test_variations_apply() -> None:
+    """Each variation applies to a good part of all cases: one that never does would test nothing."""
+    cases = [case for path in FIXTURES for case in read(path).cases]
+    applied = Counter(name for case in cases for name in NAMES if varied_files(case, name) is not None)
+    for name in NAMES:
+        assert applied[name] >= len(cases) / 10, f"{name}: {applied[name]} of {len(cases)}"
+
+
+def test_fixtures_lie_beside_their_rules() -> None:
+    for path in FIXTURES:
+        assert (builtin_directory() / path.relative_to(FOLDER)).exists()

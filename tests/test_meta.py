@@ -1,0 +1,208 @@
+"""What every rule must keep to: its name, its page, what it imports, and that its page tells the truth."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dllint.registry import builtin_directory, load_file, rule_files
+from dllint.rule import Rule
+from dllint.testing.linting import Setup, lint
+
+ROOT = Path(__file__).resolve().parent.parent
+PRELUDE = (ROOT / "tests" / "data" / "example_prelude.py").read_text("utf-8")
+FILES = rule_files(builtin_directory())
+RULES = [(path, rule) for path in FILES for rule in load_file(path)]
+
+WITHOUT_FIXTURE = frozenset(
+    ("DL104", "DL201", "DL205", "DL206", "DL207", "DL210", "DL212", "DL213", "DL303", "DL304", "DL305", "DL306")
+)
+"""Codes of rules whose fixture is still to be written. No rule joins them."""
+
+KNOWN_FAULTS = {
+    "test_page_has_its_headings[DL203]": "the page speaks of a fix that the rule does not offer",
+}
+"""Tests that fail, with the reason. One that passes again fails until its line here is gone."""
+
+each_rule = pytest.mark.parametrize(("path", "rule"), RULES, ids=[rule.code for _, rule in RULES])
+
+
+@pytest.fixture(autouse=True)
+def known_faults(request: pytest.FixtureRequest) -> None:
+    if reason := KNOWN_FAULTS.get(request.node.name):
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def page_of(rule: type[Rule]) -> str:
+    assert rule.__doc__, f"{rule.code} has no docstring"
+    return textwrap.dedent(rule.__doc__)
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading of a page."""
+    found = re.search(rf"^## {heading}[^\n]*\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def examples(page: str, heading: str) -> Iterator[str]:
+    """The indented blocks below a heading."""
+    for block in re.findall(r"(?:^    .*\n?|^[ \t]*\n)+", section(page, heading), re.MULTILINE):
+        if block.strip():
+            yield textwrap.dedent(block).strip("\n") + "\n"
+
+
+def count_findings(example: str, rule: type[Rule]) -> tuple[int, int]:
+    """How often a rule reports an example below the common prelude: alone, and with training before and after it."""
+    training = "train(model, loader, optimizer)\n"
+    programs = (completed(example), f"{training}\n{completed(example)}\n{training}")
+    alone, amid = (lint({"main.py": f"{PRELUDE}\n\n{text}"}, Setup([rule], explicit=True)) for text in programs)
+    return sum(len(file.findings) for file in alone), sum(len(file.findings) for file in amid)
+
+
+def completed(example: str) -> str:
+    """An example as a program: what speaks of ``self`` is put into a method, and what is only defined is called.
+
+    A function is called with what the prelude has under the names of its parameters.
+    """
+    if re.search(r"\bself\b", example) and "class " not in example:
+        return METHOD + textwrap.indent(example, "        ")
+    tree = ast.parse(example)
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names = {
+        node.name: [part.arg for part in node.args.args] for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
+    calls = [f"{name}({', '.join(parameters)})\n" for name, parameters in names.items() if name not in read]
+    return example + "".join(calls)
+
+
+METHOD = """
+class Example(Net):
+    def __init__(self):
+        super().__init__()
+        self.model, self.loader, self.criterion = model, loader, criterion
+        self.optimizer, self.scheduler = optimizer, scheduler
+
+    def example(self, x, y, target):
+"""
+
+
+def test_there_are_rules() -> None:
+    assert len(RULES) >= 3
+
+
+def test_codes_and_names_are_unique() -> None:
+    for key in ("code", "name"):
+        counts = Counter(getattr(rule, key) for _, rule in RULES)
+        assert max(counts.values()) == 1, counts.most_common(1)
+
+
+@each_rule
+def test_file_is_called_after_the_rule(path: Path, rule: type[Rule]) -> None:
+    assert path.stem == f"{rule.code.lower()}_{rule.name.replace('-', '_')}"
+
+
+@each_rule
+def test_class_is_called_after_the_rule(path: Path, rule: type[Rule]) -> None:
+    assert rule.__name__.lower() == rule.name.replace("-", "")
+
+
+@each_rule
+def test_has_triggers(path: Path, rule: type[Rule]) -> None:
+    assert rule.triggers and all(rule.triggers), "a rule without triggers never runs"
+
+
+@each_rule
+def test_fixture(path: Path, rule: type[Rule]) -> None:
+    fixture = ROOT / "fixtures" / path.relative_to(builtin_directory())
+    assert fixture.exists() or rule.code in WITHOUT_FIXTURE
+
+
+def test_fixtures_have_rules() -> None:
+    known = {path.relative_to(builtin_directory()) for path in FILES}
+    for fixture in rule_files(ROOT / "fixtures"):
+        relative = fixture.relative_to(ROOT / "fixtures")
+        assert relative.with_name(relative.name.replace(".fixed.py", ".py")) in known
+
+
+@each_rule
+def test_page_has_its_headings(path: Path, rule: type[Rule]) -> None:
+    headings = re.findall(r"^## (.*)$", page_of(rule), re.MULTILINE)
+    fix = [f"Fix ({rule.fix_safety})"] if rule.fix_safety else []
+    assert headings == ["Bad", "Good", "Not reported", *fix]
+
+
+@each_rule
+def test_page_begins_with_a_phrase(path: Path, rule: type[Rule]) -> None:
+    first, _, rest = page_of(rule).strip().partition("\n")
+    assert first.endswith(".") and not rest.split("\n")[0].strip() and len(first) <= 120
+
+
+@each_rule
+def test_page_says_what_was_measured(path: Path, rule: type[Rule]) -> None:
+    paragraphs = re.split(r"\n\s*\n", page_of(rule).partition("## Bad")[0])
+    measured = [text for text in paragraphs if re.search(r"\bmeasured\b", text, re.IGNORECASE)]
+    assert any(re.search(r"\d", text.partition("easured")[2]) for text in measured)
+
+
+@each_rule
+def test_bad_examples_are_reported(path: Path, rule: type[Rule]) -> None:
+    found = list(examples(page_of(rule), "Bad"))
+    assert found
+    for example in found:
+        assert any(count_findings(example, rule)), example
+
+
+@each_rule
+def test_good_examples_are_not_reported(path: Path, rule: type[Rule]) -> None:
+    found = list(examples(page_of(rule), "Good"))
+    assert found
+    for example in found:
+        assert not any(count_findings(example, rule)), example
+
+
+@each_rule
+def test_prelude_of_the_examples_is_not_reported(path: Path, rule: type[Rule]) -> None:
+    assert count_findings("", rule) == (0, 0)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_imports_of_a_rule_file(path: Path) -> None:
+    """A rule imports what rules are given, and the standard library: no torch, no libcst, no other rule."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level
+            modules = [node.module or ""]
+        else:
+            continue
+        for module in modules:
+            assert module == "dllint.api" or module.partition(".")[0] in sys.stdlib_module_names, module
+
+
+class TestHelpers:
+    """The checks above must be able to fail."""
+
+    page = "First.\n\nMeasured: 3.\n\n## Bad\n    a = 1\n\n    b = 2\n\nOr:\n    c = 3\n\n## Good\nNothing.\n"
+
+    def test_examples(self) -> None:
+        assert list(examples(self.page, "Bad")) == ["a = 1\n\nb = 2\n", "c = 3\n"]
+        assert list(examples(self.page, "Good")) == [] == list(examples(self.page, "Missing"))
+
+    def test_a_bad_example_is_told_from_a_good_one(self) -> None:
+        rule = next(rule for _, rule in RULES if rule.code == "DL202")
+        loop = "for x, y in self.loader:\n    {}\n    F.mse_loss(self.fc(x), y).backward()\n    self.optimizer.step()\n"
+        assert count_findings(loop.format("pass"), rule) == (1, 1)
+        assert count_findings(loop.format("self.optimizer.zero_grad()"), rule) == (0, 0)
+        whole = "def fit(model, loader, optimizer):\n" + textwrap.indent(
+            loop.format("pass").replace("self.", ""), "    "
+        )
+        assert completed(whole).endswith("\nfit(model, loader, optimizer)\n")
+        assert count_findings(whole.replace("fc(x)", "model(x)"), rule) == (1, 1)
