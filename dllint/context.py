@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from dllint.events import (
 from dllint.data_view import DataView
+from dllint.events import (
     AttributeAssigned,
     Backward,
     Block,
@@ -32,14 +33,28 @@ from dllint.interp import classes, graph, roles
 from dllint.interp.bindings import Definition
 from dllint.interp.facts import Facts
 from dllint.interp.gradients import Gradient, gradient_of
-from dllint.interp.machine import Machine
 from dllint.interp.guards import consistent
+from dllint.interp.machine import Machine
 from dllint.interp.modules import force
 from dllint.interp.origins import Origin, origins
+from dllint.interp.project import UNPARSABLE
 from dllint.interp.sensitivity import is_mode_sensitive
 from dllint.interp.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule
-from dllint.values import Class, Const, Guards, Instance, Items, Setting, Site, Symbol, Table, Value, alternatives
+from dllint.values import (
+    Class,
+    Const,
+    Function,
+    Guards,
+    Instance,
+    Items,
+    Setting,
+    Site,
+    Symbol,
+    Table,
+    Value,
+    alternatives,
+)
 
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
 URL = "https://dllint.readthedocs.io/rules/{name}"
@@ -69,12 +84,12 @@ class Context:
         """All events of the program, in order."""
         return tuple(self.program.events())
 
-    # ------------------------------------------------------------------------------------------ reporting
     @cached_property
     def data(self) -> DataView:
         """The loaders of the program, their datasets and transforms."""
         return DataView(self._machine, self.program, self.events)
 
+    # ------------------------------------------------------------------------------------------ reporting
 
     def finding(
         self,
@@ -135,7 +150,6 @@ class Context:
         start = source.offset(node.lineno, node.col_offset)
         return Edit(start, source.offset(node.end_lineno, node.end_col_offset), text)
 
-    def source_of(self, site: Site) -> str:
     def is_within(self, site: Site, around: Site) -> bool:
         """Whether a place lies in the source range of another."""
         if site.module is not around.module or not hasattr(site.node, "lineno") or not hasattr(around.node, "lineno"):
@@ -143,6 +157,7 @@ class Context:
         inner, outer = self.replace(site, ""), self.replace(around, "")
         return outer.start <= inner.start and inner.end <= outer.end
 
+    def source_of(self, site: Site) -> str:
         """The source text of a site's node."""
         edit = self.replace(site, "")
         return self.text(site)[edit.start : edit.end]
@@ -259,6 +274,10 @@ class Context:
             for event in self.events
         )
 
+    def is_unit_test(self, event: Event) -> bool:
+        """Whether an event happens in a function called ``test_…`` that nobody in the file calls."""
+        return self.program.kind != "module" and self.program.name.rpartition(".")[2].startswith("test_")
+
     def is_mode_sensitive(self, model: Value) -> bool:
         """Whether a module may behave differently in training and evaluation mode; unknown ones may."""
         return is_mode_sensitive(self._machine, model) is not False
@@ -268,6 +287,13 @@ class Context:
         if not isinstance(value, Instance):
             return frozenset()
         return classes.library_bases(value.cls) if isinstance(value.cls, Class) else frozenset((value.cls,))
+
+    def member(self, value: Value, name: str) -> Function | None:
+        """The method that a class of the project (or a project ancestor) defines for an instance."""
+        if not isinstance(value, Instance) or not isinstance(value.cls, Class):
+            return None
+        found = classes.find_member(self._machine, value.cls, name)
+        return found if isinstance(found, Function) else None
 
     def modules_in(self, value: Value | None) -> tuple[list[Value], bool]:
         """The modules whose parameters a value leads to, and whether they are all.
@@ -375,6 +401,23 @@ class Context:
                     found.append(optimizer)
         return found
 
+    def method_calls(self, name: str) -> Iterator[Site]:
+        """All calls ``x.name(...)`` written in the program's file and in the project files that it imports."""
+        for module in self._machine.project.closure(self.program.module):
+            if name not in module.words:
+                continue
+            try:
+                tree = module.tree
+            except UNPARSABLE:
+                continue  # reported on its own
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
+                    yield Site(module, node)
+
+    def project_mentions(self, *patterns: str) -> bool:
+        """Whether some file of the project contains all of the regular expressions. Slow: ask last."""
+        return self._machine.project.mentions(*(re.compile(pattern) for pattern in patterns))
+
     # ------------------------------------------------------------------------------------------ structure
 
     @cached_property
@@ -400,6 +443,20 @@ class Context:
         """The loops around an event, innermost first."""
         return self._around.get(event, ())
 
+    def goes_over_data(self, loop: Loop) -> bool:
+        """Whether a loop goes over a loader or some other data, rather than over a range of numbers."""
+        value = loop.iterable
+        if value is None:
+            return False
+        names = [source for source in islice(graph.sources(value), 12)]
+        return not any(isinstance(source, Symbol) and source.name in ("range", "counter") for source in names)
+
+    def class_name(self, value: Value) -> str:
+        """The name of an instance's class, without its module."""
+        if not isinstance(value, Instance):
+            return ""
+        return value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition(".")[2]
+
     def training_loop(self, step: Event) -> Loop | None:
         """The innermost loop around an event that also contains a backward pass."""
         for loop in self.loops_around(step):
@@ -418,15 +475,15 @@ class Context:
         """
         return follow(self.program.body, start, step, relevant)
 
+    def consistent(self, guards: Guards, others: Guards) -> bool:
+        """Whether two sets of conditions can hold together, as far as can be told."""
+        return consistent(guards, others)
+
     def opaque_to(self, event: OpaqueCall, target: Value) -> bool:
         """Whether an unresolved call could do anything to ``target``."""
         return any(self.reaches(value, target) for value in event.values)
 
     def steps(self) -> list[OptimizerStep]:
-    def consistent(self, guards: Guards, others: Guards) -> bool:
-        """Whether two sets of conditions can hold together, as far as can be told."""
-        return consistent(guards, others)
-
         return [event for event in self.events if isinstance(event, OptimizerStep)]
 
 

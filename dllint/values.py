@@ -385,7 +385,7 @@ class Choice(Value):
     """One of several values, each with the guards under which it is the one."""
 
     __slots__ = ("options",)
-    LIMIT = 8
+    LIMIT = 12
 
     def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
         self.options = tuple(options)
@@ -415,6 +415,13 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     return Choice(flat)
 
 
+def give_hint(value: Value, name: str) -> None:
+    """Remember the first name that an object, or each of several possible objects, is bound to."""
+    for _, option in alternatives(value):
+        if isinstance(option, Instance | Symbol) and not option.hint:
+            option.hint = name
+
+
 def same(left: Value, right: Value) -> bool:
     """Whether two values are certainly the same one."""
     if left is right:
@@ -426,9 +433,6 @@ def same(left: Value, right: Value) -> bool:
     return False
 
 
-def alternatives(value: Value) -> tuple[tuple[Guards, Value], ...]:
-    """The options of a choice, or the value itself as the only one."""
-    return value.options if isinstance(value, Choice) else (((), value),)
 def present(value: Value, otherwise: Value | None = None) -> Value:
     """A value without the options under which it is absent; with ``otherwise`` in their place, if that is given."""
     if not isinstance(value, Choice) or not any(isinstance(option, Absent) for _, option in value.options):
@@ -438,3 +442,6 @@ def present(value: Value, otherwise: Value | None = None) -> Value:
     return choose([(guards, otherwise if isinstance(option, Absent) else option) for guards, option in value.options])
 
 
+def alternatives(value: Value) -> tuple[tuple[Guards, Value], ...]:
+    """The options of a choice, or the value itself as the only one."""
+    return value.options if isinstance(value, Choice) else (((), value),)

@@ -21,6 +21,7 @@ from dllint.values import (
     Table,
     Value,
     choose,
+    give_hint,
 )
 
 if TYPE_CHECKING:
@@ -115,8 +116,7 @@ def set_attribute(machine: Machine, base: Value, name: str, value: Value) -> Non
     """Assign ``base.name = value`` where the base has attributes of its own."""
     if isinstance(base, Instance | Symbol):
         machine.write(base.attributes, name, value)
-        if isinstance(value, Instance | Symbol) and not value.hint:
-            value.hint = name
+        give_hint(value, name)
     elif isinstance(base, Choice):
         for guards, option in base.options:
             if isinstance(option, Instance | Symbol):

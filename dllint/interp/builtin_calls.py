@@ -178,6 +178,7 @@ BUILTINS: dict[str, Builtin] = {
     "isinstance": _isinstance,
     "getattr": _getattr,
     "setattr": _setattr,
+    "object.__setattr__": _setattr,
     "hasattr": _hasattr,
     "dict": make_dict,
     "list": _sequence("list"),

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from dllint.events import Frame, OpaqueCall
-from dllint.interp import containers, names
+from dllint.interp import containers, names, roles
 from dllint.interp.attributes import get_attribute
 from dllint.interp.classes import find_member, framework_of
 from dllint.interp.parameters import bind_parameters
@@ -86,6 +86,8 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
         )
         return call(machine, callee.callable, merged, site)
     if isinstance(callee, Choice):
+        if roles.are_modules(machine, callee):
+            return modules.call_module(machine, callee, arguments, site)
         return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
     if isinstance(callee, Setting):
         return call(machine, callee.default, arguments, site)
@@ -113,6 +115,8 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Choice):
         base = names.under_path(machine, base)
         if isinstance(base, Choice):
+            if name in methods.OF_ANY_MODULE and roles.are_modules(machine, base):
+                return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
     if isinstance(base, Setting) and not isinstance(base.default, Const):
@@ -194,11 +198,11 @@ def invoke(
         site,
         machine.frame,
         function.site,
+        receiver,
     )
     node = function.node
     with machine.calling(function, frame, site) as activation:
         if isinstance(node, ast.Lambda):
-        receiver,
             from dllint.interp.evaluate import evaluate
 
             return evaluate(machine, node.body, scope)

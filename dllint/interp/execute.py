@@ -25,6 +25,7 @@ from dllint.values import (
     Symbol,
     Value,
     alternatives,
+    give_hint,
 )
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ def assign(machine: Machine, target: ast.expr, value: Value, scope: Scope) -> No
 
 
 def _assign_name(machine: Machine, name: str, value: Value, scope: Scope) -> None:
-    if isinstance(value, Instance | Symbol) and not value.hint:
-        value.hint = name
+    give_hint(value, name)
     if name in scope.global_names:
         machine.write(machine.module_scope(scope.module).variables, name, value)
         return

@@ -158,7 +158,7 @@ class Facts:
 
     def is_harmless(self, name: str) -> bool:
         """Whether a call of this library function leaves optimizers, gradients and modes alone."""
-        return name.partition(".")[0] in self.harmless_modules
+        return "." not in name or name.partition(".")[0] in self.harmless_modules
 
 
 def _names(signature: str) -> tuple[str, ...]:

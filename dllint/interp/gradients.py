@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 60
 _DATA = frozenset(("element", "samples", "counter", "key", "compare", "not", "format", "range", "len", "enumerate"))
-_OPERATORS = frozenset("+ - * / // % ** @ & | ^ negative".split())
+_OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "negative"])
 _WITH_PARAMETERS = (
     "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
     "RNN", "MultiheadAttention", "Transformer", "PReLU",

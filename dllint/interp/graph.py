@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dllint.interp.roles import guess_role
 from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
@@ -72,9 +73,7 @@ def unwrapped(machine: Machine, value: Value) -> Value:
             if not value.arguments.positional:
                 return value
             value = value.arguments.positional[0]
-        elif isinstance(value, Symbol) and value.name in SELF_RETURNING and value.inputs:
-            value = value.inputs[0]
-        elif (
+        elif (isinstance(value, Symbol) and value.name in SELF_RETURNING and value.inputs) or (
             isinstance(value, Symbol)
             and value.name == "attribute"
             and value.detail in ("module", "_orig_mod")
@@ -104,8 +103,11 @@ def objects(machine: Machine, value: Value | None) -> list[Value]:
 
 
 def _held_by(value: Value) -> Iterator[Value]:
-    """What an object holds, and what a function closes over."""
-    if isinstance(value, Instance):
+    """What an object holds, and what a function closes over. A tensor does not hold the model that computed it."""
+    if isinstance(value, Symbol):
+        if not is_tensor_operation(value):
+            yield from value.inputs
+    elif isinstance(value, Instance):
         yield from value.arguments.all()
         yield from value.attributes.values()
     elif isinstance(value, BoundMethod):
@@ -120,6 +122,20 @@ def _held_by(value: Value) -> Iterator[Value]:
         while scope is not None:
             yield from (held for name, held in scope.variables.items() if name in used)
             scope = scope.parent
+    else:
+        yield from inputs_of(value)
+
+
+def is_tensor_operation(value: Symbol) -> bool:
+    """Whether a symbol is a result of computing with tensors, rather than an object."""
+    name = value.name
+    if name == "forward" or name.startswith(("torch.", "numpy.")) or (not name[:1].isidentifier() and name[:1] != "."):
+        return True
+    if name == "call":
+        return guess_role(value.inputs[0]) == "module"
+    return name.startswith(".") and bool(value.inputs) and (
+        isinstance(value.inputs[0], Symbol) and is_tensor_operation(value.inputs[0])
+    )
 
 
 def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
@@ -133,7 +149,6 @@ def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
                 continue
             seen.add(id(value))
             seen.add(id(unwrapped(machine, value)))
-            following.extend(inputs_of(value))
             following.extend(_held_by(value))
         frontier = following
         if len(seen) > _LIMIT:

@@ -65,9 +65,7 @@ def _other(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
     """A library call without a role: an object if the name is that of a class, else a symbol."""
     last = name.rpartition(".")[2]
     result: Value
-    if last in machine.facts.module_classmethods:
-        result = Instance(name, arguments, site)
-    elif last[:1].isupper() and not last.isupper():
+    if last in machine.facts.module_classmethods or (last[:1].isupper() and not last.isupper()):
         result = Instance(name, arguments, site)
     else:
         result = Symbol(name, tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
@@ -129,6 +127,8 @@ def _loader(machine: Machine, name: str, arguments: Arguments, site: Site) -> Va
     dataset = options.pop("dataset", None)
     machine.emit(LoaderCreated(site, result, dataset, options))
     return result
+
+
 def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, site: Site) -> None:
     """What the constructor of a library class does to an instance of a project class that derives from it.
 
@@ -144,8 +144,6 @@ def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, 
     if any(machine.facts.role(base) == "loader" for base in bases):
         dataset = options.pop("dataset", None)
         machine.emit(LoaderCreated(site, instance, dataset, options))
-
-
 
 
 def _dataset(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:

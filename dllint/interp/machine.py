@@ -19,7 +19,9 @@ MISSING: Any = object()
 Writes = dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]]
 
 MAX_DEPTH = 24
-MAX_STEPS = 15_000
+MAX_STEPS = 12_000  # statements of one program
+MAX_STEPS_OF_MODULE = 40_000  # statements of all programs of a module; behind that, each gets a small share
+_SHARE = 1_500
 MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
 MIN_CALLS_PER_FUNCTION = 3
 
@@ -62,6 +64,8 @@ class Machine:
         self.steps = 0
         self.truncated = False
         self.loop_depth = 0
+        self._budget = MAX_STEPS
+        self._spent = 0
         self.deadline = float("inf")
         self._running: list[Function] = []
         self._calls: dict[ast.AST, int] = {}
@@ -199,15 +203,15 @@ class Machine:
             LimitReached: the deadline has passed.
         """
         self.steps += 1
-        self.truncated = self.truncated or self.steps > MAX_STEPS
+        self.truncated = self.truncated or self.steps > self._budget
         if self.steps % 256 == 0 and time.monotonic() > self.deadline:
             raise LimitReached
-        return self.steps <= MAX_STEPS
+        return self.steps <= self._budget
 
     def may_call(self, function: Function) -> bool:
         """Whether a call of the function can be interpreted: not too deep, not recursive, not too often."""
         node = function.node
-        if len(self._running) >= MAX_DEPTH or self.steps > MAX_STEPS:
+        if len(self._running) >= MAX_DEPTH or self.steps > self._budget:
             return False
         if sum(1 for running in self._running if running.node is node) > 1:
             return False
@@ -256,6 +260,8 @@ class Machine:
 
     def renew_budget(self) -> None:
         """Start counting afresh, for the next program of the same module."""
+        self._spent += self.steps
+        self._budget = MAX_STEPS if self._spent < MAX_STEPS_OF_MODULE else _SHARE
         self.steps = 0
         self.truncated = False
         self._calls.clear()

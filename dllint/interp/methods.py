@@ -29,6 +29,7 @@ from dllint.interp.roles import known_or_guessed, matters
 from dllint.values import (
     Arguments,
     BoundMethod,
+    Choice,
     Const,
     Function,
     Instance,
@@ -72,7 +73,7 @@ def call_library_method(machine: Machine, base: Value, name: str, arguments: Arg
     return _method(machine, base, name, arguments, site)
 
 
-def call_unknown_method(machine: Machine, base: Symbol, name: str, arguments: Arguments, site: Site) -> Value:
+def call_unknown_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
     """A method of something unresolved: the name of the method is all there is to go by."""
     return _method(machine, base, name, arguments, site)
 
@@ -104,6 +105,8 @@ def _maybe_opaque(machine: Machine, base: Value, name: str, arguments: Arguments
     if isinstance(base, Instance) and base.library_name and machine.facts.is_harmless(base.library_name):
         return
     given = tuple(value for value in arguments.all() if matters(machine, value))
+    if isinstance(base, Symbol) and graph.is_tensor_operation(base) and not given:
+        return
     if given or matters(machine, base):
         machine.emit(OpaqueCall(site, (*given, base), name))
 
@@ -229,13 +232,13 @@ def _train(machine: Machine, base: Value, name: str, arguments: Arguments, site:
             if role not in ("module", "wrapper"):
                 return None
     machine.emit(ModeChange(site, base, training))
-    return base if isinstance(base, Instance) else Symbol(f".{name}", (base,), site)
+    return base if isinstance(base, Instance | Choice) else Symbol(f".{name}", (base,), site)
 
 
 def _same_module(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     """Moves and casts of a module return the module itself."""
     role = known_or_guessed(machine, base)
-    if isinstance(base, Instance):
+    if isinstance(base, Instance) or (isinstance(base, Choice) and role == "module"):
         machine.emit(ModelChanged(site, base, name, arguments, base))
         return base
     result = Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
@@ -277,7 +280,7 @@ def _add_module(machine: Machine, base: Value, name: str, arguments: Arguments, 
 
 def _apply(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     """``model.apply(init_weights)`` returns the model."""
-    return base if isinstance(base, Instance) and isinstance(arguments.get(0, "fn"), Function) else None
+    return base if isinstance(arguments.get(0, "fn"), Function | BoundMethod | Partial) else None
 
 
 def _prepare(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -309,6 +312,12 @@ def _get_state_dict(machine: Machine, base: Value, name: str, arguments: Argumen
         return None
     return Symbol("state_dict", (graph.unwrapped(machine, given),), site)
 
+
+# Methods that do the same on every module, so that it does not matter which of several it is.
+OF_ANY_MODULE = frozenset(
+    ("train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad", "load_state_dict", "requires_grad_",
+     "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "modules", "named_modules", "children")
+)  # fmt: skip
 
 _METHODS: dict[str, Method] = {
     "step": _step,

@@ -39,16 +39,17 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
         if role == "loss-class":
             return _library_loss(machine, callee, arguments, site)
         if is_module_class(machine, callee.cls):
-            return _forward(machine, callee, arguments, site)
+            return call_module(machine, callee, arguments, site)
         return opaque(machine, callee, arguments, site, receiver=callee)
     if machine.facts.role(callee.cls) == "loss-class":
         return _library_loss(machine, callee, arguments, site)
     if role_of(machine, callee) in ("module", "wrapper"):
-        return _forward(machine, callee, arguments, site)
+        return call_module(machine, callee, arguments, site)
     return Symbol(f"{callee.cls}()", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
 
 
-def _forward(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
+def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
+    """Call a module, or what is one of several modules; its ``forward`` is interpreted on demand."""
     name = "forward"
     if isinstance(model, Instance) and model.library_name.startswith("torch.nn.") and role_of(machine, model) == "module":
         name = f"{model.library_name}()"

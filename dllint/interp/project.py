@@ -19,6 +19,8 @@ from dllint.interp.bindings import Bindings, bindings_of
 WORD = re.compile(r"[^\W\d]\w*")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
+_MAX_SEARCHED = 1500
 _MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
 
 
@@ -76,6 +78,8 @@ class Project:
         self._listings: dict[Path, frozenset[str]] = {}
         self._bases: dict[Path, tuple[Path, ...]] = {}
         self._imports: dict[tuple[Path, str, int], SourceModule | None] = {}
+        self._files: list[Path] | None = None
+        self.searched: set[Path] = set()
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
         """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
@@ -216,6 +220,30 @@ class Project:
             if listing:
                 return listing
         return frozenset()
+
+    def mentions(self, *patterns: re.Pattern[str]) -> bool:
+        """Whether some file of the whole project, imported or not, contains all of the patterns.
+
+        Very large projects are searched in part. The files searched are remembered in :attr:`searched`.
+        """
+        for file in self._all_files():
+            module = self.module(file)
+            if module is not None:
+                self.searched.add(file)
+                if all(pattern.search(module.source.text) for pattern in patterns):
+                    return True
+        return False
+
+    def _all_files(self) -> list[Path]:
+        if self._files is None:
+            found: list[Path] = []
+            for folder, subfolders, names in os.walk(self.root):
+                subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
+                found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+                if len(found) > _MAX_SEARCHED:
+                    break
+            self._files = found[:_MAX_SEARCHED]
+        return self._files
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""

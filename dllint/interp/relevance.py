@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dllint.interp.project import WORD
@@ -20,6 +20,10 @@ class Relevance:
 
     The words of a definition are its own and those of everything it names: functions, classes, constants, and what
     they name in turn, across the project. A word of interest is a bit, a set of words an integer.
+
+    The first alternatives of a rule's triggers must stand in the file itself: in the definition, or in functions and
+    classes of the file that it names. Models do not count for those who merely build them; they are looked at on
+    their own.
     """
 
     def __init__(self, project: Project, module: SourceModule, triggers: Sequence[Triggers]) -> None:
@@ -33,10 +37,31 @@ class Relevance:
     def is_relevant(self, definition: ast.stmt) -> bool:
         """Whether some rule could fire when this top-level definition is interpreted on its own."""
         name = getattr(definition, "name", "")
+        here = self._words_here(definition)
+        if not any(here & trigger[0] for trigger in self._masks if trigger):
+            return False
         mask = self._closure((self._module, name))
-        return any(all(mask & alternatives for alternatives in trigger) for trigger in self._masks)
+        return any(here & trigger[0] and all(mask & words for words in trigger) for trigger in self._masks if trigger)
 
-    def _mask(self, words: Sequence[str] | frozenset[str] | set[str]) -> int:
+    def _words_here(self, definition: ast.stmt) -> int:
+        """The words of a definition and of the functions and classes of this file that it names, but models."""
+        mask = 0
+        pending = [definition]
+        seen: set[ast.stmt] = set()
+        while pending:
+            statement = pending.pop()
+            if statement in seen:
+                continue
+            seen.add(statement)
+            words = _words_of(self._module, statement)
+            mask |= self._mask(words)
+            for word in set(words):
+                for named in self._module.bindings.names.get(word, ()):
+                    if not isinstance(named, ast.ClassDef) or not _is_model(named):
+                        pending.append(named)
+        return mask
+
+    def _mask(self, words: Iterable[str]) -> int:
         mask = 0
         for word in words:
             mask |= self._bits.get(word, 0)
@@ -138,6 +163,13 @@ class Relevance:
                     yield (origin, word)
             if origin.bindings.stars:
                 yield (origin, "")
+
+
+def _is_model(node: ast.ClassDef) -> bool:
+    """Whether a class looks like an ``nn.Module``."""
+    if any(isinstance(base, ast.Attribute | ast.Name) and ast.unparse(base).endswith("Module") for base in node.bases):
+        return True
+    return any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
 
 
 def _words_of(module: SourceModule, statement: ast.stmt) -> list[str]:

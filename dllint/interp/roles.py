@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import role_of
-from dllint.values import Choice, Instance, Items, Setting, Symbol, Value
+from dllint.values import Choice, Class, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -54,8 +54,26 @@ def name_of(value: Value) -> str:
 
 def known_or_guessed(machine: Machine, value: Value) -> str:
     """The role of a value as it is known, else as its name suggests."""
+    if isinstance(value, Choice):
+        return "module" if are_modules(machine, value) else ""
     role = role_of(machine, value)
     return role or (guess_role(value) if isinstance(value, Symbol) else "")
+
+
+def are_modules(machine: Machine, choice: Choice) -> bool:
+    """Whether a value is, whichever option it is, a module as the library defines it (or as its name suggests)."""
+    for _, option in choice.options:
+        if isinstance(option, Instance):
+            if role_of(machine, option) not in ("module", "wrapper"):
+                return False
+            if isinstance(option.cls, Class) and not option.cls.members.keys().isdisjoint(_OVERRIDDEN):
+                return False
+        elif not isinstance(option, Symbol) or option.name in ("parameters", "named_parameters"):
+            return False
+    return True
+
+
+_OVERRIDDEN = frozenset(("train", "eval", "__call__", "parameters", "state_dict", "to", "cuda"))
 
 
 def matters(machine: Machine, value: Value) -> bool:

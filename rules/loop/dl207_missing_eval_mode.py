@@ -41,6 +41,7 @@ from dllint.api import (
     ModeChange,
     ModelForward,
     OpaqueCall,
+    OptimizerCreated,
     Program,
     Rule,
     Symbol,
@@ -50,6 +51,7 @@ from dllint.api import (
 
 State = str  # of the model: train, eval or unknown
 _EVALUATION = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|testing|infer|inference|dev)(_|$|\d)|Eval|Valid")
+_READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluation mode, or in one not known
 _NOT_EVALUATION = re.compile(r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout")
 
 
@@ -58,29 +60,42 @@ class MissingEvalMode(Rule):
     name = "missing-eval-mode"
     category = "suspicious"
     severity = "warning"
-    triggers = (("backward", "manual_backward"), ("no_grad", "inference_mode", "set_grad_enabled"))
+    triggers = (("backward", "manual_backward", "train"), ("no_grad", "inference_mode", "set_grad_enabled"))
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if not any(isinstance(event, Backward) for event in ctx.events):
-            return
         candidates = [event for event in ctx.events if isinstance(event, ModelForward) and self._evaluates(event, ctx)]
         seen: set[tuple[int, int]] = set()
         for model in _distinct(value for event in candidates for value in ctx.objects(event.model)):
-            start = _start(model)
-            if start == "unknown" or not self._is_trained(model, ctx) or not ctx.is_mode_sensitive(model):
+            mine = [event for event in candidates if ctx.is_same(event.model, model)]
+            if not self._starts_training(model, mine[0], ctx) or not ctx.is_mode_sensitive(model):
                 continue
-            flow = ctx.follow(start, partial(_next, ctx), partial(_matters, model, ctx))
-            for event in candidates:
+            flow = ctx.follow("train", partial(_next, ctx), partial(_matters, model, ctx))
+            for event in mine:
                 key = (id(event.site.node), id(model))
-                if ctx.is_same(event.model, model) and flow.arrivals.get(event) == {"train"} and key not in seen:
+                if flow.arrivals.get(event) == {"train"} and key not in seen:
                     seen.add(key)
                     yield self._report(event, model, ctx)
 
+    def _starts_training(self, model: Value, event: ModelForward, ctx: Context) -> bool:
+        """Whether a model is in training mode unless the program says otherwise, and is trained.
+
+        That holds for a model that the program makes and trains. For one that a function is given, it holds where the
+        function that trains it in the same file sets the mode itself, and nobody who names this one sets another.
+        """
+        if isinstance(model, Instance) or (isinstance(model, Symbol) and model.name in ("call", "item")):
+            pretrained = isinstance(model, Instance) and model.library_name.endswith(_READY_MADE)
+            return not pretrained and self._is_trained(model, ctx)
+        if not isinstance(model, Symbol) or model.name not in ("parameter", "attribute"):
+            return False
+        name, function = str(model.detail), event.frame.function
+        trains = re.search(rf"\b{name}\.train\((True)?\)", ctx.text(event.site)) and "backward(" in ctx.text(event.site)
+        return bool(trains) and not ctx.project_mentions(rf"\b{name}\.(eval\(|train\((mode=)?False)", rf"\b{function}\b")
+
     def _evaluates(self, event: ModelForward, ctx: Context) -> bool:
         """Whether a forward pass belongs to an evaluation: gradients off, in code that says so, outside a training step."""
-        if event.grad != "off" or ctx.is_managed(event):
+        if event.grad != "off" or ctx.is_managed(event) or ctx.role(event.model) == "loss-class" or ctx.is_unit_test(event):
             return False
         loops = ctx.loops_around(event)
         if loops and any(isinstance(other, Backward) for other in walk(loops[0].body)):
@@ -93,11 +108,15 @@ class MissingEvalMode(Rule):
         return any(_EVALUATION.search(name) for name in names)
 
     def _is_trained(self, model: Value, ctx: Context) -> bool:
+        """Whether a model is put into training mode, or its parameters (or those of its owner) go into an optimizer."""
+        if not any(isinstance(event, Backward) for event in ctx.events):
+            return False
         for event in ctx.events:
             if isinstance(event, ModeChange) and event.training and ctx.is_same(event.model, model):
                 return True
-            if isinstance(event, Backward) and event.loss is not None:
-                if any(used is model for used in ctx.models_behind(event.loss)):
+            if isinstance(event, OptimizerCreated):
+                modules, _ = ctx.modules_in(event.parameters)
+                if any(ctx.reaches(module, model) for module in modules):
                     return True
         return False
 
@@ -121,15 +140,6 @@ def _distinct(values: Iterator[Value]) -> list[Value]:
         if not any(value is known for known in found):
             found.append(value)
     return found
-
-
-def _start(model: Value) -> State:
-    """The mode in which a model comes into being. Modules start in training mode; pretrained loaders differ."""
-    if isinstance(model, Instance):
-        return "unknown" if model.library_name.endswith(("from_pretrained", "from_config", "hub.load")) else "train"
-    if isinstance(model, Symbol) and model.name in ("call", "item") and model.inputs:
-        return "train"
-    return "unknown"
 
 
 def _matters(model: Value, ctx: Context, event: Event) -> bool:
