@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rule_pages import completed, count_findings, examples, headings, measurements, page_of
 
 from dllint.registry import builtin_directory, load_file, rule_files
 from dllint.rule import Rule
-from dllint.testing.linting import Setup, lint
 
 ROOT = Path(__file__).resolve().parent.parent
-PRELUDE = (ROOT / "tests" / "data" / "example_prelude.py").read_text("utf-8")
 FILES = rule_files(builtin_directory())
 RULES = [(path, rule) for path in FILES for rule in load_file(path)]
 
@@ -38,59 +35,6 @@ each_rule = pytest.mark.parametrize(("path", "rule"), RULES, ids=[rule.code for 
 def known_faults(request: pytest.FixtureRequest) -> None:
     if reason := KNOWN_FAULTS.get(request.node.name):
         request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
-
-
-def page_of(rule: type[Rule]) -> str:
-    assert rule.__doc__, f"{rule.code} has no docstring"
-    return textwrap.dedent(rule.__doc__)
-
-
-def section(page: str, heading: str) -> str:
-    """The text below a heading of a page."""
-    found = re.search(rf"^## {heading}[^\n]*\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    return found[1] if found else ""
-
-
-def examples(page: str, heading: str) -> Iterator[str]:
-    """The indented blocks below a heading."""
-    for block in re.findall(r"(?:^    .*\n?|^[ \t]*\n)+", section(page, heading), re.MULTILINE):
-        if block.strip():
-            yield textwrap.dedent(block).strip("\n") + "\n"
-
-
-def count_findings(example: str, rule: type[Rule]) -> tuple[int, int]:
-    """How often a rule reports an example below the common prelude: alone, and with training before and after it."""
-    training = "train(model, loader, optimizer)\n"
-    programs = (completed(example), f"{training}\n{completed(example)}\n{training}")
-    alone, amid = (lint({"main.py": f"{PRELUDE}\n\n{text}"}, Setup([rule], explicit=True)) for text in programs)
-    return sum(len(file.findings) for file in alone), sum(len(file.findings) for file in amid)
-
-
-def completed(example: str) -> str:
-    """An example as a program: what speaks of ``self`` is put into a method, and what is only defined is called.
-
-    A function is called with what the prelude has under the names of its parameters.
-    """
-    if re.search(r"\bself\b", example) and "class " not in example:
-        return METHOD + textwrap.indent(example, "        ")
-    tree = ast.parse(example)
-    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    names = {
-        node.name: [part.arg for part in node.args.args] for node in tree.body if isinstance(node, ast.FunctionDef)
-    }
-    calls = [f"{name}({', '.join(parameters)})\n" for name, parameters in names.items() if name not in read]
-    return example + "".join(calls)
-
-
-METHOD = """
-class Example(Net):
-    def __init__(self):
-        super().__init__()
-        self.model, self.loader, self.criterion = model, loader, criterion
-        self.optimizer, self.scheduler = optimizer, scheduler
-
-    def example(self, x, y, target):
-"""
 
 
 def test_there_are_rules() -> None:
@@ -133,9 +77,8 @@ def test_fixtures_have_rules() -> None:
 
 @each_rule
 def test_page_has_its_headings(path: Path, rule: type[Rule]) -> None:
-    headings = re.findall(r"^## (.*)$", page_of(rule), re.MULTILINE)
     fix = [f"Fix ({rule.fix_safety})"] if rule.fix_safety else []
-    assert headings == ["Bad", "Good", "Not reported", *fix]
+    assert headings(page_of(rule)) == ["Bad", "Good", "Not reported", *fix]
 
 
 @each_rule
@@ -146,9 +89,7 @@ def test_page_begins_with_a_phrase(path: Path, rule: type[Rule]) -> None:
 
 @each_rule
 def test_page_says_what_was_measured(path: Path, rule: type[Rule]) -> None:
-    paragraphs = re.split(r"\n\s*\n", page_of(rule).partition("## Bad")[0])
-    measured = [text for text in paragraphs if re.search(r"\bmeasured\b", text, re.IGNORECASE)]
-    assert any(re.search(r"\d", text.partition("easured")[2]) for text in measured)
+    assert measurements(page_of(rule))
 
 
 @each_rule

@@ -1,0 +1,78 @@
+"""Reading the page of a rule: its headings and sections, and its examples as programs that can be linted."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from dllint.rule import Rule
+from dllint.testing.linting import Setup, lint
+
+PRELUDE = (Path(__file__).resolve().parent / "data" / "example_prelude.py").read_text("utf-8")
+
+METHOD = """
+class Example(Net):
+    def __init__(self):
+        super().__init__()
+        self.model, self.loader, self.criterion = model, loader, criterion
+        self.optimizer, self.scheduler = optimizer, scheduler
+
+    def example(self, x, y, target):
+"""
+
+
+def page_of(rule: type[Rule]) -> str:
+    assert rule.__doc__, f"{rule.code} has no docstring"
+    return textwrap.dedent(rule.__doc__)
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading of a page."""
+    found = re.search(rf"^## {heading}[^\n]*\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def examples(page: str, heading: str) -> Iterator[str]:
+    """The indented blocks below a heading."""
+    for block in re.findall(r"(?:^    .*\n?|^[ \t]*\n)+", section(page, heading), re.MULTILINE):
+        if block.strip():
+            yield textwrap.dedent(block).strip("\n") + "\n"
+
+
+def count_findings(example: str, rule: type[Rule]) -> tuple[int, int]:
+    """How often a rule reports an example below the common prelude: alone, and with training before and after it."""
+    training = "train(model, loader, optimizer)\n"
+    programs = (completed(example), f"{training}\n{completed(example)}\n{training}")
+    alone, amid = (lint({"main.py": f"{PRELUDE}\n\n{text}"}, Setup([rule], explicit=True)) for text in programs)
+    return sum(len(file.findings) for file in alone), sum(len(file.findings) for file in amid)
+
+
+def completed(example: str) -> str:
+    """An example as a program: what speaks of ``self`` is put into a method, and what is only defined is called.
+
+    A function is called with what the prelude has under the names of its parameters.
+    """
+    if re.search(r"\bself\b", example) and "class " not in example:
+        return METHOD + textwrap.indent(example, "        ")
+    tree = ast.parse(example)
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names = {
+        node.name: [part.arg for part in node.args.args] for node in tree.body if isinstance(node, ast.FunctionDef)
+    }
+    calls = [f"{name}({', '.join(parameters)})\n" for name, parameters in names.items() if name not in read]
+    return example + "".join(calls)
+
+
+def headings(page: str) -> list[str]:
+    """The headings of a page, in order."""
+    return re.findall(r"^## (.*)$", page, re.MULTILINE)
+
+
+def measurements(page: str) -> list[str]:
+    """What stands behind the word `measured` in each paragraph above the examples, where there is a number in it."""
+    paragraphs = re.split(r"\n\s*\n", page.partition("## Bad")[0])
+    behind = [text.lower().partition("measured")[2] for text in paragraphs]
+    return [text for text in behind if re.search(r"\d", text)]
