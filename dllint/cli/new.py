@@ -27,20 +27,19 @@ _FAMILIES = {
 }
 
 _RULE = '''\
-"""What is wrong, in a noun phrase.
+"""What is wrong, as a noun phrase.
 
-What it does to training, with the measured effect.
+What it does to training, and how that comes about.
+
+Measured on torch ...: what you have found, in numbers.
 
 ## Bad
-
-    loss = F.cross_entropy(...)
+    loss = F.cross_entropy(model(x), target, reduction="sum")
 
 ## Good
-
-    loss = F.cross_entropy(...)
+    loss = F.cross_entropy(model(x), target)
 
 ## Not reported
-
 What looks like it and is right.
 """
 
@@ -59,22 +58,51 @@ class {class_name}(Rule):
     triggers = (("cross_entropy", "CrossEntropyLoss"),)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
-        """Report a loss call that ..."""
-        yield from ()
+        if event.loss == "torch.nn.functional.cross_entropy" and ctx.constant(event.options.get("reduction")) == "sum":
+            yield ctx.finding(
+                self,
+                event.site,
+                "what is there, and what follows from it",
+                effect="what it does to training",
+                help="what to do about it",
+            )
 '''
 
 _FIXTURE = '''\
-"""Each line that {code} must report is marked with the code; lines without a mark must not be reported."""
-
+import torch.nn as nn
 import torch.nn.functional as F
 
 
-def wrong(logits, target):
-    return F.cross_entropy(logits, target)  # {code}
+# case: what is found
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y, reduction="sum")  # {code}
+        loss.backward()
+        optimizer.step()
 
 
-def right(logits, target):
-    return F.cross_entropy(logits, target)
+# case: the same through an object
+criterion = nn.CrossEntropyLoss(reduction="sum")
+loss = criterion(model(x), y)  # {code}
+
+
+# case: what looks like it and is right
+def train(model, loader, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+# case: another one that is right
+criterion = nn.MSELoss(reduction="sum")
+loss = criterion(model(x), y)
+
+
+# case: and a third, for there should be more of them than bugs
+loss = F.cross_entropy(model(x), y, reduction="none").sum() / len(y)
 '''
 
 
