@@ -28,7 +28,7 @@ from dllint.events import (
     walk,
 )
 from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
-from dllint.flow import Flow, State, follow
+from dllint.flow import Flow, State, Structure, follow
 from dllint.interp import classes, graph, roles
 from dllint.interp.bindings import Definition
 from dllint.interp.facts import Facts
@@ -73,6 +73,7 @@ class Context:
         self._parameters: dict[int, tuple[list[Value], bool]] = {}
         self._concerns: dict[tuple[str, int, int], bool] = {}
         self._reach: dict[int, frozenset[int]] = {}
+        self._identities: dict[int, frozenset[int]] = {}
         self._behind: dict[int, list[Value]] = {}
 
     @property
@@ -80,9 +81,13 @@ class Context:
         return self._machine.facts
 
     @cached_property
+    def _structure(self) -> Structure:
+        return Structure(self.program.body)
+
+    @cached_property
     def events(self) -> tuple[Event, ...]:
         """All events of the program, in order."""
-        return tuple(self.program.events())
+        return tuple(self._structure.events)
 
     @cached_property
     def data(self) -> DataView:
@@ -250,7 +255,10 @@ class Context:
         known = self._reach.get(id(start))
         if known is None:
             known = self._reach[id(start)] = graph.reach(self._machine, start)
-        return any(id(option) in known for option in self.objects(target))
+        wanted = self._identities.get(id(target))
+        if wanted is None:
+            wanted = self._identities[id(target)] = frozenset(id(option) for option in self.objects(target))
+        return not wanted.isdisjoint(known)
 
     def framework(self, event: Event) -> str:
         """The framework under whose loop an event happens, or an empty string."""
@@ -473,7 +481,7 @@ class Context:
 
         The fewer events are relevant, the faster and the more exact this is (see :mod:`dllint.flow`).
         """
-        return follow(self.program.body, start, step, relevant)
+        return follow(self._structure, start, step, relevant)
 
     def consistent(self, guards: Guards, others: Guards) -> bool:
         """Whether two sets of conditions can hold together, as far as can be told."""

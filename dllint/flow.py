@@ -7,6 +7,7 @@ separately and joined, tests that are repeated are taken the same way within an 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -31,57 +32,97 @@ class Flow(Generic[State]):
     final: set[State] = field(default_factory=set)
 
 
-def follow(
-    body: Block,
-    start: State,
-    step: Callable[[Event, State], State],
-    relevant: Callable[[Event], bool],
-) -> Flow[State]:
-    """Follow the paths through ``body``. Only ``relevant`` events change the state or are recorded."""
-    reduced = _reduce(body, relevant)
-    walker = _Walker(step, _repeated_guards(reduced))
-    final = walker.walk(reduced, {(start, frozenset())})
-    ends = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}
-    return Flow(walker.arrivals, ends)
+class Structure:
+    """A program's structure, indexed so that what concerns a few of its events is found without a walk over all."""
 
+    def __init__(self, body: Block) -> None:
+        self.body = body
+        self.events: list[Event] = []
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._leaving: set[int] = set()
+        self._index(body)
 
-def _reduce(node: Node, relevant: Callable[[Event], bool]) -> Block:
-    """The same structure with only the relevant events, and without what has become empty."""
-    reduced = Block()
-    items = node.items if isinstance(node, Block) else [node]
-    for item in items:
-        if isinstance(item, Event):
-            if relevant(item):
+    def _index(self, node: Node) -> bool:
+        """Number the events below a node; returns whether control may leave it other than by its end."""
+        if isinstance(node, Event):
+            self.events.append(node)
+            return False
+        if isinstance(node, Leave):
+            return True
+        start = len(self.events)
+        if isinstance(node, Block):
+            leaves = any([self._index(item) for item in node.items])
+        elif isinstance(node, Branch):
+            leaves = any([self._index(arm.body) for arm in node.arms])
+        else:
+            self._index(node.body)
+            leaves = False
+        self._ranges[id(node)] = (start, len(self.events))
+        if leaves:
+            self._leaving.add(id(node))
+        return leaves
+
+    def reduced(self, relevant: Callable[[Event], bool]) -> Block:
+        """The same structure with only the relevant events, and without what has become empty."""
+        wanted = [index for index, event in enumerate(self.events) if relevant(event)]
+        return self._reduce(self.body, wanted) if wanted else Block()
+
+    def _reduce(self, node: Block, wanted: list[int]) -> Block:
+        reduced = Block()
+        position = self._ranges[id(node)][0]
+        for item in node.items:
+            if isinstance(item, Event):
+                if _contains(wanted, position, position + 1):
+                    reduced.items.append(item)
+                position += 1
+                continue
+            if isinstance(item, Leave):
                 reduced.items.append(item)
-        elif isinstance(item, Leave):
-            reduced.items.append(item)
-        elif isinstance(item, Block):
-            reduced.items.extend(_reduce(item, relevant).items)
+                continue
+            start, position = self._ranges[id(item)]
+            has_events = _contains(wanted, start, position)
+            if has_events or id(item) in self._leaving:
+                self._reduce_into(reduced, item, wanted, has_events)
+        return reduced
+
+    def _reduce_into(self, reduced: Block, item: Node, wanted: list[int], has_events: bool) -> None:
+        if isinstance(item, Block):
+            reduced.items.extend(self._reduce(item, wanted).items)
         elif isinstance(item, Branch):
-            arms = [Arm(arm.guards, _reduce(arm.body, relevant)) for arm in item.arms]
+            arms = [Arm(arm.guards, self._reduce(arm.body, wanted)) for arm in item.arms]
             going_on = [arm for arm in arms if not _only_raises(arm.body)] or arms
             if any(arm.body.items for arm in going_on):
                 reduced.items.append(Branch(item.site, going_on))
-        else:
-            inner = _reduce(item.body, relevant)
-            if isinstance(item, Loop) and _has_events(inner):
-                loop = Loop(item.kind, item.site, item.iterable, item.element, inner, item.frame, item.targets)
-                reduced.items.append(loop)
-            elif isinstance(item, Invocation) and inner.items and _has_events(inner):
-                reduced.items.append(Invocation(item.frame, item.site, inner))
-    return reduced
+        elif isinstance(item, Loop) and has_events:
+            inner = self._reduce(item.body, wanted)
+            loop = Loop(item.kind, item.site, item.iterable, item.element, inner, item.frame, item.targets)
+            reduced.items.append(loop)
+        elif isinstance(item, Invocation) and has_events:
+            reduced.items.append(Invocation(item.frame, item.site, self._reduce(item.body, wanted)))
+
+
+def _contains(wanted: list[int], start: int, end: int) -> bool:
+    """Whether a sorted list has a number in the range."""
+    index = bisect_left(wanted, start)
+    return index < len(wanted) and wanted[index] < end
 
 
 def _only_raises(block: Block) -> bool:
     return len(block.items) == 1 and isinstance(block.items[0], Leave) and block.items[0].kind == "raise"
 
 
-def _has_events(block: Block) -> bool:
-    return any(
-        isinstance(item, Event | Loop | Invocation)
-        or (isinstance(item, Branch) and any(_has_events(arm.body) for arm in item.arms))
-        for item in block.items
-    )
+def follow(
+    structure: Structure,
+    start: State,
+    step: Callable[[Event, State], State],
+    relevant: Callable[[Event], bool],
+) -> Flow[State]:
+    """Follow the paths through a program. Only ``relevant`` events change the state or are recorded."""
+    reduced = structure.reduced(relevant)
+    walker = _Walker(step, _repeated_guards(reduced))
+    final = walker.walk(reduced, {(start, frozenset())})
+    ends = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}
+    return Flow(walker.arrivals, ends)
 
 
 def _repeated_guards(body: Block) -> frozenset[str]:

@@ -384,11 +384,12 @@ class Absent(Value):
 class Choice(Value):
     """One of several values, each with the guards under which it is the one."""
 
-    __slots__ = ("options",)
+    __slots__ = ("options", "subjects")
     LIMIT = 12
 
     def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
         self.options = tuple(options)
+        self.subjects = frozenset(guard.subject for guards, _ in self.options for guard in guards)
         self.site = options[0][1].site
 
     def __repr__(self) -> str:
@@ -404,10 +405,11 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     for guards, value in options:
         inner = value.options if isinstance(value, Choice) else (((), value),)
         for more, option in inner:
-            if not any(same(option, seen) for _, seen in flat):
+            index = next((i for i, (_, seen) in enumerate(flat) if option is seen or same(option, seen)), None)
+            if index is None:
                 flat.append((guards + more, option))
             else:
-                flat = [(() if same(option, seen) else old, seen) for old, seen in flat]
+                flat[index] = ((), flat[index][1])  # whichever way it came
     if len(flat) == 1:
         return flat[0][1]
     if len(flat) > Choice.LIMIT:

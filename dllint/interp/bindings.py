@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -89,13 +90,14 @@ def target_names(target: ast.expr) -> Iterator[str]:
         yield from target_names(target.value)
 
 
-def assigned_in(statements: Sequence[ast.stmt]) -> frozenset[str]:
-    """Names and ``self.attribute`` paths that the statements assign, at any depth outside nested definitions.
+@lru_cache(maxsize=4096)
+def assigned_in(loop: ast.stmt) -> frozenset[str]:
+    """Names and ``self.attribute`` paths that a loop assigns, at any depth outside nested definitions.
 
-    This is what a loop may change between two iterations.
+    This is what it may change between two iterations.
     """
     found: set[str] = set()
-    pending: list[ast.AST] = list(statements)
+    pending: list[ast.AST] = [loop]
     while pending:
         node = pending.pop()
         if isinstance(node, Definition | ast.Lambda):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp import containers, names
 from dllint.interp.attributes import get_attribute
-from dllint.interp.guards import guards_of, text_of
+from dllint.interp.guards import guards_of, text_of, with_default
 from dllint.values import (
     Arguments,
     Choice,
@@ -288,13 +288,9 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
 
 def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
-    positive = guards_of(node, True, machine.frame.scope)
-    negative = guards_of(node, False, machine.frame.scope)
     default = default_truth(machine, value)
-    for guard in positive:
-        guard.by_default = default
-    for guard in negative:
-        guard.by_default = None if default is None else not default
+    positive = with_default(guards_of(node, True, machine.frame.scope), default)
+    negative = with_default(guards_of(node, False, machine.frame.scope), None if default is None else not default)
     return positive, negative
 
 

@@ -251,7 +251,7 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
         return _unrolled(machine, node, iterable, scope)
     site = Site(scope.module, node)
     element = containers.element_of(machine, iterable, Site(scope.module, node.iter))
-    targets = assigned_in([node])
+    targets = assigned_in(node)
     _widen(machine, targets, scope)
     loop = Loop("for", site, iterable, element, Block(), machine.frame, targets)
     with machine.looping(loop):
@@ -290,7 +290,7 @@ def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, s
 
 
 def _while(machine: Machine, node: ast.While, scope: Scope) -> str | None:
-    targets = assigned_in([node])
+    targets = assigned_in(node)
     _widen(machine, targets, scope)
     loop = Loop("while", Site(scope.module, node), None, None, Block(), machine.frame, targets)
     with machine.looping(loop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from dllint.values import Guard, Guards
@@ -23,10 +24,12 @@ _RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
 _MIRRORED: dict[str, str] = {"==": "==", "is": "is", "<": ">", ">": "<"}
 
 
+@lru_cache(maxsize=8192)
 def guards_of(test: ast.expr, holds: bool, scope: str = "") -> Guards:
     """The conditions that are certain when ``test`` is true (or false).
 
-    ``scope`` names the function whose local variables the test reads, so that equal names elsewhere stay apart.
+    ``scope`` names the function whose local variables the test reads, so that equal names elsewhere stay apart. The
+    guards are shared: :func:`with_default` makes others of them.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return guards_of(test.operand, not holds, scope)
@@ -85,6 +88,15 @@ def text_of(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
+def with_default(guards: Guards, by_default: bool | None) -> Guards:
+    """The same conditions, marked with whether they hold under the program's own defaults."""
+    if by_default is None:
+        return guards
+    return tuple(
+        Guard(guard.subject, guard.relation, guard.operand, guard.holds, guard.names, by_default) for guard in guards
+    )
+
+
 def contradict(left: Guard, right: Guard) -> bool:
     """Whether two conditions cannot both hold. Doubt is ``False``."""
     if left.subject != right.subject:
@@ -129,5 +141,11 @@ def _range(guard: Guard) -> tuple[float, bool, float, bool] | None:
 
 def consistent(guards: Iterable[Guard], others: Iterable[Guard]) -> bool:
     """Whether two sets of conditions can hold together, as far as can be told."""
-    others = tuple(others)
-    return not any(contradict(left, right) for left in guards for right in others)
+    by_subject: dict[str, list[Guard]] = {}
+    for other in others:
+        by_subject.setdefault(other.subject, []).append(other)
+    for guard in guards:
+        for other in by_subject.get(guard.subject, ()):
+            if contradict(guard, other):
+                return False
+    return True

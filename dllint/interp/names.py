@@ -33,9 +33,12 @@ def lookup(machine: Machine, name: str, scope: Scope) -> Value:
 
 def under_path(machine: Machine, value: Value) -> Value:
     """A value with the options removed that the conditions in force exclude."""
-    if not isinstance(value, Choice) or not machine.path:
+    if not isinstance(value, Choice) or not value.subjects or not machine.path:
         return value
-    possible = [option for option in value.options if consistent(option[0], machine.path)]
+    relevant = [guard for guard in machine.path if guard.subject in value.subjects]
+    if not relevant:
+        return value
+    possible = [option for option in value.options if consistent(option[0], relevant)]
     return choose(possible) if possible and len(possible) < len(value.options) else value
 
 

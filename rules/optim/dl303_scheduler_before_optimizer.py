@@ -32,7 +32,6 @@ from dllint.api import (
     Context,
     Event,
     Finding,
-    Instance,
     Loop,
     OpaqueCall,
     OptimizerStep,
@@ -75,9 +74,9 @@ class SchedulerBeforeOptimizer(Rule):
                 continue
             if any(not guard.names.isdisjoint(loop.targets) for guard in event.guards):
                 return None  # not in the first iteration, or not in every one
-            mine = self._steps_of(event.scheduler, steps, ctx)
-            before = list(self._before(event, ctx))
-            if not mine or any(self._may_step(other, event.scheduler, ctx) for other in before):
+            optimizers = self._optimizers_of(event.scheduler, ctx)
+            mine = self._steps_of(optimizers, steps, ctx)
+            if not mine or any(self._may_step(other, optimizers, ctx) for other in self._before(event, ctx)):
                 return None
             position = {id(other): index for index, other in enumerate(inside)}
             return (loop, mine[0]) if position[id(event)] < position[id(mine[0])] else None
@@ -90,16 +89,15 @@ class SchedulerBeforeOptimizer(Rule):
                 return
             yield other
 
-    def _may_step(self, other: Event, scheduler: Value, ctx: Context) -> bool:
+    def _may_step(self, other: Event, optimizers: list[Value], ctx: Context) -> bool:
         if isinstance(other, OptimizerStep):
-            return bool(self._steps_of(scheduler, [other], ctx))
-        return isinstance(other, OpaqueCall) and any(
-            ctx.opaque_to(other, optimizer) for optimizer in self._optimizers_of(scheduler, ctx)
-        ) and not any(isinstance(value, Instance) and ctx.role(value) == "scheduler" for value in other.values)
+            return bool(self._steps_of(optimizers, [other], ctx))
+        if not isinstance(other, OpaqueCall) or any(ctx.role(value) == "scheduler" for value in other.values):
+            return False
+        return any(ctx.opaque_to(other, optimizer) for optimizer in optimizers)
 
-    def _steps_of(self, scheduler: Value, steps: list[OptimizerStep], ctx: Context) -> list[OptimizerStep]:
-        """The steps of the scheduler's optimizer; all of them where it is not known and there is only one."""
-        optimizers = self._optimizers_of(scheduler, ctx)
+    def _steps_of(self, optimizers: list[Value], steps: list[OptimizerStep], ctx: Context) -> list[OptimizerStep]:
+        """The steps of a scheduler's optimizer; all of them where it is not known and there is only one."""
         if optimizers:
             return [step for step in steps if any(ctx.is_same(step.optimizer, optimizer) for optimizer in optimizers)]
         return steps if len(ctx.stepped_optimizers()) == 1 else []

@@ -65,7 +65,7 @@ class SchedulerCadence(Rule):
     name = "scheduler-cadence"
     category = "correctness"
     severity = "error"
-    triggers = (tuple(_HORIZONS), ("step",))
+    triggers = (("step",), tuple(_HORIZONS))
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
 

@@ -44,7 +44,10 @@ class SchedulerSteppedUnderTrainer(Rule):
     name = "scheduler-stepped-under-trainer"
     category = "correctness"
     severity = "error"
-    triggers = (("Trainer", "Seq2SeqTrainer", "SFTTrainer", "TrainerCallback", "LightningModule", "DPOTrainer", "GRPOTrainer"), ("step",))
+    triggers = (
+        ("step",),
+        ("Trainer", "Seq2SeqTrainer", "SFTTrainer", "TrainerCallback", "LightningModule", "DPOTrainer", "GRPOTrainer"),
+    )
     confirmable = True
     references = (
         "https://huggingface.co/docs/transformers/main_classes/trainer",

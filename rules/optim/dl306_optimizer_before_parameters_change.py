@@ -64,7 +64,7 @@ class OptimizerBeforeParametersChange(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html#constructing-it",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        created = [event for event in ctx.events if isinstance(event, OptimizerCreated)]
+        created = [event for event in ctx.events if isinstance(event, OptimizerCreated | ParametersAdded)]
         if not created:
             return
         order = {id(event): index for index, event in enumerate(ctx.events)}
@@ -94,13 +94,11 @@ class OptimizerBeforeParametersChange(Rule):
         return None
 
     def _stale_optimizer(
-        self, change: Event, model: Value, created: list[OptimizerCreated], order: dict[int, int], ctx: Context
+        self, change: Event, model: Value, created: list[OptimizerCreated | ParametersAdded], order: dict[int, int], ctx: Context
     ) -> OptimizerCreated | None:
         """The optimizer that was given the model's parameters before the change, and not again after it."""
         stale: OptimizerCreated | None = None
-        for event in ctx.events:
-            if not isinstance(event, OptimizerCreated | ParametersAdded):
-                continue
+        for event in created:
             modules, _ = ctx.modules_in(event.parameters)
             if not any(ctx.reaches(module, owner) or ctx.reaches(owner, module) for owner in ctx.objects(model) for module in modules):
                 continue
