@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _MAX_DEPTH = 60
 _DATA = frozenset(("element", "samples", "counter", "key", "compare", "not", "format", "range", "len", "enumerate"))
 _OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "negative"])
+_RANDOM = frozenset(  # unlike torch.zeros and torch.empty, these are not made in order to be filled
+    ("torch.rand", "torch.rand_like", "torch.randn", "torch.randn_like", "torch.randint", "torch.randint_like",
+     "torch.randperm", "torch.normal", "torch.arange", "torch.linspace", "torch.eye")
+)  # fmt: skip
 _WITH_PARAMETERS = (
     "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
     "RNN", "MultiheadAttention", "Transformer", "PReLU",
@@ -92,7 +96,7 @@ def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
         inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
         cut = (Cut("detach", value.site),) if inner.flows is not False and value.site is not None else ()
         return Gradient(False, inner.cuts + cut)
-    if value.name in _DATA:
+    if value.name in _DATA or value.name in _RANDOM:
         return _NONE
     if value.name in ("parameters", "named_parameters"):
         return _FLOWS
