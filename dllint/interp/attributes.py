@@ -85,7 +85,8 @@ def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Val
     if name == "module" and machine.facts.role(base.cls) == "wrapper" and base.arguments.positional:
         return base.arguments.positional[0]
     signature = machine.facts.signatures.get(base.cls, ())
-    if name in signature or name in base.arguments.keywords:
+    normalised = base.cls.startswith("torch.distributions.")  # its logits are not the ones it was given
+    if (name in signature or name in base.arguments.keywords) and not normalised:
         given = base.arguments.get(signature.index(name) if name in signature else None, name)
         if given is not None:
             return given

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_STEPS = 60
 _MAX_ORIGINS = 16
+_MAX_NESTED = 8
 _JOINS = frozenset(("torch.cat", "torch.stack", "torch.concat", "torch.hstack", "torch.vstack"))
 _SAME_NUMBERS = frozenset(("torch.autograd.Variable", "torch.squeeze", "torch.flatten"))
 
@@ -96,14 +97,13 @@ def _forward_hop(value: Symbol) -> Iterator[Hop]:
 def _indexed(machine: Machine, value: Symbol, hops: tuple[Hop, ...]) -> list[tuple[Guards, Value, tuple[Hop, ...]]] | None:
     """An item of a tuple or dict that a model returns, or a part of a tensor (which has the same origin)."""
     base = value.inputs[0]
-    forced = force(machine, base)
-    if forced is base and isinstance(base, Symbol) and base.name == "item":
+    options = _outputs(machine, base)
+    if options[0][1] is base and isinstance(base, Symbol) and base.name == "item":
         outer = _indexed(machine, base, hops)
         if outer is not None and len(outer) == 1:
-            forced = outer[0][1]
-    trail = (*hops, *_forward_hop(base)) if forced is not base and isinstance(base, Symbol) else hops
+            options = _outputs(machine, outer[0][1])
+    trail = (*hops, *_forward_hop(base)) if options[0][1] is not base and isinstance(base, Symbol) else hops
     index = value.inputs[1] if len(value.inputs) > 1 else Const(None)
-    options = forced.options if isinstance(forced, Choice) else (((), forced),)
     found: list[tuple[Guards, Value, tuple[Hop, ...]]] = []
     for guards, option in options:
         if isinstance(option, Items | Table) and value.name == "item":
@@ -119,6 +119,20 @@ def _indexed(machine: Machine, value: Symbol, hops: tuple[Hop, ...]) -> list[tup
         else:
             return None
     return found
+
+
+def _outputs(machine: Machine, value: Value, depth: int = 0) -> list[tuple[Guards, Value]]:
+    """What a value is behind the calls of models that return what other models return; another value is itself."""
+    forced = force(machine, value)
+    if depth > _MAX_NESTED:
+        return [((), forced)]
+    if isinstance(forced, Choice):
+        return [
+            (guards + more, inner)
+            for guards, option in forced.options
+            for more, inner in _outputs(machine, option, depth + 1)
+        ]
+    return [((), value)] if forced is value else _outputs(machine, forced, depth + 1)
 
 
 def _same_numbers(machine: Machine, value: Symbol) -> Value | None:
