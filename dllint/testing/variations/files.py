@@ -6,7 +6,16 @@ import ast
 from collections import Counter
 from collections.abc import Mapping
 
-from dllint.testing.variations.source import Code, Definition, first_line, is_imported, last_line, needs, share_lines
+from dllint.testing.variations.source import (
+    Code,
+    Definition,
+    code_of,
+    first_line,
+    is_imported,
+    last_line,
+    needs,
+    share_lines,
+)
 
 
 def with_classes_elsewhere(files: Mapping[str, str]) -> dict[str, str] | None:
@@ -25,8 +34,8 @@ _Kinds = tuple[type[ast.stmt], ...]
 def _moved(files: Mapping[str, str], kinds: _Kinds, module: str, also: _Kinds = ()) -> dict[str, str] | None:
     """The files with definitions of some kinds, and those that go with them, in another module."""
     main, *others = files
-    code = Code(files[main])
-    if code.is_dynamic or is_imported(main, [Code(files[name]) for name in others]) or share_lines(code.tree.body):
+    code = code_of(files[main])
+    if code.is_dynamic or is_imported(main, [code_of(files[name]) for name in others]) or share_lines(code.tree.body):
         return None
     if any(isinstance(node, ast.Global) for node in ast.walk(code.tree)):
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from dllint.findings import Edit
-from dllint.testing.variations.source import Code, imports_of, module_name
+from dllint.testing.variations.source import Code, code_of, imports_of, module_name
 
 _ALIASES = {"torch": "th", "nn": "tnn", "F": "FX", "np": "num", "optim": "topt", "transforms": "tvt"}
 _MODULES = frozenset(
@@ -49,7 +49,7 @@ def with_full_names(files: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _varied(files: Mapping[str, str], vary: _Vary) -> dict[str, str] | None:
-    codes = {name: Code(text) for name, text in files.items()}
+    codes = {name: code_of(text) for name, text in files.items()}
     if any(code.is_dynamic for code in codes.values()):
         return None
     own = frozenset(module_name(name).partition(".")[0] for name in files)
@@ -87,7 +87,7 @@ def _is_name(node: ast.AST, names: set[str]) -> bool:
 
 def _renamable(code: Code, kept: frozenset[str]) -> Iterator[_Import]:
     """The names of a module that only imports bind and nothing else asks for."""
-    taken = kept | code.names_in_strings | frozenset(_otherwise_bound(code))
+    taken = kept | code.names_in_strings | code.otherwise_bound
     for statement in imports_of(code):
         for alias in statement.names:
             name = alias.asname or alias.name.partition(".")[0]
@@ -97,23 +97,6 @@ def _renamable(code: Code, kept: frozenset[str]) -> Iterator[_Import]:
                 yield _Import(statement, alias, name, alias.name if alias.asname else name)
             else:
                 yield _Import(statement, alias, name, f"{'.' * statement.level}{statement.module or ''}.{alias.name}")
-
-
-def _otherwise_bound(code: Code) -> Iterator[str]:
-    """The names that something other than an import binds, anywhere in the module."""
-    for node in ast.walk(code.tree):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            yield node.rest
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            yield from node.names
 
 
 def _aliased(code: Code, imports: list[_Import], own: frozenset[str]) -> Iterator[Edit]:
@@ -160,7 +143,7 @@ def _can_be_in_full(code: Code, item: _Import, imports: list[_Import], own: froz
     root = item.target.partition(".")[0]
     targets = {other.target for other in imports if other.name == item.name}
     at_root = {other.target for other in imports if other.name == root}
-    bound = frozenset(_otherwise_bound(code)) | code.names_in_strings
+    bound = code.otherwise_bound | code.names_in_strings
     is_local = any(
         node is item.statement
         for scope in ast.walk(code.tree)

@@ -11,6 +11,7 @@ from dllint.findings import Edit
 from dllint.testing.variations.source import (
     Code,
     Definition,
+    code_of,
     first_line,
     is_imported,
     is_main_guard,
@@ -46,9 +47,9 @@ def in_method(files: Mapping[str, str]) -> dict[str, str] | None:
 def _main(files: Mapping[str, str]) -> tuple[str, Code | None]:
     """The main file, or nothing if its names are used in ways that forbid to move them."""
     main, *others = files
-    code = Code(files[main])
+    code = code_of(files[main])
     is_fixed = any(isinstance(node, ast.Global) for node in ast.walk(code.tree))
-    used = is_imported(main, [Code(files[name]) for name in others])
+    used = is_imported(main, [code_of(files[name]) for name in others])
     return main, None if code.is_dynamic or is_fixed or used or share_lines(code.tree.body) else code
 
 

@@ -7,7 +7,7 @@ import io
 import symtable
 import tokenize
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -76,6 +76,11 @@ class Code:
         return frozenset(found)
 
     @cached_property
+    def otherwise_bound(self) -> frozenset[str]:
+        """The names that something other than an import binds, anywhere in the module."""
+        return frozenset(_bound_without_import(self.tree))
+
+    @cached_property
     def names_in_strings(self) -> frozenset[str]:
         """Names read inside f-strings, where positions are not exact before Python 3.12."""
         return frozenset(
@@ -123,6 +128,28 @@ def needs(definition: ast.stmt) -> frozenset[str]:
         names.update(symbol.get_name() for symbol in table.get_symbols() if symbol.is_global())
         pending.extend(table.get_children())
     return frozenset(names)
+
+
+@lru_cache(maxsize=64)
+def code_of(text: str) -> Code:
+    """The code with this text; the variations of one case share it."""
+    return Code(text)
+
+
+def _bound_without_import(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, Definition):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            yield from node.names
 
 
 def first_line(statement: ast.stmt) -> int:

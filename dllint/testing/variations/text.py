@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from dllint.testing.variations.source import Code, first_line
+from dllint.testing.variations.source import Code, code_of, first_line
 
 
 def as_one_cell(files: Mapping[str, str]) -> dict[str, str] | None:
@@ -20,7 +20,7 @@ def as_one_cell(files: Mapping[str, str]) -> dict[str, str] | None:
 def as_cells(files: Mapping[str, str]) -> dict[str, str] | None:
     """The main file as a notebook with a cell for each block of statements between blank lines."""
     main, *others = files
-    code = Code(files[main])
+    code = code_of(files[main])
     firsts = [first_line(statement) for statement in code.tree.body]
     starts = [_first_comment(code, line) for line in firsts[1:]]
     starts = [0, *(line - 1 for line in starts if not code.lines[line - 2].strip()), len(code.lines)]
@@ -74,7 +74,7 @@ def with_tabs(files: Mapping[str, str]) -> dict[str, str] | None:
 
 def _tabbed(text: str) -> str:
     """The text with tabs, or as it is if it is not indented by four spaces throughout."""
-    code = Code(text)
+    code = code_of(text)
     levels = [
         token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.INDENT
     ]
