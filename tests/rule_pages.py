@@ -13,14 +13,13 @@ from dllint.testing.linting import Setup, lint
 
 PRELUDE = (Path(__file__).resolve().parent / "data" / "example_prelude.py").read_text("utf-8")
 
-METHOD = """
+CLASS = """
 class Example(Net):
     def __init__(self):
         super().__init__()
         self.model, self.loader, self.criterion = model, loader, criterion
         self.optimizer, self.scheduler = optimizer, scheduler
 
-    def example(self, x, y, target):
 """
 
 
@@ -51,18 +50,19 @@ def count_findings(example: str, rule: type[Rule]) -> tuple[int, int]:
 
 
 def completed(example: str) -> str:
-    """An example as a program: what speaks of ``self`` is put into a method, and what is only defined is called.
+    """An example as a program: what speaks of ``self`` is put into a class, and what is only defined is called.
 
     A function is called with what the prelude has under the names of its parameters.
     """
-    if re.search(r"\bself\b", example) and "class " not in example:
-        return METHOD + textwrap.indent(example, "        ")
     tree = ast.parse(example)
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    parameters = {node.name: [part.arg for part in node.args.args] for node in functions}
+    if functions and all(names[:1] == ["self"] for names in parameters.values()):
+        return CLASS + textwrap.indent(example, "    ") + "\nloss = criterion(Example()(x), y)\n"
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    names = {
-        node.name: [part.arg for part in node.args.args] for node in tree.body if isinstance(node, ast.FunctionDef)
-    }
-    calls = [f"{name}({', '.join(parameters)})\n" for name, parameters in names.items() if name not in read]
+    if "self" in read and not any(isinstance(node, ast.ClassDef) for node in tree.body):
+        return f"{CLASS}    def example(self, x, y, target):\n" + textwrap.indent(example, "        ")
+    calls = [f"{name}({', '.join(names)})\n" for name, names in parameters.items() if name not in read]
     return example + "".join(calls)
 
 

@@ -1,5 +1,6 @@
 """What the examples in the pages of rules may take for granted: usual imports, and a model with all it needs."""
 
+# ruff: noqa: F401, N812, N817 - examples use what they need of it
 import argparse
 import copy
 import math
