@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dllint import worker
+from dllint.cache import Cache
 from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
-from dllint.files.cache import Cache
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
 from dllint.findings import SEVERITY_RANK, Finding, Location, Problem, Report, sort_key
 from dllint.registry import load_rules

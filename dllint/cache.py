@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dllint import __version__
 from dllint.config.settings import Settings
+from dllint.engine import Analysis
 from dllint.findings import Edit, Finding, Fix, Hop, Location
-
-if TYPE_CHECKING:
-    from dllint.worker import Outcome
+from dllint.interp.facts import KNOWLEDGE
+from dllint.registry import builtin_directory, rule_files
+from dllint.worker import Outcome
 
 _FORMAT = 1
 
@@ -91,9 +92,6 @@ class Cache:
 
 def _key(settings: Settings, files: Sequence[Path]) -> str:
     """What must be the same for any result to be reused."""
-    from dllint.interp.facts import KNOWLEDGE
-    from dllint.registry import builtin_directory, rule_files
-
     digest = blake2b(f"{_FORMAT} {__version__} {settings.cache_key()} {os.getcwd()}".encode(), digest_size=12)
     for path in (*rule_files(builtin_directory()), *KNOWLEDGE.glob("*.toml"), *_sources(), *settings.rule_paths):
         try:
@@ -108,14 +106,11 @@ def _key(settings: Settings, files: Sequence[Path]) -> str:
 
 def _sources() -> list[Path]:
     """dllint's own code: in a development checkout it changes without a new version."""
-    package = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parent
     return sorted((*package.glob("*.py"), *package.glob("interp/*.py"), *package.glob("syntax/*.py")))
 
 
 def _outcome(file: Path, entry: dict[str, Any]) -> Outcome:
-    from dllint.engine import Analysis
-    from dllint.worker import Outcome
-
     analysis = Analysis(findings=[_finding(data) for data in entry["findings"]])
     return Outcome(file, analysis, entry["digest"], entry["has_comments"])
 
