@@ -48,6 +48,8 @@ PROGRAMS = {
                 counts[describe(Square(side))] += 1
                 if side > 1: print(osp.join("a", "b"))
             print(OrderedDict(counts), describe(Shape()))
+            import wsgiref.util
+            print(wsgiref.util.guess_scheme({"HTTPS": "on"}))
         """
     },
     "definitions that need what the script computes": {

@@ -157,7 +157,7 @@ def _can_be_in_full(code: Code, item: _Import, imports: list[_Import], own: froz
 def _plain_import(items: list[_Import]) -> str:
     statement = items[0].statement
     if isinstance(statement, ast.Import):
-        return "import " + ", ".join(item.target for item in items)
+        return "import " + ", ".join(item.alias.name for item in items)
     modules = [item.target if item.target in _MODULES else statement.module or "" for item in items]
     return "import " + ", ".join(dict.fromkeys(modules))
 

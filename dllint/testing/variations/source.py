@@ -91,7 +91,7 @@ class Code:
             if isinstance(name, ast.Name)
         )
 
-    @property
+    @cached_property
     def is_dynamic(self) -> bool:
         """Whether names are looked up in ways that a change of scope or name would break."""
         return any(
