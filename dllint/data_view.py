@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 
-from dllint.events import Backward, Block, Branch, Event, Invocation, LoaderCreated, Loop, Node, Program, walk
+from dllint.events import (
+    Backward,
+    Block,
+    Branch,
+    Event,
+    Invocation,
+    LoaderCreated,
+    Loop,
+    Node,
+    OpaqueCall,
+    OptimizerStep,
+    Program,
+    walk,
+)
 from dllint.interp import pipelines, splits
-from dllint.interp.graph import sources
+from dllint.interp.classes import role_of
+from dllint.interp.graph import inputs_of, sources
 from dllint.interp.machine import Machine
 from dllint.interp.pipelines import TransformStep
-from dllint.values import Instance, Items, Site, Value, alternatives
+from dllint.values import Instance, Items, Site, Symbol, Value, alternatives
 
 _MAX_SOURCES = 120
+_NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
+_NOT_ITERATED = _NUMBERS | {"element", "item", "attribute", "slice"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +130,7 @@ class DataView:
             elif isinstance(node, Loop):
                 loaders = self._loaders_in(node.iterable)
                 if loaders:
-                    trains = any(isinstance(event, Backward) for event in walk(node.body))
+                    trains = any(self._is_training(event) for event in walk(node.body))
                     yield Pass(node, outer, loaders, trains)
                 pending.append((node.body, outer if node.kind == "once" else (node, *outer)))
 
@@ -123,7 +138,23 @@ class DataView:
         if iterable is None:
             return ()
         known = {id(event.loader) for event in self.loaders}
-        return tuple(source for source in islice(sources(iterable), _MAX_SOURCES) if id(source) in known)
+        found: dict[int, Value] = {}
+        pending: list[tuple[Value, bool]] = [(iterable, False)]
+        for _ in range(_MAX_SOURCES):
+            if not pending:
+                break
+            value, is_yielded = pending.pop()
+            if id(value) in known:
+                found[id(value)] = value
+            else:
+                pending.extend(_iterated_by(value, is_yielded))
+        return tuple(found.values())
+
+    def _is_training(self, event: Event) -> bool:
+        """Whether an event is part of a training step; unresolved code that gets an optimizer may do one."""
+        if isinstance(event, OpaqueCall):
+            return any(role_of(self._machine, value) == "optimizer" for value in event.values)
+        return isinstance(event, Backward | OptimizerStep)
 
     def is_trained_on(self, loader: Value) -> bool:
         """Whether gradients are computed from the batches of a loader."""
@@ -137,3 +168,21 @@ class DataView:
             if isinstance(event, Backward) and event.loss is not None:
                 found.update(id(source) for source in sources(event.loss) if id(source) in known)
         return frozenset(found)
+
+
+def _iterated_by(value: Value, is_yielded: bool) -> Iterator[tuple[Value, bool]]:
+    """What an iteration over a value goes over: the loader behind ``enumerate``, a progress bar or a generator.
+
+    With ``is_yielded`` the value is what a generator yields, made from the elements of what the generator goes over.
+    """
+    if isinstance(value, Symbol) and value.name == "generator":
+        yield from ((source, True) for source in value.inputs)
+    elif isinstance(value, Symbol) and (value.name in _NUMBERS or (not is_yielded and _is_part(value))):
+        return
+    elif not isinstance(value, Items) or is_yielded:
+        yield from ((source, is_yielded) for source in inputs_of(value))
+
+
+def _is_part(value: Symbol) -> bool:
+    """Whether a value is part of something, or what a method made of it."""
+    return value.name in _NOT_ITERATED or (value.name.startswith(".") and value.name != ".__iter__")

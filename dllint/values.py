@@ -253,6 +253,20 @@ class ModuleReference(Value):
         self.site = None
 
 
+class OpenAttributes(dict[str, Value]):
+    """The attributes of something that is not the project's: those that nobody has set yet are there all the same."""
+
+    def __init__(self, owner: Value) -> None:
+        super().__init__()
+        self.owner = owner
+
+    def unset(self, name: str) -> Value:
+        """What stands for an attribute where it has not been set."""
+        symbol = Symbol("attribute", (self.owner,), self.owner.site, detail=name)
+        symbol.hint = name
+        return symbol
+
+
 class Instance(Value):
     """An object of a known class: one of the project (:class:`Class`) or of a library (its canonical name).
 
@@ -265,7 +279,7 @@ class Instance(Value):
     def __init__(self, cls: Class | str, arguments: Arguments, site: Site | None = None) -> None:
         self.cls = cls
         self.arguments = arguments
-        self.attributes: dict[str, Value] = {}
+        self.attributes: dict[str, Value] = OpenAttributes(self) if isinstance(cls, str) else {}
         self.hint = ""
         self.site = site
 
@@ -312,7 +326,7 @@ class Symbol(Value):
     @property
     def attributes(self) -> dict[str, Value]:
         if self._attributes is None:
-            self._attributes = {}
+            self._attributes = OpenAttributes(self)
         return self._attributes
 
     def __repr__(self) -> str:
@@ -344,6 +358,10 @@ class Items(Value):
 
 class Entries(dict[Any, Value]):
     """The contents of a dict. What only one branch puts in, or takes out, is a choice with :class:`Absent` in it."""
+
+    def unset(self, key: Any) -> Value:
+        """What stands for an entry where there is none."""
+        return Absent()
 
 
 class Table(Value):

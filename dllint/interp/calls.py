@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from dllint.events import Frame, OpaqueCall
+from dllint.events import EpochSet, Frame, OpaqueCall
 from dllint.interp import containers, names, roles
 from dllint.interp.attributes import get_attribute
 from dllint.interp.classes import find_member, framework_of
@@ -149,6 +149,8 @@ def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arg
     if isinstance(base.cls, Class):
         member = find_member(machine, base.cls, name)
         if isinstance(member, Function):
+            if name == "set_epoch":
+                machine.emit(EpochSet(site, base))
             return _call_member(machine, base, base.cls, member, arguments, site)
         if member is not None:
             return call(machine, member, arguments, site)

@@ -11,7 +11,22 @@ from typing import Any, TypeVar
 from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
 from dllint.interp.facts import Facts
 from dllint.interp.project import Project, SourceModule
-from dllint.values import Absent, Class, Entries, Function, Guard, Guards, Instance, Items, Scope, Site, Symbol, Value, choose
+from dllint.values import (
+    Absent,
+    Class,
+    Entries,
+    Function,
+    Guard,
+    Guards,
+    Instance,
+    Items,
+    OpenAttributes,
+    Scope,
+    Site,
+    Symbol,
+    Value,
+    choose,
+)
 
 E = TypeVar("E", bound=Event)
 
@@ -159,9 +174,9 @@ class Machine:
             before = container.get(key, MISSING)
             options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
             there = [(guards, value) for guards, value in options if value is not MISSING]
-            if there and len(there) < len(options) and isinstance(container, Entries):
-                absent = Absent()
-                there.extend((guards, absent) for guards, value in options if value is MISSING)
+            if there and len(there) < len(options) and isinstance(container, Entries | OpenAttributes):
+                unset = container.unset(key)
+                there.extend((guards, unset) for guards, value in options if value is MISSING)
             self._set(container, key, join_values(there))
 
     def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
