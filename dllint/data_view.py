@@ -18,6 +18,7 @@ from dllint.events import (
     OpaqueCall,
     OptimizerStep,
     Program,
+    ZeroGrad,
     walk,
 )
 from dllint.interp import pipelines, splits
@@ -154,7 +155,7 @@ class DataView:
         """Whether an event is part of a training step; unresolved code that gets an optimizer may do one."""
         if isinstance(event, OpaqueCall):
             return any(role_of(self._machine, value) == "optimizer" for value in event.values)
-        return isinstance(event, Backward | OptimizerStep)
+        return isinstance(event, Backward | OptimizerStep | ZeroGrad)
 
     def is_trained_on(self, loader: Value) -> bool:
         """Whether gradients are computed from the batches of a loader."""
