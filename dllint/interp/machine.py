@@ -46,14 +46,18 @@ class LimitReached(Exception):
 
 
 class Activation:
-    """What a running function has returned and yielded so far, each value with the guards on the way to it."""
+    """What a running function has returned and yielded so far, each value with the guards on the way to it.
 
-    __slots__ = ("path_start", "returned", "yielded")
+    ``ended`` holds what the branches that returned have written.
+    """
+
+    __slots__ = ("ended", "path_start", "returned", "yielded")
 
     def __init__(self, path_start: int) -> None:
         self.path_start = path_start
         self.returned: list[tuple[Guards, Value]] = []
         self.yielded: list[tuple[Guards, Value]] = []
+        self.ended: list[tuple[Guards, Writes]] = []
 
 
 class Machine:
@@ -203,6 +207,9 @@ class Machine:
                 live.append((guards, writes))
             elif left in ("break", "continue"):
                 self._interrupted.append((guards, writes))
+            elif left == "return" and self.activation is not None:
+                on_the_way = self.path[self.activation.path_start :]
+                self.activation.ended.append(((*on_the_way, *guards), writes))
         if self.block is not None and any(arm.body.items for arm in recorded):
             self.block.items.append(Branch(site, recorded))
         if live:
@@ -235,7 +242,7 @@ class Machine:
 
     @contextmanager
     def calling(self, function: Function, frame: Frame, site: Site) -> Iterator[Activation]:
-        """Interpret inside a call of ``function``."""
+        """Interpret inside a call of ``function``; behind it, what its branches that returned wrote may hold, too."""
         node = function.node
         self._calls[node] = self._calls.get(node, 0) + 1
         if self.block is not None:
@@ -245,15 +252,17 @@ class Machine:
             self.block.items.append(Invocation(frame, site, body := Block()))
             self.block = body
         self.frame = frame
-        self.activation = Activation(len(self.path))
+        activation = self.activation = Activation(len(self.path))
         if function.grad is not None:
             self.grad = function.grad
         self._running.append(function)
         try:
-            yield self.activation
+            yield activation
         finally:
             self._running.pop()
             self.block, self.frame, self.activation, self.grad = saved
+            for guards, writes in activation.ended:
+                self.join([((), {}), (guards, writes)])
 
     @contextmanager
     def looping(self, loop: Loop) -> Iterator[None]:
