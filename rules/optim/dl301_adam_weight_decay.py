@@ -83,7 +83,7 @@ class AdamWeightDecay(Rule):
             self,
             event.site,
             f"`{name}` adds `weight_decay{shown}` to the gradient: that is L2, not the decay of `AdamW`",
-            effect="where gradients are small, the decay is far stronger than that of `AdamW`, and held-out accuracy suffers"
+            effect="where gradients are small, the decay is far stronger than that of `AdamW`, and accuracy suffers"
             if is_large
             else "hardly noticeable at small values; at larger ones far stronger than the decay of `AdamW`",
             help="use `AdamW`" if name == "Adam" else f"use `{name}(..., decoupled_weight_decay=True)`",
