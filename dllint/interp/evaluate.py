@@ -23,7 +23,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    alternatives,
     choose,
 )
 
@@ -102,13 +101,10 @@ def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
         value = evaluate(machine, keyword.value, scope)
         if keyword.arg is not None:
             keywords[keyword.arg] = value
-        elif isinstance(value, Table) and value.exact:
-            keywords.update({str(key): item for key, item in value.entries().items()})
         else:
-            exact = False
-            for _, option in alternatives(value):
-                if isinstance(option, Table):
-                    keywords.update({str(key): item for key, item in option.entries().items()})
+            entries, known = containers.entries_of(value)
+            keywords.update({str(key): item for key, item in entries.items()})
+            exact = exact and known
     return Arguments(tuple(positional), keywords, exact)
 
 
@@ -291,7 +287,18 @@ def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, An
     default = default_truth(machine, value)
     positive = with_default(guards_of(node, True, machine.frame.scope), default)
     negative = with_default(guards_of(node, False, machine.frame.scope), None if default is None else not default)
-    return positive, negative
+    return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+
+
+def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:
+    """What must have held for a value to be true (or false): ``return False`` stood under a condition."""
+    if isinstance(value, Symbol) and value.name == "not":
+        return _guards_behind(machine, value.inputs[0], not holds)
+    if not isinstance(value, Choice):
+        return ()
+    known = [(truth(machine, option), guards) for guards, option in value.options]
+    fitting = [guards for outcome, guards in known if outcome is not (not holds)]
+    return fitting[0] if len(fitting) == 1 else ()
 
 
 def truth(machine: Machine, value: Value) -> bool | None:
