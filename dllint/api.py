@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dllint.checkpoint_view import CheckpointView, Part, Restored, Saved, is_same_path, keys_read, path_texts
 from dllint.context import Context, flatten, judge, likely_under
 from dllint.data_view import DataView, Pass
 from dllint.events import (
@@ -80,6 +81,7 @@ __all__ = [
     "Block",
     "BoundMethod",
     "Branch",
+    "CheckpointView",
     "Choice",
     "Class",
     "Const",
@@ -116,11 +118,14 @@ __all__ = [
     "Origin",
     "ParametersAdded",
     "ParametersUpdated",
+    "Part",
     "Partial",
     "Pass",
     "Program",
     "RandomSeeded",
+    "Restored",
     "Rule",
+    "Saved",
     "ScalerUnscale",
     "ScalerUpdate",
     "SchedulerCreated",
@@ -138,9 +143,12 @@ __all__ = [
     "ZeroGrad",
     "alternatives",
     "flatten",
+    "is_same_path",
     "judge",
+    "keys_read",
     "likely_under",
     "offer",
+    "path_texts",
     "rename_call",
     "replace_range",
     "set_argument",

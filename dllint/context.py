@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from dllint.checkpoint_view import CheckpointView
 from dllint.data_view import DataView
 from dllint.events import (
     AttributeAssigned,
@@ -48,6 +49,7 @@ from dllint.values import (
     Guards,
     Instance,
     Items,
+    Module,
     Setting,
     Site,
     Symbol,
@@ -93,6 +95,11 @@ class Context:
     def data(self) -> DataView:
         """The loaders of the program, their datasets and transforms."""
         return DataView(self._machine, self.program, self.events)
+
+    @cached_property
+    def checkpoints(self) -> CheckpointView:
+        """What the program saves, and what it reads back."""
+        return CheckpointView(self._machine, self._structure)
 
     # ------------------------------------------------------------------------------------------ reporting
 
@@ -367,7 +374,7 @@ class Context:
             return True
         others = [event.optimizer for event in self.events if isinstance(event, OptimizerCreated)]
         if self.role(target) == "optimizer" and any(self.is_same(target, other) for other in others):
-            return self.reaches(target, optimizer)
+            return self.reaches(target, optimizer) or self.reaches(optimizer, target)
         modules, complete = self.parameters_of(optimizer)
         if complete and modules and self.role(target) == "module":
             return any(self.reaches(target, module) or self.reaches(module, target) for module in modules)
@@ -409,15 +416,19 @@ class Context:
                     found.append(optimizer)
         return found
 
-    def method_calls(self, name: str) -> Iterator[Site]:
-        """All calls ``x.name(...)`` written in the program's file and in the project files that it imports."""
+    def trees(self, word: str) -> Iterator[tuple[Module, ast.Module]]:
+        """The syntax trees of the program's file and of the files that it imports, as far as they contain a word."""
         for module in self._machine.project.closure(self.program.module):
-            if name not in module.words:
+            if word not in module.words:
                 continue
             try:
-                tree = module.tree
+                yield module, module.tree
             except UNPARSABLE:
                 continue  # reported on its own
+
+    def method_calls(self, name: str) -> Iterator[Site]:
+        """All calls ``x.name(...)`` written in the program's file and in the project files that it imports."""
+        for module, tree in self.trees(name):
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
                     yield Site(module, node)
@@ -457,7 +468,7 @@ class Context:
         if value is None:
             return False
         names = [source for source in islice(graph.sources(value), 12)]
-        return not any(isinstance(source, Symbol) and source.name in ("range", "counter") for source in names)
+        return not any(isinstance(source, Symbol) and source.name.endswith(("range", "counter")) for source in names)
 
     def class_name(self, value: Value) -> str:
         """The name of an instance's class, without its module."""
@@ -500,17 +511,22 @@ def likely_under(guards: Guards) -> Confidence:
     return "certain" if all(guard.by_default for guard in guards) else "likely"
 
 
-def judge(origins: Sequence[Origin], wrong: Callable[[Origin], bool]) -> tuple[list[Origin], Confidence] | None:
+def judge(
+    origins: Sequence[Origin], wrong: Callable[[Origin], bool], given: Guards = ()
+) -> tuple[list[Origin], Confidence] | None:
     """Decide over all possible origins of a value whether it is wrong.
 
     All origins wrong is ``certain``. Some wrong is ``likely`` when these are the ones that the program's own defaults
-    choose; otherwise nothing is claimed, and the answer is ``None``.
+    choose, and ``given``, the conditions of the place in question, hold by default as well; otherwise nothing is
+    claimed, and the answer is ``None``.
     """
     bad = [origin for origin in origins if wrong(origin)]
     if not bad:
         return None
     if len(bad) == len(origins):
         return bad, "certain"
+    if any(guard.by_default is False for guard in given):
+        return None
     chosen = [origin for origin in bad if origin.guards and all(guard.by_default for guard in origin.guards)]
     return (chosen, "likely") if chosen else None
 

@@ -1,0 +1,196 @@
+"""What rules about checkpoints can ask: what is saved, what is read back into what, and under which keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
+from dllint.flow import Structure, follow
+from dllint.interp import graph, roles
+from dllint.interp.machine import Machine
+from dllint.values import Absent, Const, Guards, Instance, Items, Setting, Site, Symbol, Table, Value, alternatives
+
+STATES = ("module", "wrapper", "optimizer", "scheduler", "scaler")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of what is saved, and the key it stands under (``""`` if it is all there is, ``"a.b"`` if dicts nest).
+
+    ``guards`` are the conditions under which it is there.
+    """
+
+    key: str
+    value: Value
+    guards: Guards
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint that is written.
+
+    ``site`` is where its content is put together; ``exact`` says that it has no other parts.
+    """
+
+    event: StateSaved
+    parts: tuple[Part, ...]
+    site: Site
+    exact: bool
+
+    @property
+    def is_dict(self) -> bool:
+        return any(part.key for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """``load_state_dict`` with what was read from a file. ``key`` is the entry that was taken, if that is known."""
+
+    event: StateRestored
+    read: StateRead
+    key: str
+
+
+class CheckpointView:
+    """The checkpoints of one program."""
+
+    def __init__(self, machine: Machine, structure: Structure) -> None:
+        self._machine = machine
+        self._structure = structure
+
+    @cached_property
+    def saved(self) -> tuple[Saved, ...]:
+        """The checkpoints that the program writes with ``torch.save``."""
+        return tuple(
+            self._saved(event, event.content)
+            for event in self._structure.events
+            if isinstance(event, StateSaved) and event.content is not None
+        )
+
+    def _saved(self, event: StateSaved, content: Value) -> Saved:
+        tables = [option for _, option in alternatives(content) if isinstance(option, Table)]
+        site = next((table.site for table in tables if table.site is not None), event.site)
+        return Saved(event, tuple(_parts(content, "", ())), site, all(table.exact for table in tables))
+
+    @cached_property
+    def restored(self) -> tuple[Restored, ...]:
+        """What the program puts back from files, in order."""
+        reads = {id(event.result): event for event in self._structure.events if isinstance(event, StateRead)}
+        found: list[Restored] = []
+        for event in self._structure.events:
+            if isinstance(event, StateRestored) and event.state is not None:
+                sources = list(graph.sources(event.state, 60))
+                read = next((reads[id(source)] for source in sources if id(source) in reads), None)
+                if read is not None:
+                    found.append(Restored(event, read, _key_of(sources, read.result)))
+        return tuple(found)
+
+    def kind(self, value: Value) -> str:
+        """What a saved value is or is the state of: ``module``, ``optimizer``, ``scheduler``, ``scaler`` or nothing."""
+        owner = value.inputs[0] if isinstance(value, Symbol) and value.name == "state_dict" else value
+        if owner is value and not isinstance(value, Instance):
+            return ""
+        candidates = [option for _, option in alternatives(owner)] + graph.objects(self._machine, owner)
+        kinds = {kind for each in candidates if (kind := roles.known_or_guessed(self._machine, each)) in STATES}
+        if len(kinds - {"wrapper"}) > 1:
+            return ""
+        return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
+
+    def is_before_training(self, event: Event) -> bool:
+        """Whether an event happens before the first step of any optimizer, and training follows on some path."""
+
+        def step(current: Event, state: str) -> str:
+            if current is event:
+                return "passed" if state == "fresh" else state
+            return "trained" if state == "fresh" else state
+
+        flow = follow(self._structure, "fresh", step, lambda e: e is event or isinstance(e, OptimizerStep))
+        return any(isinstance(e, OptimizerStep) and "passed" in states for e, states in flow.arrivals.items())
+
+    def prefixes(self, model: Value) -> list[tuple[Guards, str]]:
+        """What stands before the keys of a model's state dict, for each of the objects it may be.
+
+        Each wrapper adds its part: ``module.`` of DistributedDataParallel, ``_orig_mod.`` of ``torch.compile``.
+        """
+        found: list[tuple[Guards, str]] = []
+        for guards, option in alternatives(model):
+            found.extend((guards + more, prefix) for more, prefix in self._prefixes_of_one(option))
+        return found
+
+    def _prefixes_of_one(self, value: Value) -> list[tuple[Guards, str]]:
+        facts = self._machine.facts
+        if isinstance(value, Setting):
+            return self.prefixes(value.default)
+        if isinstance(value, Symbol) and value.inputs:
+            if value.name in graph.SELF_RETURNING:
+                return self.prefixes(value.inputs[0])
+            if value.name == "attribute" and value.detail == "_orig_mod":
+                of_compiled = self.prefixes(value.inputs[0])
+                return [(guards, prefix.replace("_orig_mod.", "", 1)) for guards, prefix in of_compiled]
+        if isinstance(value, Instance) and value.library_name in facts.wrapper_prefixes and value.arguments.positional:
+            own = facts.wrapper_prefixes[value.library_name]
+            return [(guards, own + inner) for guards, inner in self.prefixes(value.arguments.positional[0])]
+        return [((), "")]
+
+
+def _parts(content: Value, key: str, guards: Guards) -> Iterator[Part]:
+    for more, option in alternatives(content):
+        if isinstance(option, Table):
+            for name, value in option.entries().items():
+                yield from _parts(value, f"{key}.{name}" if key else str(name), guards + more)
+            rest = option.contents.get(Table.REST)
+            if rest is not None and not isinstance(rest, Const):
+                yield from _parts(rest, f"{key}.*" if key else "*", guards + more)
+        elif isinstance(option, Items) and option.items:
+            for item in option.items:
+                yield from _parts(item, key, guards + more)
+        elif not isinstance(option, Absent):
+            yield Part(key, option, guards + more)
+
+
+def _key_of(sources: list[Value], result: Value) -> str:
+    """The key in ``checkpoint["model"]`` or ``checkpoint.get("model")``, among the values a state comes from."""
+    for source in sources:
+        if isinstance(source, Symbol) and len(source.inputs) > 1 and source.inputs[0] is result:
+            index = source.inputs[1]
+            if source.name in ("item", ".get", ".pop") and isinstance(index, Const) and isinstance(index.value, str):
+                return index.value
+    return ""
+
+
+def keys_read(read: StateRead) -> set[str]:
+    """The keys that are looked up in what was read: ``checkpoint["epoch"]``."""
+    items = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
+    found = [item.detail for item in items if isinstance(item, Symbol) and item.name == "item"]
+    return {key for key in found if isinstance(key, str)}
+
+
+def is_same_path(left: Value | None, right: Value | None) -> bool:
+    """Whether two paths are made of the same texts (``f"g_{epoch}.pt"``, of any epoch) or of the same settings."""
+    if left is None or right is None:
+        return False
+    if left is right and not isinstance(left, Const):
+        return True
+    texts = [text for text in path_texts(left) if not text.startswith("<")]
+    if texts != [text for text in path_texts(right) if not text.startswith("<")]:
+        return False
+    return any(_is_telling(text) for text in texts) or (not texts and path_texts(left) == path_texts(right) != [])
+
+
+def _is_telling(text: str) -> bool:
+    """Whether a text is more than the extension of a file name and places to fill in."""
+    return len(re.findall(r"\w", re.sub(r"\.\w+$|%\w|\{.*?\}", "", text))) > 2
+
+
+def path_texts(path: Value | None) -> list[str]:
+    """The constant texts that a path is made of, and the names of the settings in it, as ``<name>``."""
+    if isinstance(path, Const):
+        return [path.value] if isinstance(path.value, str) else []
+    if isinstance(path, Setting):
+        return [f"<{path.name}>"]
+    if isinstance(path, Symbol) and path.name in ("attribute", "parameter", "item"):
+        return [f"<{path.detail}>"]
+    return [text for part in graph.inputs_of(path) for text in path_texts(part)] if path is not None else []
