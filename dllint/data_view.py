@@ -22,11 +22,24 @@ from dllint.events import (
     walk,
 )
 from dllint.interp import pipelines, splits
+from dllint.interp.calls import call
 from dllint.interp.classes import role_of
 from dllint.interp.graph import inputs_of, sources
 from dllint.interp.machine import Machine
 from dllint.interp.pipelines import TransformStep
-from dllint.values import Instance, Items, Site, Symbol, Value, alternatives
+from dllint.values import (
+    Arguments,
+    BoundMethod,
+    Class,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Site,
+    Symbol,
+    Value,
+    alternatives,
+)
 
 _MAX_SOURCES = 120
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
@@ -110,6 +123,15 @@ class DataView:
         if sampler is not None and own:
             return own
         return splits.part_of_texts([own, *of_data])
+
+    def calling(self, function: Value, *given: Value) -> tuple[Event, ...]:
+        """What happens when a function that a loader or dataset was given is called; nothing else changes by it."""
+        body = Block()
+        if isinstance(function, Function | BoundMethod | Partial | Instance | Class) and function.site is not None:
+            site = function.site
+            with self._machine.aside(), self._machine.recording(body):
+                self._machine.run_arm((), lambda: (None, call(self._machine, function, Arguments(given), site)))
+        return tuple(walk(body))
 
     # ------------------------------------------------------------------------------------------ loops
 

@@ -292,6 +292,18 @@ def merged(old: Mapping[Any, Value], new: Mapping[Any, Value]) -> dict[Any, Valu
     return {key: present(value, old.get(key)) if key in old else value for key, value in new.items()}
 
 
+def entries_of(value: Value) -> tuple[dict[Any, Value], bool]:
+    """The entries of what may be one of several dicts, and whether they are all."""
+    options = alternatives(value)
+    tables = [(guards, option) for guards, option in options if isinstance(option, Table)]
+    keys = dict.fromkeys(key for _, table in tables for key in table.entries())
+    entries = {
+        key: choose([(guards, table.contents.get(key, table.contents.unset(key))) for guards, table in tables])
+        for key in keys
+    }
+    return entries, len(tables) == len(options) and all(table.exact for _, table in tables)
+
+
 def has_key(table: Table, key: Any, wanted: bool) -> bool | None:
     """Whether a test for a key of a known dict has the wanted outcome; ``None`` where that depends on a condition."""
     value = table.contents.get(key)
@@ -325,4 +337,7 @@ def set_item(machine: Machine, base: Value, index: Value, text: str, value: Valu
             extend(machine, base, (value,), exact=False)
     elif isinstance(base, Symbol | Instance):
         machine.write(base.attributes, f"[{text}]", value)
+    elif isinstance(base, Choice):
+        for _, option in base.options:
+            set_item(machine, option, index, text, value)
 
