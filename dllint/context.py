@@ -499,8 +499,16 @@ class Context:
         return consistent(guards, others)
 
     def opaque_to(self, event: OpaqueCall, target: Value) -> bool:
-        """Whether an unresolved call could do anything to ``target``."""
-        return any(self.reaches(value, target) for value in event.values)
+        """Whether an unresolved call could do anything to ``target``.
+
+        A trainer that hands itself to a callback (``callback(self)``) does not count: what it does not do in its own
+        loop, callbacks rarely do for it. An unresolved method of its own does.
+        """
+        running = [frame.receiver for frame in event.frame.stack()]
+        given = [value for value in event.values if not any(value is receiver for receiver in running)]
+        if event.receiver is not None:
+            given.append(event.receiver)
+        return any(self.reaches(value, target) for value in given)
 
     def steps(self) -> list[OptimizerStep]:
         return [event for event in self.events if isinstance(event, OptimizerStep)]

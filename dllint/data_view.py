@@ -101,6 +101,10 @@ class DataView:
                 pending.extend(pipelines.inner_datasets(self._machine, option))
         return found
 
+    def inner(self, dataset: Value) -> list[Value]:
+        """The datasets that a library's wrapper (``Subset``, ``ConcatDataset``) draws from."""
+        return pipelines.inner_datasets(self._machine, dataset)
+
     def arguments(self, instance: Instance) -> dict[str, Value]:
         """The arguments of an object's constructor by parameter name."""
         return pipelines.named_arguments(self._machine, instance)

@@ -23,6 +23,7 @@ from dllint.interp.facts import Facts
 from dllint.interp.machine import LimitReached, Machine
 from dllint.interp.project import Project, SourceModule
 from dllint.interp.relevance import Relevance
+from dllint.interp.word_graph import WordGraph
 from dllint.rule import Rule, is_triggered
 
 Hook = Callable[..., Iterable[Finding] | None]
@@ -38,21 +39,48 @@ class Analysis:
     timing: dict[str, float] = field(default_factory=dict)
 
 
-def analyse(
-    module: SourceModule, project: Project, facts: Facts, rules: Sequence[type[Rule]], settings: Settings
-) -> Analysis:
-    """Analyse one module of a project with the given rules."""
-    analysis = Analysis()
-    if not _parses(module, analysis):
+class Engine:
+    """A set of rules, the facts they rely on, and the settings under which they run.
+
+    ``sieve`` lets the engine leave out what cannot make any rule fire; without it the findings are the same, later.
+    """
+
+    def __init__(self, facts: Facts, rules: Sequence[type[Rule]], settings: Settings, *, sieve: bool = True) -> None:
+        self.facts = facts
+        self.rules = [rule for rule in rules if hooks_of(rule) or hasattr(rule, "on_program")]
+        self.settings = settings
+        self.sieve = sieve
+        self._interesting = frozenset(word for rule in rules for words in rule.triggers for word in words)
+        self._graphs: dict[Project, WordGraph] = {}
+
+    def analyse(self, module: SourceModule, project: Project) -> Analysis:
+        """Analyse one module of a project."""
+        analysis = Analysis()
+        if not _parses(module, analysis):
+            return analysis
+        closure = project.closure(module)
+        analysis.dependencies = [other.file for other in closure if other is not module]
+        active = self._active_rules(closure) if self.sieve else self.rules
+        if active:
+            project.searched.clear()
+            _Run(self, module, project, active, analysis).run()
+            analysis.dependencies.extend(sorted(project.searched.difference(analysis.dependencies, (module.file,))))
+        analysis.findings = _distinct(analysis.findings)
         return analysis
-    closure = project.closure(module)
-    analysis.dependencies = [other.file for other in closure if other is not module]
-    words = frozenset().union(*(other.words for other in closure))
-    active = [rule for rule in rules if rule.triggers and is_triggered(rule.triggers, words)]
-    if active:
-        _Run(module, project, facts, active, settings, analysis).run()
-    analysis.findings = _distinct(analysis.findings)
-    return analysis
+
+    def _active_rules(self, closure: Sequence[SourceModule]) -> list[type[Rule]]:
+        """The rules whose triggers a module and all it imports satisfy."""
+        words = frozenset().union(*(module.words_among(self._interesting) for module in closure))
+        return [rule for rule in self.rules if is_triggered(rule.triggers, words)]
+
+    def relevance(self, module: SourceModule, project: Project, rules: Sequence[type[Rule]]) -> Relevance | None:
+        """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
+        if not self.sieve or not all(rule.triggers for rule in rules):
+            return None
+        graph = self._graphs.get(project)
+        if graph is None:
+            graph = self._graphs[project] = WordGraph(project, self._interesting)
+        return Relevance(graph, module, [rule.triggers for rule in rules])
 
 
 def _parses(module: SourceModule, analysis: Analysis) -> bool:
@@ -111,25 +139,18 @@ class _Run:
     """The interpretation of one module with a set of rules."""
 
     def __init__(
-        self,
-        module: SourceModule,
-        project: Project,
-        facts: Facts,
-        rules: Sequence[type[Rule]],
-        settings: Settings,
-        analysis: Analysis,
+        self, engine: Engine, module: SourceModule, project: Project, rules: Sequence[type[Rule]], analysis: Analysis
     ) -> None:
         self.module = module
         self.rules = list(rules)
-        self.settings = settings
+        self.settings = engine.settings
         self.analysis = analysis
-        self.machine = Machine(project, facts, module)
-        self.machine.deadline = time.monotonic() + settings.time_limit
-        self.relevance = Relevance(project, module, [rule.triggers for rule in rules])
+        self.machine = Machine(project, engine.facts, module, engine.relevance(module, project, rules))
+        self.machine.deadline = time.monotonic() + self.settings.time_limit
 
     def run(self) -> None:
         try:
-            interpret(self.machine, self._visit, self.relevance.is_relevant)
+            interpret(self.machine, self._visit)
         except RecursionError:
             self._limited("not analysed to the end: the code is nested too deeply")
         except LimitReached:

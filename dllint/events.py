@@ -276,10 +276,14 @@ class ModelChanged(Event):
 
 @dataclass(slots=True, eq=False)
 class OpaqueCall(Event):
-    """An unresolved call received ``values`` that matter (an optimizer, a loss, a model): anything may have happened."""
+    """An unresolved call received ``values`` that matter (an optimizer, a loss, a model): anything may have happened.
+
+    ``receiver`` is the object whose unresolved method was called, if it was a method.
+    """
 
     values: tuple[Value, ...]
     name: str = ""
+    receiver: Value | None = None
 
 
 # ------------------------------------------------------------------------------------------- structure of a program

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dllint.config.settings import Settings
-from dllint.engine import Analysis, analyse
+from dllint.engine import Analysis, Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
 from dllint.interp.facts import load_facts
@@ -42,12 +42,11 @@ class Worker:
     """Analyses files under one configuration. Modules are read and parsed once, however many files import them."""
 
     def __init__(self, settings: Settings, working_directory: Path, overlay: Mapping[Path, str] | None = None) -> None:
-        self._settings = settings
         self._working_directory = working_directory
         self._overlay = dict(overlay or {})
         rules = load_rules(settings.rule_paths, settings.plugins)
-        self._rules = [rule for rule in rules if rule.code in settings.enabled]
-        self._facts = load_facts(settings.knowledge)
+        enabled = [rule for rule in rules if rule.code in settings.enabled]
+        self._engine = Engine(load_facts(settings.knowledge), enabled, settings)
         self._projects: dict[Path, Project] = {}
 
     def analyse(self, file: Path) -> Outcome:
@@ -60,7 +59,7 @@ class Worker:
             module = project.load(file)
         except SourceError as error:
             return Outcome(file, Analysis(problems=[Problem(error.kind, str(error), str(file))]))
-        analysis = analyse(module, project, self._facts, self._rules, self._settings)
+        analysis = self._engine.analyse(module, project)
         dependencies = tuple((path, project.digest(path)) for path in analysis.dependencies)
         comments = "dllint" in module.source.text or "noqa" in module.source.text
         return Outcome(file, analysis, module.source.digest, comments, dependencies)

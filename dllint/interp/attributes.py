@@ -38,6 +38,8 @@ def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value
         known = base.attributes.get(name)
         if known is not None:
             return names.under_path(machine, known)
+        if name == "requires_grad" and base.grad == "off":
+            return Const(False, site)
         return _materialise(machine, base, name, site)
     if isinstance(base, ModuleReference):
         return _of_module(machine, base, name)

@@ -191,6 +191,8 @@ def invoke(
     """Interpret a call of a project function and return what it returns."""
     if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
         return opaque(machine, function, arguments, site, receiver)
+    if _is_irrelevant(machine, function, arguments, receiver):
+        return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     scope = bind_parameters(machine, function, arguments, receiver)
     owner = receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else function.owner
     frame = Frame(
@@ -219,10 +221,17 @@ def invoke(
     return choose(returned)
 
 
+def _is_irrelevant(machine: Machine, function: Function, arguments: Arguments, receiver: Value | None) -> bool:
+    """Whether interpreting a call could show no rule anything: neither in what it names nor in what it is given."""
+    if machine.relevance is None or machine.relevance.can_matter(function):
+        return False
+    return not any(roles.can_act(machine, value) for value in (*arguments.all(), *([receiver] if receiver else ())))
+
+
 def opaque(
     machine: Machine, callee: Value, arguments: Arguments, site: Site, receiver: Value | None = None
 ) -> Symbol:
     """A call that is not interpreted: anything may happen to what it is given."""
     given = tuple(arguments.all()) + ((receiver,) if receiver is not None else ())
-    machine.emit(OpaqueCall(site, given, name=getattr(callee, "name", "")))
+    machine.emit(OpaqueCall(site, tuple(arguments.all()), getattr(callee, "name", ""), receiver))
     return Symbol("call", (callee, *given), site, arguments=arguments, grad=machine.grad)

@@ -12,28 +12,29 @@ from dllint.interp.classes import find_member
 from dllint.interp.execute import execute_block
 from dllint.interp.instances import instantiate
 from dllint.interp.names import module_attribute
+from dllint.interp.word_graph import words_of
 from dllint.values import Arguments, Class, Function, Instance, Site
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
+    from dllint.interp.project import SourceModule
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 Visit = Callable[[Program], None]
-Wanted = Callable[[ast.stmt], bool]
 
 
-def interpret(machine: Machine, visit: Visit, wanted: Wanted) -> None:
+def interpret(machine: Machine, visit: Visit) -> None:
     """Interpret all programs of the machine's module, calling ``visit`` with each while its state is alive.
 
-    ``wanted`` says of a top-level definition whether any rule could fire in it or in what it calls.
+    Where the machine knows what is relevant, definitions in which no rule could fire are left out.
     """
     module = machine.main
     body = Block()
     with machine.recording(body):
         execute_block(machine, module.tree.body, machine.module_scope(module))
     visit(Program("module", module.name, module, body, machine.truncated))
-    for definition in _callers_first(module.tree.body):
-        if not wanted(definition):
+    for definition in _callers_first(module):
+        if machine.relevance is not None and not machine.relevance.is_relevant(definition):
             continue
         if isinstance(definition, ast.ClassDef):
             _interpret_class(machine, definition, visit)
@@ -41,21 +42,17 @@ def interpret(machine: Machine, visit: Visit, wanted: Wanted) -> None:
             _interpret_function(machine, definition, visit)
 
 
-def _callers_first(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     """The top-level definitions, those that no other one mentions first.
 
     A function is then seen with what its callers in the file pass before it would be interpreted on its own.
     """
-    definitions = [node for node in _definitions(body)]
+    definitions = list(_definitions(module.tree.body))
     names = {node.name for node in definitions}
-    mentioned = {
-        child.id
-        for node in definitions
-        for child in ast.walk(node)
-        if isinstance(child, ast.Name) and child.id in names and child.id != node.name
-    }
-    yield from (node for node in definitions if node.name not in mentioned)
-    yield from (node for node in definitions if node.name in mentioned)
+    mentioned: set[str] = set()
+    for node in definitions:
+        mentioned.update(names.intersection(words_of(module, node)) - {node.name})
+    return sorted(definitions, key=lambda node: node.name in mentioned)
 
 
 def _definitions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
@@ -98,14 +95,18 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
         if not methods:
             visit(Program("class", cls.name, machine.main, start, machine.truncated))
-        for method in _outer_methods_first(methods):
-            if method not in machine.reached:
+        for method in _outer_methods_first(machine.main, methods):
+            if method not in machine.reached and _is_wanted(machine, node, method):
                 machine.renew_budget()
                 machine.run_arm((), lambda method=method: _run_method(machine, instance, method, start, visit))
 
     machine.renew_budget()
     machine.grad = "on"
     machine.run_arm((), run)
+
+
+def _is_wanted(machine: Machine, cls: ast.ClassDef, method: ast.stmt) -> bool:
+    return machine.relevance is None or machine.relevance.is_relevant_method(cls, method)
 
 
 def _run_method(
@@ -124,14 +125,12 @@ def _run_method(
 
 
 def _outer_methods_first(
+    module: SourceModule,
     methods: list[ast.FunctionDef | ast.AsyncFunctionDef],
 ) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Methods that no other method calls come first: they are how the class is used."""
     names = {method.name for method in methods}
-    called = {
-        child.attr
-        for method in methods
-        for child in ast.walk(method)
-        if isinstance(child, ast.Attribute) and child.attr in names and child.attr != method.name
-    }
+    called: set[str] = set()
+    for method in methods:
+        called.update(names.intersection(words_of(module, method)) - {method.name})
     return sorted(methods, key=lambda method: method.name in called)

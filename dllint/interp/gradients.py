@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dllint.interp.graph import is_tensor_operation
 from dllint.interp.modules import force
 from dllint.interp.origins import origins
 from dllint.interp.roles import known_or_guessed
@@ -29,7 +30,10 @@ _WITH_PARAMETERS = (
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A place where the graph ends: ``reason`` is ``no_grad``, ``detach`` or ``leaf`` (made anew with gradients on)."""
+    """A place where a gradient that was there is cut off.
+
+    ``reason`` is ``no_grad``, ``detach`` or ``leaf`` (made anew with gradients on).
+    """
 
     reason: str
     site: Site
@@ -37,15 +41,20 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """``flows`` is ``True``, ``False`` or ``None`` (not known); ``cuts`` are where something was cut off."""
+    """``flows`` is ``True``, ``False`` or ``None`` (not known); ``cuts`` are where something was cut off.
+
+    ``trained`` says that the gradient goes to the parameters of a model, not just to an input made with gradients on.
+    """
 
     flows: bool | None
     cuts: tuple[Cut, ...] = ()
+    trained: bool = False
 
 
 _NONE = Gradient(False)
 _UNKNOWN = Gradient(None)
-_FLOWS = Gradient(True)
+_FLOWS = Gradient(True, trained=True)
+_INPUT = Gradient(True)
 
 
 def gradient_of(machine: Machine, value: Value, depth: int = 0) -> Gradient:
@@ -72,7 +81,8 @@ def _one_of(parts: Iterable[Gradient]) -> Gradient:
     found = list(parts)
     flows = {part.flows for part in found}
     cuts = tuple(cut for part in found for cut in part.cuts)
-    return Gradient(found[0].flows, cuts) if len(flows) == 1 else Gradient(None if None in flows else True, cuts)
+    agreed = found[0].flows if len(flows) == 1 else None if None in flows else True
+    return Gradient(agreed, cuts, any(part.trained for part in found))
 
 
 def _combine(parts: Iterable[Gradient]) -> Gradient:
@@ -80,7 +90,7 @@ def _combine(parts: Iterable[Gradient]) -> Gradient:
     found = list(parts)
     cuts = tuple(cut for part in found for cut in part.cuts)
     if any(part.flows for part in found):
-        return Gradient(True, cuts)
+        return Gradient(True, cuts, any(part.trained for part in found))
     return Gradient(None if any(part.flows is None for part in found) else False, cuts)
 
 
@@ -94,7 +104,7 @@ def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
         return leaf
     if _detaches(machine, value):
         inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
-        cut = (Cut("detach", value.site),) if inner.flows is not False and value.site is not None else ()
+        cut = (Cut("detach", value.site),) if inner.trained and value.site is not None else ()
         return Gradient(False, inner.cuts + cut)
     if value.name in _DATA or value.name in _RANDOM:
         return _NONE
@@ -109,7 +119,8 @@ def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
     name = value.name
     forced = force(machine, value)
     if forced is not value:
-        return gradient_of(machine, forced, depth + 1)
+        found = gradient_of(machine, forced, depth + 1)
+        return found if found.flows is not None else _FLOWS  # a model, whatever it does inside, has parameters
     if name in ("forward", "call"):
         callee = value.inputs[0]
         return _FLOWS if known_or_guessed(machine, callee) in ("module", "wrapper") else _UNKNOWN
@@ -132,7 +143,8 @@ def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
 def _detaches(machine: Machine, value: Symbol) -> bool:
     facts = machine.facts
     if value.name == "attribute":
-        return bool(value.detail == "data")
+        base = value.inputs[0]
+        return value.detail == "data" and isinstance(base, Symbol) and is_tensor_operation(base)
     if value.name.startswith("."):
         return value.name[1:] in facts.detach_methods
     return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
@@ -148,6 +160,6 @@ def _made_anew(machine: Machine, value: Symbol, depth: int) -> Gradient | None:
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
     inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
-    from_model = inner.flows is True or bool(inner.cuts)
-    cuts = (Cut("leaf", value.site),) if from_model and value.site is not None else ()
-    return Gradient(False, inner.cuts + cuts) if cuts else _FLOWS
+    if not (inner.trained or inner.cuts) or value.site is None:
+        return _INPUT
+    return Gradient(False, (*inner.cuts, Cut("leaf", value.site)))

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from dllint.events import (
     Backward,
+    Block,
     DatasetCreated,
     GradientClip,
     LibraryCall,
     LoaderCreated,
+    Loop,
     ModelChanged,
     OpaqueCall,
     OptimizerCreated,
@@ -254,7 +256,12 @@ def _spawn(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
     added = tuple(Symbol("counter", site=site) for _ in range(fact["added"]))
     given = passed.items if isinstance(passed, Items) else ()
     exact = (isinstance(passed, Items) and passed.exact) or passed is None
-    call(machine, target, Arguments(added + given, exact=exact), site)
+    if fact.get("loop"):
+        loop = Loop("for", site, None, None, Block(), machine.frame)
+        with machine.looping(loop):
+            call(machine, target, Arguments(added + given, exact=exact), site)
+    else:
+        call(machine, target, Arguments(added + given, exact=exact), site)
     return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
 
 
@@ -275,6 +282,19 @@ def _deepcopy(machine: Machine, name: str, arguments: Arguments, site: Site) -> 
     return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
 
 
+def _scale_loss(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """``with amp.scale_loss(loss, optimizer) as scaled_loss``: apex unscales by itself when it steps."""
+    loss = arguments.get(0, "loss")
+    return loss if loss is not None else Symbol("unknown", site=site)
+
+
+def _amp_initialize(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """``amp.initialize(model, optimizer)`` returns what it is given."""
+    given = list(arguments.positional[:2])
+    given.extend(arguments.keywords[key] for key in ("models", "optimizers") if key in arguments.keywords)
+    return Items("tuple", given, site) if len(given) != 1 else given[0]
+
+
 Handler = Callable[["Machine", str, Arguments, Site], Value]
 
 _BY_NAME: dict[str, Handler] = {
@@ -286,6 +306,8 @@ _BY_NAME: dict[str, Handler] = {
     "functools.partial": _partial,
     "collections.OrderedDict": _ordered_dict,
     "copy.deepcopy": _deepcopy,
+    "apex.amp.scale_loss": _scale_loss,
+    "apex.amp.initialize": _amp_initialize,
 }
 
 _BY_ROLE: dict[str, Handler] = {

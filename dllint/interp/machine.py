@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
 from dllint.interp.facts import Facts
 from dllint.interp.project import Project, SourceModule
+from dllint.interp.relevance import Relevance
 from dllint.values import (
     Absent,
     Class,
@@ -67,10 +68,13 @@ class Machine:
     can be interpreted one after the other from the same state and joined.
     """
 
-    def __init__(self, project: Project, facts: Facts, main: SourceModule) -> None:
+    def __init__(
+        self, project: Project, facts: Facts, main: SourceModule, relevance: Relevance | None = None
+    ) -> None:
         self.project = project
         self.facts = facts
         self.main = main
+        self.relevance = relevance
         self.scopes: dict[Any, Scope] = {}
         self.block: Block | None = None
         self.frame = Frame("")

@@ -108,7 +108,7 @@ def _maybe_opaque(machine: Machine, base: Value, name: str, arguments: Arguments
     if isinstance(base, Symbol) and graph.is_tensor_operation(base) and not given:
         return
     if given or matters(machine, base):
-        machine.emit(OpaqueCall(site, (*given, base), name))
+        machine.emit(OpaqueCall(site, given, name, base))
 
 
 def _updates_parameters(machine: Machine, base: Value, name: str, arguments: Arguments) -> bool:
@@ -133,7 +133,11 @@ def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: 
     if role == "optimizer":
         closure = arguments.get(0, "closure")
         if isinstance(closure, Function | BoundMethod | Partial):
+            before, machine.grad = machine.grad, "on"  # optimizers run closures with gradients on
             call(machine, closure, Arguments(), site)
+            machine.grad = before
+        elif first is not None and not isinstance(base, Instance):
+            return None  # step(loss): not an optimizer of torch's kind
         machine.emit(OptimizerStep(site, base))
         return Symbol(".step", (base,), site)
     return None

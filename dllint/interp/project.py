@@ -35,11 +35,18 @@ class SourceModule:
         self.file = source.path
         self.path = source.display
         self.name = name
+        self._among: tuple[frozenset[str], frozenset[str]] | None = None
 
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers (and words in strings and comments) of the file."""
         return frozenset(WORD.findall(self.source.text))
+
+    def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
+        """Which of some words the file contains."""
+        if self._among is None or self._among[0] is not interesting:
+            self._among = (interesting, self.words & interesting)
+        return self._among[1]
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -78,6 +85,7 @@ class Project:
         self._listings: dict[Path, frozenset[str]] = {}
         self._bases: dict[Path, tuple[Path, ...]] = {}
         self._imports: dict[tuple[Path, str, int], SourceModule | None] = {}
+        self._imported: dict[Path, tuple[SourceModule, ...]] = {}
         self._files: list[Path] | None = None
         self.searched: set[Path] = set()
 
@@ -176,12 +184,18 @@ class Project:
             known = self._listings[folder] = known | overlaid
         return known
 
-    def imported_by(self, module: SourceModule) -> Iterator[SourceModule]:
+    def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
         """The project modules that a file imports, judged by its text (nothing is parsed).
 
         Names that might be submodules are taken from all words of the file, so the answer may be too large, never
         too small.
         """
+        known = self._imported.get(module.file)
+        if known is None:
+            known = self._imported[module.file] = tuple(dict.fromkeys(self._find_imported(module)))
+        return known
+
+    def _find_imported(self, module: SourceModule) -> Iterator[SourceModule]:
         for match in _IMPORT.finditer(module.source.text):
             origin, plain = match.groups()
             if plain is not None:
@@ -247,14 +261,14 @@ class Project:
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
-        found = {module.file: module}
+        found = {module: None}
         pending = [module]
         while pending:
             for imported in self.imported_by(pending.pop()):
-                if imported.file not in found:
-                    found[imported.file] = imported
+                if imported not in found:
+                    found[imported] = None
                     pending.append(imported)
-        return list(found.values())
+        return list(found)
 
 
 def project_root(file: Path, working_directory: Path) -> Path:

@@ -1,4 +1,9 @@
-"""Which definitions of a module are worth interpreting: those whose words, with all they call, can make a rule fire."""
+"""What is worth interpreting: definitions in which, with all they call, some rule could fire.
+
+A rule's triggers are words without which it cannot fire. The first alternatives of its triggers must stand near the
+place that is reported: in the definition itself, or in functions and classes of the same file that it names. Models do
+not count for those who merely build them; they are looked at on their own.
+"""
 
 from __future__ import annotations
 
@@ -6,163 +11,108 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dllint.interp.project import WORD
-
 if TYPE_CHECKING:
-    from dllint.interp.project import Project, SourceModule
+    from dllint.interp.project import SourceModule
+    from dllint.interp.word_graph import WordGraph
     from dllint.rule import Triggers
+    from dllint.values import Function
 
-Node = tuple["SourceModule", str]
+_SHORT = 8  # functions of so few lines are always interpreted: they often just pass something on
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Relevance:
-    """Answers, for the top-level definitions of one module, whether a rule could fire in them.
+    """Answers for one module and a set of rules whether a definition, a method or a call is worth interpreting."""
 
-    The words of a definition are its own and those of everything it names: functions, classes, constants, and what
-    they name in turn, across the project. A word of interest is a bit, a set of words an integer.
-
-    The first alternatives of a rule's triggers must stand in the file itself: in the definition, or in functions and
-    classes of the file that it names. Models do not count for those who merely build them; they are looked at on
-    their own.
-    """
-
-    def __init__(self, project: Project, module: SourceModule, triggers: Sequence[Triggers]) -> None:
-        self._project = project
+    def __init__(self, graph: WordGraph, module: SourceModule, triggers: Sequence[Triggers]) -> None:
+        self._graph = graph
         self._module = module
-        words = sorted({word for trigger in triggers for alternatives in trigger for word in alternatives})
-        self._bits = {word: 1 << index for index, word in enumerate(words)}
-        self._masks = [[self._mask(alternatives) for alternatives in trigger] for trigger in triggers]
-        self._closures: dict[Node, int] = {}
+        self._masks = [[graph.mask(words) for words in trigger] for trigger in triggers if trigger]
+        self._effects = 0
+        for trigger in self._masks:
+            for mask in trigger:
+                self._effects |= mask
+        self._effects &= ~graph.mask(_COMMON)
+        self._functions: dict[ast.AST, bool] = {}
 
     def is_relevant(self, definition: ast.stmt) -> bool:
-        """Whether some rule could fire when this top-level definition is interpreted on its own."""
-        name = getattr(definition, "name", "")
-        here = self._words_here(definition)
-        if not any(here & trigger[0] for trigger in self._masks if trigger):
+        """Whether some rule could fire when a top-level definition is interpreted on its own."""
+        here = self._words_here([definition], {})
+        if not any(here & trigger[0] for trigger in self._masks):
             return False
-        mask = self._closure((self._module, name))
-        return any(here & trigger[0] and all(mask & words for words in trigger) for trigger in self._masks if trigger)
+        return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
 
-    def _words_here(self, definition: ast.stmt) -> int:
-        """The words of a definition and of the functions and classes of this file that it names, but models."""
+    def is_relevant_method(self, cls: ast.ClassDef, method: ast.stmt) -> bool:
+        """Whether some rule could fire when a method is interpreted on its own."""
+        methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
+        here = self._words_here([method], methods)
+        return self._may_fire(here, self._graph.closure(self._module, cls.name))
+
+    def _may_fire(self, here: int, reachable: int) -> bool:
+        return any(here & trigger[0] and all(reachable & words for words in trigger) for trigger in self._masks)
+
+    def _words_here(self, start: Iterable[ast.stmt], methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> int:
+        """The words of definitions and of the functions, methods and classes of this file they name, but models."""
         mask = 0
-        pending = [definition]
+        pending = list(start)
         seen: set[ast.stmt] = set()
         while pending:
             statement = pending.pop()
             if statement in seen:
                 continue
             seen.add(statement)
-            words = _words_of(self._module, statement)
-            mask |= self._mask(words)
-            for word in set(words):
-                for named in self._module.bindings.names.get(word, ()):
-                    if not isinstance(named, ast.ClassDef) or not _is_model(named):
-                        pending.append(named)
+            words = self._graph.words(self._module, statement)
+            mask |= self._graph.mask(words)
+            pending.extend(self._named(words, methods))
         return mask
 
-    def _mask(self, words: Iterable[str]) -> int:
-        mask = 0
+    def _named(
+        self, words: frozenset[str], methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
+    ) -> Iterator[ast.stmt]:
+        names = self._module.bindings.names
         for word in words:
-            mask |= self._bits.get(word, 0)
-        return mask
+            if word in methods:
+                yield methods[word]
+            for statement in names.get(word, ()):
+                if not isinstance(statement, ast.ClassDef) or not _is_model(statement):
+                    yield statement
 
-    def _closure(self, start: Node) -> int:
-        """The words reachable from a definition (Tarjan's algorithm: definitions that name each other share them)."""
-        index: dict[Node, int] = {}
-        low: dict[Node, int] = {}
-        component: list[Node] = []
-        on_stack: set[Node] = set()
-        work: list[tuple[Node, Iterator[Node]]] = []
+    def can_matter(self, function: Function) -> bool:
+        """Whether interpreting a call of a function could show any rule anything."""
+        node = function.node
+        known = self._functions.get(node)
+        if known is None:
+            known = self._functions[node] = self._can_matter(function)
+        return known
 
-        def enter(node: Node) -> None:
-            index[node] = low[node] = len(index)
-            component.append(node)
-            on_stack.add(node)
-            own, successors = self._contents(node)
-            self._closures[node] = own
-            work.append((node, iter(successors)))
-
-        if start in self._closures:
-            return self._closures[start]
-        enter(start)
-        while work:
-            node, successors = work[-1]
-            for successor in successors:
-                if successor not in self._closures:
-                    enter(successor)
-                    break
-                if successor in on_stack:
-                    low[node] = min(low[node], index[successor])
-                self._closures[node] |= self._closures[successor]
-            else:
-                work.pop()
-                if low[node] == index[node]:
-                    self._close(node, component, on_stack)
-                if work:
-                    parent = work[-1][0]
-                    low[parent] = min(low[parent], low[node])
-                    self._closures[parent] |= self._closures[node]
-        return self._closures[start]
-
-    def _close(self, root: Node, component: list[Node], on_stack: set[Node]) -> None:
-        """Give all members of a finished component the words of all of them."""
-        members = component[component.index(root) :]
-        del component[-len(members) :]
-        mask = 0
-        for member in members:
-            on_stack.discard(member)
-            mask |= self._closures[member]
-        for member in members:
-            self._closures[member] = mask
-
-    def _contents(self, node: Node) -> tuple[int, list[Node]]:
-        """The words of a definition itself, and the definitions it names."""
-        module, name = node
-        if not name:  # a whole module
-            return self._mask(module.words), []
-        words: set[str] = set()
-        successors: list[Node] = []
-        for statement in module.bindings.names.get(name, ()):
-            if isinstance(statement, ast.Import | ast.ImportFrom):
-                successors.extend(self._imported(module, statement, name))
-                words.update(WORD.findall(ast.unparse(statement)))
-            else:
-                words.update(_words_of(module, statement))
+    def _can_matter(self, function: Function) -> bool:
+        node = function.node
+        if isinstance(node, ast.Lambda) or (node.end_lineno or node.lineno) - node.lineno < _SHORT:
+            return True
+        module = function.module
+        words = self._graph.words(module, node)
+        if self._graph.mask(words) & self._effects:
+            return True
+        members = function.owner.members if function.owner is not None else {}
         for word in words:
-            if word != name and word in module.bindings.names:
-                successors.append((module, word))
-        successors.extend(self._through_stars(module, words))
-        return self._mask(words), successors
+            if word in members:
+                inner = members[word]
+                if inner is not node and self._graph.mask(self._graph.words(module, inner)) & self._effects:
+                    return True
+            if word in module.bindings.names and self._graph.closure(module, word) & self._effects:
+                return True
+        return function.owner is not None and bool(function.owner.bases) and self._inherits_effects(function, words)
 
-    def _imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                target = self._project.find(module, alias.name)
-                if target is not None:
-                    yield (target, "")
-            return
-        origin = self._project.find(module, statement.module or "", statement.level)
-        for alias in statement.names:
-            if (alias.asname or alias.name) != name:
-                continue
-            if origin is not None and (alias.name in origin.bindings.names or origin.bindings.stars):
-                yield (origin, alias.name) if alias.name in origin.bindings.names else (origin, "")
-                continue
-            submodule = self._project.find_in_namespace(module, statement.module or "", statement.level, alias.name)
-            if submodule is not None:
-                yield (submodule, "")
+    def _inherits_effects(self, function: Function, words: frozenset[str]) -> bool:
+        """Whether a method may call a method that its class inherits: what that does is not looked up here."""
+        assert function.owner is not None
+        if "self" not in words:
+            return False
+        return bool(self._graph.closure(function.module, function.owner.name) & self._effects)
 
-    def _through_stars(self, module: SourceModule, words: set[str]) -> Iterator[Node]:
-        for statement in module.bindings.stars:
-            origin = self._project.find(module, statement.module or "", statement.level)
-            if origin is None or origin is module:
-                continue
-            for word in words:
-                if word in origin.bindings.names:
-                    yield (origin, word)
-            if origin.bindings.stars:
-                yield (origin, "")
+
+_COMMON = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
+"""Words of triggers that stand in any code: alone they do not make a function worth interpreting."""
 
 
 def _is_model(node: ast.ClassDef) -> bool:
@@ -170,11 +120,3 @@ def _is_model(node: ast.ClassDef) -> bool:
     if any(isinstance(base, ast.Attribute | ast.Name) and ast.unparse(base).endswith("Module") for base in node.bases):
         return True
     return any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
-
-
-def _words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
-    starts = module.source.line_starts
-    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-    last = statement.end_lineno or first
-    end = starts[last] if last < len(starts) else len(module.source.text)
-    return WORD.findall(module.source.text[starts[first - 1] : end])

@@ -6,7 +6,19 @@ import re
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import role_of
-from dllint.values import Choice, Class, Instance, Items, Setting, Symbol, Value
+from dllint.values import (
+    BoundMethod,
+    Choice,
+    Class,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -74,6 +86,26 @@ def are_modules(machine: Machine, choice: Choice) -> bool:
 
 
 _OVERRIDDEN = frozenset(("train", "eval", "__call__", "parameters", "state_dict", "to", "cuda"))
+
+
+def can_act(machine: Machine, value: Value, depth: int = 0) -> bool:
+    """Whether a value is, or holds, something that does things when it is called: a model, a loss, an optimizer, code."""
+    if isinstance(value, Function | BoundMethod | Partial | Class):
+        return True
+    if isinstance(value, Instance):
+        if role_of(machine, value):
+            return True
+        held = (*value.attributes.values(), *value.arguments.all())
+        return depth < 2 and any(can_act(machine, inner, depth + 1) for inner in held)
+    if isinstance(value, Symbol):
+        return bool(guess_role(value))
+    if isinstance(value, Items):
+        return any(can_act(machine, item, depth + 1) for item in value.items)
+    if isinstance(value, Table):
+        return any(can_act(machine, item, depth + 1) for item in value.contents.values() if isinstance(item, Value))
+    if isinstance(value, Choice):
+        return any(can_act(machine, option, depth + 1) for _, option in value.options)
+    return isinstance(value, Setting) and can_act(machine, value.default, depth + 1)
 
 
 def matters(machine: Machine, value: Value) -> bool:

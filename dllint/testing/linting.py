@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.settings import Settings
-from dllint.engine import analyse
+from dllint.engine import Engine
 from dllint.engine_rules import ENGINE_RULES
 from dllint.files.source import SourceFile
 from dllint.findings import Finding, Location
@@ -109,10 +109,11 @@ def lint(files: Mapping[str, str], setup: Setup) -> list[Linted]:
 
 def _lint_folder(root: Path, names: Collection[str], setup: Setup) -> list[Linted]:
     project, settings = Project(root), setup.settings(root)
+    engine = Engine(setup.facts(), setup.rules, settings)
     modules = {name: project.load(root / name) for name in names}
     found: dict[tuple[str, Location], Finding] = {}
     for name, module in modules.items():
-        analysis = analyse(module, project, setup.facts(), setup.rules, settings)
+        analysis = engine.analyse(module, project)
         for finding in analysis.findings:
             if finding.code in _ENGINE_CODES:
                 raise LintError(_failure(name, finding, settings))

@@ -51,7 +51,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
             return
         origins = ctx.origins(event.input)
         for kind in ("probabilities", "log-probabilities"):
-            verdict = judge(origins, partial(_is, ctx, kind))
+            verdict = judge(origins, partial(_is, ctx, kind), event.guards)
             if verdict is not None:
                 bad, confidence = verdict
                 yield self._report(event, bad[0], kind == "log-probabilities", confidence, ctx)

@@ -17,7 +17,8 @@ starts at .1 of the learning rate, and a warm-up `LinearLR` uses .325, .55, … 
         scheduler.step()
 
 ## Not reported
-`ReduceLROnPlateau`, schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
+`ReduceLROnPlateau`, schedulers that are given the epoch (`scheduler.step(epoch)` sets the rate of that epoch, so nothing
+is shifted), schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
 schedule when resuming, a scheduler whose optimizer goes through a call that cannot be resolved first, schedulers of
 another optimizer, and loops that a framework runs. Shifting a plain decay by one epoch is of little consequence and
 reported as `info`; where the first steps matter (warm-up, one-cycle, lambda) it is a `warning`.
@@ -57,7 +58,9 @@ class SchedulerBeforeOptimizer(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for event in ctx.events:
-            if isinstance(event, SchedulerStep) and not ctx.is_managed(event) and not self._is_plateau(event, ctx):
+            if not isinstance(event, SchedulerStep) or event.arguments.positional or event.arguments.keywords:
+                continue  # given the epoch, a scheduler sets the rate of that epoch: nothing is shifted
+            if not ctx.is_managed(event) and not self._is_plateau(event, ctx):
                 found = self._early(event, ctx)
                 if found is not None:
                     yield self._report(event, *found, ctx)
@@ -120,7 +123,7 @@ class SchedulerBeforeOptimizer(Rule):
             + (": warm-up starts too high" if matters else ""),
             help=f"call `{name}.step()` behind the optimizer's step, at the end of the iteration",
             trace=[(loop.site, "in this loop"), (event.site, "the schedule moves on"), (step.site, "before its value is used")],
-            severity=None if matters and not event.arguments.positional else "info",
+            severity=None if matters else "info",
         )
 
     def _classes(self, scheduler: Value, ctx: Context) -> Iterator[str]:
