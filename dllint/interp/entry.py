@@ -93,12 +93,14 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None
         start = Block()
         with machine.recording(start):
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
-        if not methods:
-            visit(Program("class", cls.name, machine.main, start, machine.truncated))
+        visited = False
         for method in _outer_methods_first(machine.main, methods):
             if method not in machine.reached and _is_wanted(machine, node, method):
+                visited = True
                 machine.renew_budget()
                 machine.run_arm((), lambda method=method: _run_method(machine, instance, method, start, visit))
+        if not visited:  # what the constructor does is part of what each method is seen with
+            visit(Program("class", cls.name, machine.main, start, machine.truncated))
 
     machine.renew_budget()
     machine.grad = "on"
