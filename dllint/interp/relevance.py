@@ -43,9 +43,9 @@ class Relevance:
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
 
     def is_relevant_method(self, cls: ast.ClassDef, method: ast.stmt) -> bool:
-        """Whether some rule could fire when a method is interpreted on its own."""
+        """Whether some rule could fire when a method is interpreted on its own, on an object just made."""
         methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
-        here = self._words_here([method], methods)
+        here = self._words_here([method, *(methods[name] for name in ("__init__",) if name in methods)], methods)
         return self._may_fire(here, self._graph.closure(self._module, cls.name))
 
     def _may_fire(self, here: int, reachable: int) -> bool:
