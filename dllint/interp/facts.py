@@ -145,7 +145,7 @@ class Facts:
         """Whether a call of this name makes an ``nn.Module`` of the library."""
         if name.startswith("torch.nn."):
             last = name.rpartition(".")[2]
-            return last[:1].isupper() and ".functional." not in name and last != "Parameter"
+            return last[:1].isupper() and ".functional." not in name and not last.endswith(("Parameter", "Buffer"))
         return self.is_module_factory(name)
 
     def is_module_factory(self, name: str) -> bool:
