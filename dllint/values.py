@@ -49,9 +49,10 @@ class Guard:
     ``subject`` is the normalised text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
     ``>``, ``>=`` or ``in``; the negated forms are expressed by ``holds``. ``names`` are the variables it reads.
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
+    ``periodic`` marks conditions that hold every so many times: a remainder takes part in them.
     """
 
-    __slots__ = ("by_default", "holds", "names", "operand", "relation", "subject")
+    __slots__ = ("by_default", "holds", "names", "operand", "periodic", "relation", "subject")
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class Guard:
         holds: bool,
         names: frozenset[str] = frozenset(),
         by_default: bool | None = None,
+        periodic: bool = False,
     ) -> None:
         self.subject = subject
         self.relation = relation
@@ -68,13 +70,14 @@ class Guard:
         self.holds = holds
         self.names = names
         self.by_default = by_default
+        self.periodic = periodic
 
     def key(self) -> tuple[str, str, str, bool]:
         return (self.subject, self.relation, repr(self.operand), self.holds)
 
     def negated(self) -> Guard:
         by_default = None if self.by_default is None else not self.by_default
-        return Guard(self.subject, self.relation, self.operand, not self.holds, self.names, by_default)
+        return Guard(self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic)
 
     def __str__(self) -> str:
         text = self.subject if self.relation == "truthy" else f"{self.subject} {self.relation} {self.operand!r}"

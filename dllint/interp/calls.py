@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
-from dllint.events import EpochSet, Frame, OpaqueCall
+from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
 from dllint.interp import containers, names, roles
 from dllint.interp.attributes import get_attribute
 from dllint.interp.classes import find_member, framework_of
+from dllint.interp.modules import is_none
 from dllint.interp.parameters import bind_parameters
 from dllint.values import (
     Arguments,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from dllint.interp.machine import Machine
 
 _MAX_OPTIONS = 4
+_CLIPS = re.compile(r"clip_?(the_)?grad", re.IGNORECASE)  # a project's own clipping function is known by its name
 
 
 class SuperProxy(Value):
@@ -193,6 +196,8 @@ def invoke(
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if _CLIPS.search(function.name) and not is_none(arguments.get(1, None)):
+        machine.emit(GradientClip(site, arguments.get(0, None), function.name))
     scope = bind_parameters(machine, function, arguments, receiver)
     owner = receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else function.owner
     frame = Frame(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp import containers, names
 from dllint.interp.attributes import get_attribute
-from dllint.interp.guards import guards_of, text_of, with_default
+from dllint.interp.graph import sources
+from dllint.interp.guards import guards_of, marked, text_of
 from dllint.values import (
     Arguments,
     Choice,
@@ -285,8 +286,9 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
 def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
     default = default_truth(machine, value)
-    positive = with_default(guards_of(node, True, machine.frame.scope), default)
-    negative = with_default(guards_of(node, False, machine.frame.scope), None if default is None else not default)
+    periodic = any(isinstance(source, Symbol) and source.name == "%" for source in sources(value, 12))
+    positive = marked(guards_of(node, True, machine.frame.scope), default, periodic)
+    negative = marked(guards_of(node, False, machine.frame.scope), None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
 
 

@@ -119,8 +119,8 @@ def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
     name = value.name
     forced = force(machine, value)
     if forced is not value:
-        found = gradient_of(machine, forced, depth + 1)
-        return found if found.flows is not None else _FLOWS  # a model, whatever it does inside, has parameters
+        inner = gradient_of(machine, forced, depth + 1)
+        return inner if inner.flows is not None else _FLOWS  # a model, whatever it does inside, has parameters
     if name in ("forward", "call"):
         callee = value.inputs[0]
         return _FLOWS if known_or_guessed(machine, callee) in ("module", "wrapper") else _UNKNOWN
@@ -160,6 +160,7 @@ def _made_anew(machine: Machine, value: Symbol, depth: int) -> Gradient | None:
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
     inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
-    if not (inner.trained or inner.cuts) or value.site is None:
+    computed = depth == 0 and not all(isinstance(part, Const) for part in value.inputs)  # backward from itself
+    if not (inner.trained or inner.cuts or computed) or value.site is None:
         return _INPUT
     return Gradient(False, (*inner.cuts, Cut("leaf", value.site)))

@@ -29,7 +29,7 @@ def guards_of(test: ast.expr, holds: bool, scope: str = "") -> Guards:
     """The conditions that are certain when ``test`` is true (or false).
 
     ``scope`` names the function whose local variables the test reads, so that equal names elsewhere stay apart. The
-    guards are shared: :func:`with_default` makes others of them.
+    guards are shared: :func:`marked` makes others of them.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return guards_of(test.operand, not holds, scope)
@@ -88,12 +88,13 @@ def text_of(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
-def with_default(guards: Guards, by_default: bool | None) -> Guards:
-    """The same conditions, marked with whether they hold under the program's own defaults."""
-    if by_default is None:
+def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
+    """The same conditions, marked with whether they hold under the program's own defaults, and every so many times."""
+    if by_default is None and not periodic:
         return guards
     return tuple(
-        Guard(guard.subject, guard.relation, guard.operand, guard.holds, guard.names, by_default) for guard in guards
+        Guard(guard.subject, guard.relation, guard.operand, guard.holds, guard.names, by_default, periodic)
+        for guard in guards
     )
 
 

@@ -9,7 +9,7 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -235,13 +235,13 @@ class Project:
                 return listing
         return frozenset()
 
-    def mentions(self, *patterns: re.Pattern[str]) -> bool:
-        """Whether some file of the whole project, imported or not, contains all of the patterns.
+    def mentions(self, *patterns: re.Pattern[str], besides: Collection[Path] = ()) -> bool:
+        """Whether some file of the whole project, imported or not, ``besides`` some, contains all of the patterns.
 
         Very large projects are searched in part. The files searched are remembered in :attr:`searched`.
         """
         for file in self._all_files():
-            module = self.module(file)
+            module = self.module(file) if file not in besides else None
             if module is not None:
                 self.searched.add(file)
                 if all(pattern.search(module.source.text) for pattern in patterns):

@@ -128,4 +128,11 @@ def _places(loop: Loop) -> Iterator[Site]:
 
 
 def _mentions_grad(site: Site) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in ast.walk(site.node))
+    """Whether gradients are kept for something else. Changing or logging them in place is no use of them."""
+    kept = (node for node in ast.walk(site.node) if isinstance(node, ast.Assign | ast.AugAssign | ast.Return))
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "grad"
+        for statement in kept
+        if statement.value is not None
+        for node in ast.walk(statement.value)
+    )

@@ -44,13 +44,14 @@ from dllint.api import (
     OptimizerCreated,
     Program,
     Rule,
+    StateRestored,
     Symbol,
     Value,
     walk,
 )
 
 State = str  # of the model: train, eval or unknown
-_EVALUATION = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|test|testing|infer|inference|dev)(_|$|\d)|Eval|Valid")
+_EVALUATION = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|vali|test|testing|infer|inference|dev)(_|$|\d)|Eval|Valid")
 _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluation mode, or in one not known
 _NOT_EVALUATION = re.compile(r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout")
 
@@ -69,9 +70,10 @@ class MissingEvalMode(Rule):
         seen: set[tuple[int, int]] = set()
         for model in _distinct(value for event in candidates for value in ctx.objects(event.model)):
             mine = [event for event in candidates if ctx.is_same(event.model, model)]
-            if not self._starts_training(model, mine[0], ctx) or not ctx.is_mode_sensitive(model):
+            if not ctx.is_mode_sensitive(model):
                 continue
-            flow = ctx.follow("train", partial(_next, ctx), partial(_matters, model, ctx))
+            start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
+            flow = ctx.follow(start, partial(_next, ctx), partial(_matters, model, ctx))
             for event in mine:
                 key = (id(event.site.node), id(model))
                 if flow.arrivals.get(event) == {"train"} and key not in seen:
@@ -79,9 +81,9 @@ class MissingEvalMode(Rule):
                     yield self._report(event, model, ctx)
 
     def _starts_training(self, model: Value, event: ModelForward, ctx: Context) -> bool:
-        """Whether a model is in training mode unless the program says otherwise, and is trained.
+        """Whether a model is in training mode unless the program says otherwise.
 
-        That holds for a model that the program makes and trains. For one that a function is given, it holds where the
+        That holds for a model that the program makes, and trains or loads. For one that a function is given, it holds where the
         function that trains it in the same file sets the mode itself, and nobody who names this one sets another.
         """
         if isinstance(model, Instance) or (isinstance(model, Symbol) and model.name in ("call", "item")):
@@ -101,6 +103,8 @@ class MissingEvalMode(Rule):
         if loops and any(isinstance(other, Backward) for other in walk(loops[0].body)):
             return False
         names = [frame.function for frame in event.frame.stack()]
+        if ctx.program.complete:
+            names.append(ctx.program.name)
         names += [ctx.name_of(loop.iterable) for loop in loops if loop.iterable is not None]
         names += [name for loop in loops if loop.iterable is not None for name in ctx.names_behind(loop.iterable)]
         if any(_NOT_EVALUATION.search(name) for name in names):
@@ -108,11 +112,11 @@ class MissingEvalMode(Rule):
         return any(_EVALUATION.search(name) for name in names)
 
     def _is_trained(self, model: Value, ctx: Context) -> bool:
-        """Whether a model is put into training mode, or its parameters (or those of its owner) go into an optimizer."""
-        if not any(isinstance(event, Backward) for event in ctx.events):
-            return False
+        """Whether a model is trained (its parameters, or those of its owner, go into an optimizer), or loaded as such."""
         for event in ctx.events:
             if isinstance(event, ModeChange) and event.training and ctx.is_same(event.model, model):
+                return True
+            if isinstance(event, StateRestored) and ctx.is_same(event.target, model):
                 return True
             if isinstance(event, OptimizerCreated):
                 modules, _ = ctx.modules_in(event.parameters)

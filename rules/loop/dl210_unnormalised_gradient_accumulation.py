@@ -109,7 +109,7 @@ class UnnormalisedGradientAccumulation(Rule):
         """``if (i + 1) % k == 0: optimizer.step()`` behind a backward pass that happens every time."""
         mine = {guard.key() for guard in backward.guards}
         for step in steps:
-            boundary = [g for g in step.guards if "%" in g.subject and g.key() not in mine]
+            boundary = [guard for guard in step.guards if guard.periodic and guard.key() not in mine]
             if not boundary or _is_every_time(boundary[0].subject):
                 return None
             same_turn = [e for e in walk(loop.body) if isinstance(e, Backward) and _shares(e.guards, boundary)]

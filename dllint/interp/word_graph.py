@@ -1,0 +1,149 @@
+"""Which words a definition can reach: its own, and those of everything it names across the project.
+
+A word of interest is a bit, a set of words an integer. Answers are kept, so one graph serves all files of a project.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dllint.interp.project import WORD
+
+if TYPE_CHECKING:
+    from dllint.interp.project import Project, SourceModule
+
+Node = tuple["SourceModule", str]
+
+
+class WordGraph:
+    """The words of interest that definitions reach, by following the names in them."""
+
+    def __init__(self, project: Project, interesting: Iterable[str]) -> None:
+        self._project = project
+        self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
+        self._closures: dict[Node, int] = {}
+        self._words: dict[ast.stmt, frozenset[str]] = {}
+
+    def mask(self, words: Iterable[str]) -> int:
+        """A set of words as an integer; words of no interest do not count."""
+        mask = 0
+        for word in words:
+            mask |= self._bits.get(word, 0)
+        return mask
+
+    def words(self, module: SourceModule, statement: ast.stmt) -> frozenset[str]:
+        """The words in the source of a statement, those in its comments and strings included."""
+        known = self._words.get(statement)
+        if known is None:
+            known = self._words[statement] = frozenset(words_of(module, statement))
+        return known
+
+    def closure(self, module: SourceModule, name: str) -> int:
+        """The words reachable from a module-level name (Tarjan: definitions that name each other share them)."""
+        start = (module, name)
+        known = self._closures.get(start)
+        if known is None:
+            self._search(start)
+            known = self._closures[start]
+        return known
+
+    def _search(self, start: Node) -> None:
+        index: dict[Node, int] = {}
+        low: dict[Node, int] = {}
+        component: list[Node] = []
+        on_stack: set[Node] = set()
+        work: list[tuple[Node, Iterator[Node]]] = []
+
+        def enter(node: Node) -> None:
+            index[node] = low[node] = len(index)
+            component.append(node)
+            on_stack.add(node)
+            own, successors = self._contents(node)
+            self._closures[node] = own
+            work.append((node, iter(successors)))
+
+        enter(start)
+        while work:
+            node, successors = work[-1]
+            for successor in successors:
+                if successor not in self._closures:
+                    enter(successor)
+                    break
+                if successor in on_stack:
+                    low[node] = min(low[node], index[successor])
+                self._closures[node] |= self._closures[successor]
+            else:
+                work.pop()
+                if low[node] == index[node]:
+                    self._close(node, component, on_stack)
+                if work:
+                    parent = work[-1][0]
+                    low[parent] = min(low[parent], low[node])
+                    self._closures[parent] |= self._closures[node]
+
+    def _close(self, root: Node, component: list[Node], on_stack: set[Node]) -> None:
+        """Give all members of a finished component the words of all of them."""
+        members = component[component.index(root) :]
+        del component[-len(members) :]
+        mask = 0
+        for member in members:
+            on_stack.discard(member)
+            mask |= self._closures[member]
+        for member in members:
+            self._closures[member] = mask
+
+    def _contents(self, node: Node) -> tuple[int, list[Node]]:
+        """The words of a definition itself, and the definitions it names."""
+        module, name = node
+        if not name:  # a whole module
+            return self.mask(module.words), []
+        words: set[str] = set()
+        successors: list[Node] = []
+        for statement in module.bindings.names.get(name, ()):
+            words.update(self.words(module, statement))
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                successors.extend(self._imported(module, statement, name))
+        bound = module.bindings.names
+        successors.extend((module, word) for word in words if word != name and word in bound)
+        successors.extend(self._through_stars(module, words))
+        return self.mask(words), successors
+
+    def _imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                target = self._project.find(module, alias.name)
+                if target is not None:
+                    yield (target, "")
+            return
+        origin = self._project.find(module, statement.module or "", statement.level)
+        for alias in statement.names:
+            if (alias.asname or alias.name) != name:
+                continue
+            if origin is not None and (alias.name in origin.bindings.names or origin.bindings.stars):
+                yield (origin, alias.name) if alias.name in origin.bindings.names else (origin, "")
+                continue
+            submodule = self._project.find_in_namespace(module, statement.module or "", statement.level, alias.name)
+            if submodule is not None:
+                yield (submodule, "")
+
+    def _through_stars(self, module: SourceModule, words: set[str]) -> Iterator[Node]:
+        for statement in module.bindings.stars:
+            origin = self._project.find(module, statement.module or "", statement.level)
+            if origin is None or origin is module:
+                continue
+            for word in words:
+                if word in origin.bindings.names:
+                    yield (origin, word)
+            if origin.bindings.stars:
+                yield (origin, "")
+
+
+def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
+    """The words in the source of a statement, its decorators included."""
+    starts = module.source.line_starts
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+    last = statement.end_lineno or first
+    end = starts[last] if last < len(starts) else len(module.source.text)
+    return WORD.findall(module.source.text[starts[first - 1] : end])
