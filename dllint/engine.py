@@ -31,7 +31,7 @@ Hook = Callable[..., Iterable[Finding] | None]
 
 @dataclass(slots=True)
 class Analysis:
-    """What came of one file. ``dependencies`` are the other files of the project that it was read with."""
+    """What came of one file. ``dependencies`` are the other files, and the folders, that had a bearing on it."""
 
     findings: list[Finding] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -58,13 +58,12 @@ class Engine:
         analysis = Analysis()
         if not _parses(module, analysis):
             return analysis
+        project.used.clear()
         closure = project.closure(module)
-        analysis.dependencies = [other.file for other in closure if other is not module]
         active = self._active_rules(closure) if self.sieve else self.rules
         if active:
-            project.searched.clear()
             _Run(self, module, project, active, analysis).run()
-            analysis.dependencies.extend(sorted(project.searched.difference(analysis.dependencies, (module.file,))))
+        analysis.dependencies = sorted(project.used - {module.file})
         analysis.findings = _distinct(analysis.findings)
         return analysis
 
@@ -200,7 +199,9 @@ class _Run:
         report = "".join(traceback.format_exception(error))
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            target.write_text(f"{what}\n{self.module.path}\n\n{report}\n\n{self.module.source.text}", "utf-8", "replace")
+            target.write_text(
+                f"{what}\n{self.module.path}\n\n{report}\n\n{self.module.source.text}", "utf-8", "replace"
+            )
         except OSError:
             return None  # a read-only project: the message has the error itself
         return target

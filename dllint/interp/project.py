@@ -9,9 +9,11 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import TypeVar
 
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.bindings import Bindings, bindings_of
@@ -22,6 +24,9 @@ UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
 _MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
 
 
 class SourceModule:
@@ -76,7 +81,10 @@ class SourceModule:
 
 
 class Project:
-    """The modules below a root. Everything is read once and kept for the life of the object."""
+    """The modules below a root. Everything is read once and kept for the life of the object.
+
+    ``used`` collects the files and folders that answers were found in, so that it is known what they depend on.
+    """
 
     def __init__(self, root: Path, overlay: Mapping[Path, str] | None = None) -> None:
         self.root = root
@@ -84,13 +92,14 @@ class Project:
         self._modules: dict[Path, SourceModule | None] = {}
         self._listings: dict[Path, frozenset[str]] = {}
         self._bases: dict[Path, tuple[Path, ...]] = {}
-        self._imports: dict[tuple[Path, str, int], SourceModule | None] = {}
-        self._imported: dict[Path, tuple[SourceModule, ...]] = {}
-        self._files: list[Path] | None = None
-        self.searched: set[Path] = set()
+        self._imports: dict[tuple[Path, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
+        self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
+        self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self.used: set[Path] = set()
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
         """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
+        self.used.add(file)
         if file not in self._modules:
             try:
                 self._modules[file] = self.load(file, name)
@@ -111,10 +120,22 @@ class Project:
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
 
-    def digest(self, file: Path) -> str:
-        """The digest of a module that has been read, or an empty string."""
-        module = self._modules.get(file)
+    def digest(self, path: Path) -> str:
+        """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
+        if path in self._listings:
+            return listing_digest(self._listings[path])
+        module = self._modules.get(path)
         return module.source.digest if module is not None else ""
+
+    def _remember(self, memory: dict[Key, tuple[Found, frozenset[Path]]], key: Key, find: Callable[[], Found]) -> Found:
+        """Find something once, and say each time what the answer depends on."""
+        if key not in memory:
+            before, self.used = self.used, set()
+            memory[key] = (find(), frozenset(self.used))
+            self.used = before
+        found, used = memory[key]
+        self.used.update(used)
+        return found
 
     def find(self, importer: SourceModule, name: str, level: int = 0) -> SourceModule | None:
         """The project module that ``import name`` in ``importer`` means, or ``None`` if it is not in the project.
@@ -122,9 +143,7 @@ class Project:
         ``level`` counts the leading dots of a relative import.
         """
         key = (importer.file, name, level)
-        if key not in self._imports:
-            self._imports[key] = self._find(importer, name, level)
-        return self._imports[key]
+        return self._remember(self._imports, key, lambda: self._find(importer, name, level))
 
     def _find(self, importer: SourceModule, name: str, level: int) -> SourceModule | None:
         parts = name.split(".") if name else []
@@ -174,6 +193,7 @@ class Project:
         return known
 
     def _list(self, folder: Path) -> frozenset[str]:
+        self.used.add(folder)
         known = self._listings.get(folder)
         if known is None:
             try:
@@ -190,10 +210,7 @@ class Project:
         Names that might be submodules are taken from all words of the file, so the answer may be too large, never
         too small.
         """
-        known = self._imported.get(module.file)
-        if known is None:
-            known = self._imported[module.file] = tuple(dict.fromkeys(self._find_imported(module)))
-        return known
+        return self._remember(self._imported, module.file, lambda: tuple(dict.fromkeys(self._find_imported(module))))
 
     def _find_imported(self, module: SourceModule) -> Iterator[SourceModule]:
         for match in _IMPORT.finditer(module.source.text):
@@ -238,26 +255,26 @@ class Project:
     def mentions(self, *patterns: re.Pattern[str], besides: Collection[Path] = ()) -> bool:
         """Whether some file of the whole project, imported or not, ``besides`` some, contains all of the patterns.
 
-        Very large projects are searched in part. The files searched are remembered in :attr:`searched`.
+        Very large projects are searched in part.
         """
         for file in self._all_files():
             module = self.module(file) if file not in besides else None
-            if module is not None:
-                self.searched.add(file)
-                if all(pattern.search(module.source.text) for pattern in patterns):
-                    return True
+            if module is not None and all(pattern.search(module.source.text) for pattern in patterns):
+                return True
         return False
 
-    def _all_files(self) -> list[Path]:
-        if self._files is None:
-            found: list[Path] = []
-            for folder, subfolders, names in os.walk(self.root):
-                subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
-                found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
-                if len(found) > _MAX_SEARCHED:
-                    break
-            self._files = found[:_MAX_SEARCHED]
-        return self._files
+    def _all_files(self) -> tuple[Path, ...]:
+        return self._remember(self._everything, self.root, self._search)
+
+    def _search(self) -> tuple[Path, ...]:
+        found: list[Path] = []
+        for folder, subfolders, names in os.walk(self.root):
+            self._list(Path(folder))
+            subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
+            found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+            if len(found) > _MAX_SEARCHED:
+                break
+        return tuple(found[:_MAX_SEARCHED])
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
@@ -286,3 +303,10 @@ def project_root(file: Path, working_directory: Path) -> Path:
         except OSError:
             break
     return file.parent
+
+
+@lru_cache(maxsize=4096)
+def listing_digest(names: frozenset[str]) -> str:
+    """A digest of the names in a folder that bear on what can be imported from it."""
+    importable = sorted(name for name in names if name.endswith(".py") or ("." not in name and name != "__pycache__"))
+    return blake2b("\n".join(importable).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
