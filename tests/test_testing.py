@@ -447,6 +447,9 @@ class TestPlugin:
         result.assert_outcomes(failed=3, deselected=14)
         result.stdout.fnmatch_lines(["*there is no rule DL190 (see `rule-paths` in the configuration)"])
 
+    def test_a_fixture_that_is_named(self, project: pytest.Pytester) -> None:
+        run_pytest(project, "fixtures/dl190_summed_loss.py", "--update").assert_outcomes(passed=17)
+
     def test_files_that_are_no_fixtures(self, project: pytest.Pytester) -> None:
         (project.path / "fixtures/demo.py").write_text("x = 1\n", "utf-8")
         (project.path / "dl190_elsewhere.py").write_text("x = 1\n", "utf-8")

@@ -25,30 +25,33 @@ _ENGINE_CODES = frozenset(rule.code for rule in ENGINE_RULES)
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What to lint with: the rules, and the settings that rules can ask for."""
+    """What to lint with: the rules, and the settings that rules can ask for.
+
+    Without the ``sieve``, rules also run where their triggers say that they cannot find anything.
+    """
 
     rules: Sequence[type[Rule]]
     versions: Mapping[str, str] = field(default_factory=dict)
     explicit: bool = False
     knowledge: Mapping[str, Any] = field(default_factory=dict)
+    sieve: bool = True
 
     def for_case(self, versions: Mapping[str, str], explicit: bool) -> Setup:
         """The same rules with what one case asks for."""
         return replace(self, versions=versions, explicit=explicit)
 
-    def settings(self, root: Path) -> Settings:
-        """The settings of a project in a folder."""
+    def engine(self, root: Path) -> Engine:
+        """The engine for a project in a folder."""
         codes = frozenset(rule.code for rule in self.rules)
         explicit = codes if self.explicit else frozenset()
-        return Settings(root, codes, explicit, versions=self.versions, knowledge=self.knowledge, time_limit=60.0)
-
-    def facts(self) -> Facts:
-        """The facts about libraries; those without additions of a user are made once."""
-        return load_facts(self.knowledge) if self.knowledge else _builtin_facts()
+        settings = Settings(root, codes, explicit, versions=self.versions, knowledge=self.knowledge, time_limit=60.0)
+        facts = load_facts(self.knowledge) if self.knowledge else _builtin_facts()
+        return Engine(facts, self.rules, settings, sieve=self.sieve)
 
 
 @lru_cache(maxsize=1)
 def _builtin_facts() -> Facts:
+    """The facts without additions of a user, made once."""
     return load_facts()
 
 
@@ -108,15 +111,14 @@ def lint(files: Mapping[str, str], setup: Setup) -> list[Linted]:
 
 
 def _lint_folder(root: Path, names: Collection[str], setup: Setup) -> list[Linted]:
-    project, settings = Project(root), setup.settings(root)
-    engine = Engine(setup.facts(), setup.rules, settings)
+    project, engine = Project(root), setup.engine(root)
     modules = {name: project.load(root / name) for name in names}
     found: dict[tuple[str, Location], Finding] = {}
     for name, module in modules.items():
         analysis = engine.analyse(module, project)
         for finding in analysis.findings:
             if finding.code in _ENGINE_CODES:
-                raise LintError(_failure(name, finding, settings))
+                raise LintError(_failure(name, finding, engine.settings))
             known = found.setdefault((finding.code, finding.location), finding)
             if known.confidence == "likely":
                 found[finding.code, finding.location] = finding

@@ -9,7 +9,7 @@ project's configuration add.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--update", action="store_true", help="Rewrite the .fixed.py files beside fixtures.")
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[None, Any, Any]:
+    """Collect a fixture as such, and not as a module of tests, which pytest takes a file for that is named to it."""
+    collectors = yield
     if _FIXTURE.fullmatch(file_path.name) and "fixtures" in (folder.name for folder in file_path.parents):
-        return FixtureFile.from_parent(parent, path=file_path)
-    return None
+        return [FixtureFile.from_parent(parent, path=file_path)]
+    return collectors
 
 
 class FixtureFile(pytest.File):
