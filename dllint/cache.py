@@ -1,6 +1,6 @@
 """Results kept between runs, in ``.dllint_cache`` of the project.
 
-An entry is valid while the file, every file it was read with, the set of files of the run, the settings, the rules and
+An entry is valid while the file, the other files and the folders that had a bearing on it, the settings, the rules and
 dllint itself are what they were. It is stored as JSON: nothing in a repository's cache can run code.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -17,28 +18,36 @@ from typing import Any
 from dllint import __version__
 from dllint.config.settings import Settings
 from dllint.engine import Analysis
+from dllint.files.atomic import write_atomic
 from dllint.findings import Edit, Finding, Fix, Hop, Location
-from dllint.interp.facts import KNOWLEDGE
-from dllint.registry import builtin_directory, rule_files
+from dllint.interp.project import listing_digest
+from dllint.registry import all_rule_files
 from dllint.worker import Outcome
 
-_FORMAT = 1
+_FORMAT = 2
+_CONFIGURATIONS = 12  # of so many configurations, those used last, results are kept
+
+Entries = dict[str, dict[str, Any]]
 
 
 class Cache:
-    """The kept results of one configuration."""
+    """The kept results of one configuration.
 
-    def __init__(self, file: Path, entries: dict[str, Any]) -> None:
+    Args:
+        file: where they are kept.
+        entries: what is kept there, by path of the file analysed.
+    """
+
+    def __init__(self, file: Path, entries: Entries) -> None:
         self._file = file
         self._entries = entries
-        self._digests: dict[Path, str] = {}
+        self._digests: dict[str, str] = {}
         self._changed = False
 
     @classmethod
-    def open(cls, settings: Settings, files: Sequence[Path]) -> Cache:
-        """The cache for a run over ``files``; empty if there is none, or if it cannot be read."""
-        key = _key(settings, files)
-        file = settings.cache_directory / f"{key}.json"
+    def open(cls, settings: Settings) -> Cache:
+        """The cache for runs with some settings from this working directory; empty if it cannot be read."""
+        file = settings.cache_directory / f"{_key(settings)}.json"
         try:
             entries = json.loads(file.read_bytes())
         except (OSError, ValueError):
@@ -47,21 +56,28 @@ class Cache:
 
     def get(self, file: Path) -> Outcome | None:
         """The outcome of a file, if it is still valid."""
-        entry = self._entries.get(str(file))
-        if entry is None or entry["digest"] != self._digest(file):
-            return None
-        if any(self._digest(Path(path)) != digest for path, digest in entry["dependencies"]):
-            return None
-        return _outcome(file, entry)
+        try:
+            entry = self._entries[str(file)]
+            unchanged = entry["digest"] == self._digest(str(file)) and all(
+                self._digest(path) == digest for path, digest in entry["dependencies"].items()
+            )
+            return _outcome(file, entry) if unchanged else None
+        except (KeyError, TypeError, AttributeError):
+            return None  # not there, or damaged
 
-    def _digest(self, file: Path) -> str:
-        known = self._digests.get(file)
+    def _digest(self, path: str) -> str:
+        """What the engine calls the digest of a file or folder, at this moment."""
+        known = self._digests.get(path)
         if known is None:
             try:
-                known = blake2b(file.read_bytes(), digest_size=16).hexdigest()
+                if os.path.isdir(path):
+                    known = listing_digest(frozenset(os.listdir(path)))
+                else:
+                    with open(path, "rb") as content:
+                        known = blake2b(content.read(), digest_size=16).hexdigest()
             except OSError:
                 known = ""
-            self._digests[file] = known
+            self._digests[path] = known
         return known
 
     def add(self, outcome: Outcome) -> None:
@@ -71,43 +87,44 @@ class Cache:
         self._changed = True
         self._entries[str(outcome.file)] = {
             "digest": outcome.digest,
-            "dependencies": [(str(path), digest) for path, digest in outcome.dependencies],
+            "dependencies": {str(path): digest for path, digest in outcome.dependencies},
             "has_comments": outcome.has_comments,
             "findings": [asdict(finding) for finding in outcome.analysis.findings],
         }
 
     def save(self) -> None:
-        """Write the cache. A project that cannot be written to has none."""
+        """Write what was added. A project that cannot be written to has no cache."""
         if not self._changed:
             return
-        temporary = self._file.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            (self._file.parent / ".gitignore").write_text("*\n", "utf-8")
-            temporary.write_text(json.dumps(self._entries, separators=(",", ":")), "utf-8")
-            os.replace(temporary, self._file)
-        except OSError:
-            temporary.unlink(missing_ok=True)
+        folder = self._file.parent
+        entries = {file: entry for file, entry in self._entries.items() if os.path.exists(file)}
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / ".gitignore").write_text("*\n", "utf-8")
+            write_atomic(self._file, json.dumps(entries, separators=(",", ":")).encode())
+            by_age = sorted(folder.glob("*.json"), key=os.path.getmtime, reverse=True)
+            for forgotten in by_age[_CONFIGURATIONS:]:
+                forgotten.unlink(missing_ok=True)
 
 
-def _key(settings: Settings, files: Sequence[Path]) -> str:
+def _key(settings: Settings) -> str:
     """What must be the same for any result to be reused."""
     digest = blake2b(f"{_FORMAT} {__version__} {settings.cache_key()} {os.getcwd()}".encode(), digest_size=12)
-    for path in (*rule_files(builtin_directory()), *KNOWLEDGE.glob("*.toml"), *_sources(), *settings.rule_paths):
+    sources = _files_below(Path(__file__).resolve().parent)  # in a checkout they change without a new version
+    for path in (*sources, *map(str, all_rule_files(settings.rule_paths, settings.plugins))):
         try:
-            status = path.stat()
+            status = os.stat(path)
         except OSError:
             continue
-        digest.update(f"{path.name} {status.st_mtime_ns} {status.st_size}".encode())
-    for file in sorted(files):
-        digest.update(os.fsencode(file))
+        digest.update(f"{path} {status.st_mtime_ns} {status.st_size}".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
-def _sources() -> list[Path]:
-    """dllint's own code: in a development checkout it changes without a new version."""
-    package = Path(__file__).resolve().parent
-    return sorted((*package.glob("*.py"), *package.glob("interp/*.py"), *package.glob("syntax/*.py")))
+def _files_below(package: Path) -> Iterator[str]:
+    """dllint's own code and facts, in order."""
+    for folder, subfolders, names in os.walk(package):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
+        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".toml")))
 
 
 def _outcome(file: Path, entry: dict[str, Any]) -> Outcome:

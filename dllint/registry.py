@@ -89,14 +89,19 @@ def load_rules(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> t
         RegistryError: a file fails to load, two rules share a code or name, or no built-in rule is found (a broken
             installation must not look like clean code).
     """
-    builtin = rule_files(builtin_directory())
-    if not builtin:
-        raise RegistryError(f"no rules found in {builtin_directory()}: the installation is broken")
     rules = list(ENGINE_RULES)
-    for path in (*builtin, *_extra_files(extra), *_plugin_files(plugins)):
+    for path in all_rule_files(extra, plugins):
         rules.extend(load_file(path))
     _check_unique(rules)
     return tuple(sorted(rules, key=lambda rule: rule.code))
+
+
+def all_rule_files(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> list[Path]:
+    """The files of the built-in rules, of ``extra`` paths and of ``plugins``. Raises RegistryError."""
+    builtin = rule_files(builtin_directory())
+    if not builtin:
+        raise RegistryError(f"no rules found in {builtin_directory()}: the installation is broken")
+    return [*builtin, *_extra_files(extra), *_plugin_files(plugins)]
 
 
 def _extra_files(paths: Iterable[Path]) -> Iterable[Path]:

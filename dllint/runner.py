@@ -55,7 +55,7 @@ def lint_files(
     """
     started = time.perf_counter()
     overlay = dict(overlay or {})
-    store = Cache.open(settings, files) if cache and not overlay else None
+    store = Cache.open(settings) if cache and not overlay else None
     outcomes, pending = _look_up(files, store)
     done = len(outcomes)
     for outcome in _analyse(pending, settings, jobs, overlay):

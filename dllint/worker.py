@@ -20,6 +20,7 @@ from dllint.findings import Problem
 from dllint.interp.facts import load_facts
 from dllint.interp.project import Project, project_root
 from dllint.registry import load_rules
+from dllint.syntax.directives import mentions_suppression
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Worker:
             return Outcome(file, Analysis(problems=[Problem(error.kind, str(error), str(file))]))
         analysis = self._engine.analyse(module, project)
         dependencies = tuple((path, project.digest(path)) for path in analysis.dependencies)
-        comments = "dllint" in module.source.text or "noqa" in module.source.text
+        comments = mentions_suppression(module.source.text)
         return Outcome(file, analysis, module.source.digest, comments, dependencies)
 
 
@@ -97,7 +98,7 @@ def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, st
     """Make this process a worker."""
     global _worker
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # syntax trees are large and live long: looking through them costs more than it frees
+    gc.set_threshold(50_000, 20, 20)  # syntax trees live long: looking through them costs more than it frees
     _worker = Worker(settings, working_directory, overlay)
 
 

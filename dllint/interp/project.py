@@ -307,6 +307,7 @@ def project_root(file: Path, working_directory: Path) -> Path:
 
 @lru_cache(maxsize=4096)
 def listing_digest(names: frozenset[str]) -> str:
-    """A digest of the names in a folder that bear on what can be imported from it."""
+    """A digest of the names in a folder that bear on what can be imported from it; empty if there are none."""
     importable = sorted(name for name in names if name.endswith(".py") or ("." not in name and name != "__pycache__"))
-    return blake2b("\n".join(importable).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    text = "\n".join(importable).encode("utf-8", "surrogateescape")
+    return blake2b(text, digest_size=16).hexdigest() if text else ""
