@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -24,10 +24,10 @@ from dllint.interp.project import listing_digest
 from dllint.registry import all_rule_files
 from dllint.worker import Outcome
 
-_FORMAT = 2
+_FORMAT = 3
 _CONFIGURATIONS = 12  # of so many configurations, those used last, results are kept
 
-Entries = dict[str, dict[str, Any]]
+State = tuple[str, str]  # a file or folder, and its digest
 
 
 class Cache:
@@ -35,12 +35,15 @@ class Cache:
 
     Args:
         file: where they are kept.
-        entries: what is kept there, by path of the file analysed.
+        entries: what is kept, by path of the file analysed. What an entry depends on is given as numbers of ``states``.
+        states: the files and folders that entries depend on, as they were.
     """
 
-    def __init__(self, file: Path, entries: Entries) -> None:
+    def __init__(self, file: Path, entries: Mapping[str, dict[str, Any]], states: Sequence[State]) -> None:
         self._file = file
-        self._entries = entries
+        self._entries = dict(entries)
+        self._states = list(states)
+        self._numbers: dict[State, int] = {}
         self._digests: dict[str, str] = {}
         self._changed = False
 
@@ -49,21 +52,23 @@ class Cache:
         """The cache for runs with some settings from this working directory; empty if it cannot be read."""
         file = settings.cache_directory / f"{_key(settings)}.json"
         try:
-            entries = json.loads(file.read_bytes())
-        except (OSError, ValueError):
-            entries = {}
-        return cls(file, entries if isinstance(entries, dict) else {})
+            kept = json.loads(file.read_bytes())
+            return cls(file, kept["entries"], [(path, digest) for path, digest in kept["states"]])
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(file, {}, ())
 
     def get(self, file: Path) -> Outcome | None:
         """The outcome of a file, if it is still valid."""
         try:
             entry = self._entries[str(file)]
-            unchanged = entry["digest"] == self._digest(str(file)) and all(
-                self._digest(path) == digest for path, digest in entry["dependencies"].items()
-            )
+            unchanged = entry["digest"] == self._digest(str(file)) and all(map(self._holds, entry["dependencies"]))
             return _outcome(file, entry) if unchanged else None
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, IndexError, AttributeError):
             return None  # not there, or damaged
+
+    def _holds(self, number: int) -> bool:
+        path, digest = self._states[number]
+        return self._digest(path) == digest
 
     def _digest(self, path: str) -> str:
         """What the engine calls the digest of a file or folder, at this moment."""
@@ -87,24 +92,43 @@ class Cache:
         self._changed = True
         self._entries[str(outcome.file)] = {
             "digest": outcome.digest,
-            "dependencies": {str(path): digest for path, digest in outcome.dependencies},
+            "dependencies": [self._number((str(path), digest)) for path, digest in outcome.dependencies],
             "has_comments": outcome.has_comments,
             "findings": [asdict(finding) for finding in outcome.analysis.findings],
         }
+
+    def _number(self, state: State) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._numbers[state] = len(self._states)
+            self._states.append(state)
+        return number
 
     def save(self) -> None:
         """Write what was added. A project that cannot be written to has no cache."""
         if not self._changed:
             return
         folder = self._file.parent
-        entries = {file: entry for file, entry in self._entries.items() if os.path.exists(file)}
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / ".gitignore").write_text("*\n", "utf-8")
-            write_atomic(self._file, json.dumps(entries, separators=(",", ":")).encode())
+            write_atomic(self._file, json.dumps(self._compact(), separators=(",", ":")).encode())
             by_age = sorted(folder.glob("*.json"), key=os.path.getmtime, reverse=True)
             for forgotten in by_age[_CONFIGURATIONS:]:
                 forgotten.unlink(missing_ok=True)
+
+    def _compact(self) -> dict[str, Any]:
+        """The entries of files that are still there, and the states that these depend on, numbered afresh."""
+        entries = {file: entry for file, entry in self._entries.items() if os.path.exists(file)}
+        needed = sorted({number for entry in entries.values() for number in entry["dependencies"]})
+        renumbered = {old: new for new, old in enumerate(needed)}
+        return {
+            "states": [self._states[number] for number in needed],
+            "entries": {
+                file: {**entry, "dependencies": [renumbered[number] for number in entry["dependencies"]]}
+                for file, entry in entries.items()
+            },
+        }
 
 
 def _key(settings: Settings) -> str:

@@ -14,6 +14,7 @@ from dllint import worker
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.config.settings import Settings
+from dllint.files.source import read_source
 from dllint.findings import Finding
 from dllint.runner import lint_files
 
@@ -135,11 +136,25 @@ def test_no_cache(project: Path, analysed: list[str]) -> None:
     assert len(analysed) == 4
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{", '{"%s": {}}', '{"%s": {"digest": 3}}', '{"%s": []}'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[]",
+        "{",
+        "{}",
+        '{"entries": [], "states": 3}',
+        '{"entries": {"%s": {}}, "states": []}',
+        '{"entries": {"%s": 3}, "states": []}',
+        '{"entries": {"%s": {"digest": "%d", "dependencies": [7], "findings": []}}, "states": []}',
+        '{"entries": {"%s": {"digest": "%d", "dependencies": [], "findings": [{}]}}, "states": []}',
+    ],
+)
 def test_a_damaged_cache_is_as_good_as_none(project: Path, damage: str) -> None:
     found = lint(project)
     [file] = kept(project)
-    file.write_text(damage.replace("%s", str(project / "train.py")))
+    train = project / "train.py"
+    file.write_text(damage.replace("%s", str(train)).replace("%d", read_source(train).digest))
     assert lint(project) == found
 
 
@@ -149,7 +164,7 @@ def test_nothing_is_kept_of_files_that_are_gone(project: Path) -> None:
     (project / "model.py").write_text(MODEL + "\n")
     lint(project, "model.py")
     [file] = kept(project)
-    assert list(json.loads(file.read_text())) == [str(project / "model.py")]
+    assert list(json.loads(file.read_text())["entries"]) == [str(project / "model.py")]
 
 
 def test_configurations_that_are_long_gone_are_forgotten(project: Path) -> None:
