@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from dllint.checkpoint_view import CheckpointView, Part, Restored, Saved, is_same_path, keys_read, path_texts
-from dllint.context import Context, flatten, judge, likely_under
+from dllint.checkpoint_view import (
+    CheckpointView,
+    Part,
+    Restored,
+    Saved,
+    Wrapping,
+    is_same_path,
+    keys_read,
+    path_texts,
+)
+from dllint.context import Context, Where, flatten, judge, likely_under
 from dllint.data_view import DataView, Pass
 from dllint.events import (
     Arm,
@@ -140,6 +149,8 @@ __all__ = [
     "TransformStep",
     "TransformsComposed",
     "Value",
+    "Where",
+    "Wrapping",
     "ZeroGrad",
     "alternatives",
     "flatten",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,6 +54,19 @@ class Restored:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """The wrappers around a model, outermost first, and what they put before the keys of its state dict.
+
+    ``DistributedDataParallel`` adds ``module.``, ``torch.compile`` adds ``_orig_mod.``. ``guards`` are the conditions
+    under which the model is wrapped so.
+    """
+
+    guards: Guards
+    wrappers: tuple[Instance, ...]
+    prefix: str
+
+
 class CheckpointView:
     """The checkpoints of one program."""
 
@@ -99,41 +112,38 @@ class CheckpointView:
             return ""
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
 
-    def is_before_training(self, event: Event) -> bool:
-        """Whether an event happens before the first step of any optimizer, and training follows on some path."""
+    def is_before_training(self, event: Event, steps: Sequence[OptimizerStep]) -> bool:
+        """Whether an event happens before the first of some optimizer steps, and one of them follows on some path."""
+        ids = {id(step) for step in steps}
 
-        def step(current: Event, state: str) -> str:
+        def advance(current: Event, state: str) -> str:
             if current is event:
                 return "passed" if state == "fresh" else state
             return "trained" if state == "fresh" else state
 
-        flow = follow(self._structure, "fresh", step, lambda e: e is event or isinstance(e, OptimizerStep))
-        return any(isinstance(e, OptimizerStep) and "passed" in states for e, states in flow.arrivals.items())
+        flow = follow(self._structure, "fresh", advance, lambda e: e is event or id(e) in ids)
+        return any("passed" in states for e, states in flow.arrivals.items() if id(e) in ids)
 
-    def prefixes(self, model: Value) -> list[tuple[Guards, str]]:
-        """What stands before the keys of a model's state dict, for each of the objects it may be.
+    def wrappings(self, model: Value) -> list[Wrapping]:
+        """The wrappers around each of the objects that a model may be."""
+        return [
+            Wrapping(guards + inner.guards, inner.wrappers, inner.prefix)
+            for guards, option in alternatives(model)
+            for inner in self._wrappings_of_one(option)
+        ]
 
-        Each wrapper adds its part: ``module.`` of DistributedDataParallel, ``_orig_mod.`` of ``torch.compile``.
-        """
-        found: list[tuple[Guards, str]] = []
-        for guards, option in alternatives(model):
-            found.extend((guards + more, prefix) for more, prefix in self._prefixes_of_one(option))
-        return found
-
-    def _prefixes_of_one(self, value: Value) -> list[tuple[Guards, str]]:
-        facts = self._machine.facts
+    def _wrappings_of_one(self, value: Value) -> list[Wrapping]:
+        prefixes = self._machine.facts.wrapper_prefixes
         if isinstance(value, Setting):
-            return self.prefixes(value.default)
-        if isinstance(value, Symbol) and value.inputs:
-            if value.name in graph.SELF_RETURNING:
-                return self.prefixes(value.inputs[0])
-            if value.name == "attribute" and value.detail == "_orig_mod":
-                of_compiled = self.prefixes(value.inputs[0])
-                return [(guards, prefix.replace("_orig_mod.", "", 1)) for guards, prefix in of_compiled]
-        if isinstance(value, Instance) and value.library_name in facts.wrapper_prefixes and value.arguments.positional:
-            own = facts.wrapper_prefixes[value.library_name]
-            return [(guards, own + inner) for guards, inner in self.prefixes(value.arguments.positional[0])]
-        return [((), "")]
+            return self.wrappings(value.default)
+        if isinstance(value, Symbol) and value.inputs and value.name in graph.SELF_RETURNING:
+            return self.wrappings(value.inputs[0])
+        if isinstance(value, Instance) and value.library_name in prefixes and value.arguments.positional:
+            return [
+                Wrapping(inner.guards, (value, *inner.wrappers), prefixes[value.library_name] + inner.prefix)
+                for inner in self.wrappings(value.arguments.positional[0])
+            ]
+        return [Wrapping((), (), "")]
 
 
 def _parts(content: Value, key: str, guards: Guards) -> Iterator[Part]:
@@ -164,7 +174,8 @@ def _key_of(sources: list[Value], result: Value) -> str:
 def keys_read(read: StateRead) -> set[str]:
     """The keys that are looked up in what was read: ``checkpoint["epoch"]``."""
     items = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
-    found = [item.detail for item in items if isinstance(item, Symbol) and item.name == "item"]
+    options = [option for item in items for _, option in alternatives(item)]
+    found = [option.detail for option in options if isinstance(option, Symbol) and option.name == "item"]
     return {key for key in found if isinstance(key, str)}
 
 

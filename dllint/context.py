@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 from dllint.checkpoint_view import CheckpointView
 from dllint.data_view import DataView
@@ -59,6 +59,7 @@ from dllint.values import (
 )
 
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
+Where = Literal["everywhere", "here", "elsewhere"]
 URL = "https://dllint.readthedocs.io/rules/{name}"
 
 
@@ -433,9 +434,23 @@ class Context:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
                     yield Site(module, node)
 
-    def project_mentions(self, *patterns: str) -> bool:
-        """Whether some file of the project contains all of the regular expressions. Slow: ask last."""
-        return self._machine.project.mentions(*(re.compile(pattern) for pattern in patterns))
+    def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
+        """Whether some file of the project contains all of the regular expressions. Slow: ask last.
+
+        ``where`` restricts that to the program's own file and those that it imports (``here``) or to the others.
+        """
+        project = self._machine.project
+        compiled = [re.compile(pattern) for pattern in patterns]
+        if where == "everywhere":
+            return project.mentions(*compiled)
+        own = project.closure(self.program.module)
+        if where == "elsewhere":
+            return project.mentions(*compiled, besides={module.file for module in own})
+        return any(all(pattern.search(module.source.text) for pattern in compiled) for module in own)
+
+    def scope(self, site: Site) -> str:
+        """``Class.method``, ``function`` or an empty string: where a place in the source is."""
+        return enclosing_scope(site)
 
     # ------------------------------------------------------------------------------------------ structure
 
