@@ -67,12 +67,13 @@ def _other(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
     """A library call without a role: an object if the name is that of a class, else a symbol."""
     last = name.rpartition(".")[2]
     result: Value
-    if last in machine.facts.module_classmethods or (last[:1].isupper() and not last.isupper()):
+    is_dataset = name.startswith("torchvision.datasets.") and last[:1].isupper()
+    if is_dataset or last in machine.facts.module_classmethods or (last[:1].isupper() and not last.isupper()):
         result = Instance(name, arguments, site)
     else:
         result = Symbol(name, tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(LibraryCall(site, name, arguments, result))
-    if name.startswith("torchvision.datasets.") or "IterableDataset" in last:
+    if is_dataset or "IterableDataset" in last:
         machine.emit(DatasetCreated(site, result, arguments))
     if not machine.facts.is_harmless(name):
         machine.emit(OpaqueCall(site, tuple(arguments.all()), name))
