@@ -263,6 +263,10 @@ class OpenAttributes(dict[str, Value]):
         super().__init__()
         self.owner = owner
 
+    def is_read(self, value: Value) -> bool:
+        """Whether a value is here only because somebody read it: nobody has set it to something else."""
+        return isinstance(value, Symbol) and value.name in ("attribute", "item") and value.inputs[0] is self.owner
+
     def unset(self, name: str) -> Value:
         """What stands for an attribute where it has not been set."""
         symbol = Symbol("attribute", (self.owner,), self.owner.site, detail=name)

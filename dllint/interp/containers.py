@@ -10,11 +10,13 @@ from dllint.interp.classes import role_of
 from dllint.values import (
     Absent,
     Arguments,
+    BoundMethod,
     Choice,
     Const,
     Function,
     Instance,
     Items,
+    Partial,
     Setting,
     Site,
     Symbol,
@@ -199,7 +201,8 @@ def batch_of(machine: Machine, loader: Instance, site: Site) -> Value:
     position = signature.index("collate_fn") if "collate_fn" in signature else None
     collate = loader.arguments.get(position, "collate_fn")
     batch: Value = Symbol("element", (loader,), site)
-    if isinstance(collate, Function) or (isinstance(collate, Instance) and not isinstance(collate.cls, str)):
+    is_object = isinstance(collate, Instance) and not isinstance(collate.cls, str)
+    if collate is not None and (is_object or isinstance(collate, Function | BoundMethod | Partial)):
         loader.attributes["<batch>"] = batch
         with machine.aside():
             result = call(machine, collate, Arguments((Symbol("samples", (loader,), site),)), site)

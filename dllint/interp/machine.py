@@ -182,9 +182,8 @@ class Machine:
             before = container.get(key, MISSING)
             options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
             there = [(guards, value) for guards, value in options if value is not MISSING]
-            if there and len(there) < len(options) and isinstance(container, Entries | OpenAttributes):
-                unset = container.unset(key)
-                there.extend((guards, unset) for guards, value in options if value is MISSING)
+            if there and len(there) < len(options):
+                there.extend(_unset(container, key, options))
             self._set(container, key, join_values(there))
 
     def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
@@ -310,6 +309,19 @@ class Machine:
 
 
 def join_values(options: list[tuple[Guards, Any]]) -> Any:
+def _unset(
+    container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]
+) -> list[tuple[Guards, Any]]:
+    """What stands for an entry on the paths that did not set it, where others did more than read it."""
+    if isinstance(container, OpenAttributes):
+        if all(value is MISSING or container.is_read(value) for _, value in options):
+            return []
+    elif not isinstance(container, Entries):
+        return []
+    unset = container.unset(key)
+    return [(guards, unset) for guards, value in options if value is MISSING]
+
+
     """Join what different paths wrote to one place: values, or the raw contents of a container."""
     if not options:
         return MISSING
