@@ -180,25 +180,12 @@ class Context:
         place = call.site
         if place is None or place.module is not site.module or not isinstance(place.node, ast.Call):
             return []
-        node = place.node
-        inner: ast.expr
-        if isinstance(node.func, ast.Attribute) and call.name.rpartition(".")[2] == node.func.attr and call.inputs:
-            keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
-            inner = keyword or (node.args[0] if node.args and not self._is_method(node, call) else node.func.value)
-        elif node.args:
-            inner = node.args[0]
-        else:
+        inner = _tensor_argument(place.node, call)
+        if inner is None:
             return []
         text = self.source_of(Site(place.module, inner))
         atom = isinstance(inner, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant)
         return [Fix(message, (self.replace(place, text if atom else f"({text})"),), "unsafe")]
-
-    def _is_method(self, node: ast.Call, call: Symbol) -> bool:
-        """Whether a call is written ``x.softmax(dim)`` rather than ``F.softmax(x, dim)``."""
-        first = call.inputs[0]
-        return first.site is None or first.site.node is not node.args[0] and first.site.line != node.lineno or (
-            not any(first.site.node is argument for argument in node.args) and isinstance(node.args[0], ast.Constant)
-        )
 
     # ------------------------------------------------------------------------------------------ values
 
@@ -207,6 +194,10 @@ class Context:
         if isinstance(value, Setting):
             value = value.default
         return value.value if isinstance(value, Const) else None
+
+    def is_none(self, value: Value | None) -> bool:
+        """Whether a value is the constant ``None``."""
+        return isinstance(value, Const) and value.value is None
 
     def is_setting(self, value: Value | None) -> bool:
         """Whether a value is only the default of something the user may set."""
@@ -408,6 +399,14 @@ class Context:
         hops = [(frame.call, f"calls `{frame.scope}`") for frame in reversed(frames) if frame.call is not None]
         return [(site, text) for site, text in hops if not isinstance(site.node, Definition)]
 
+    def opaque_to_gradients(self, event: OpaqueCall, optimizer: Value) -> bool:
+        """Whether an unresolved call could change the gradients an optimizer uses: it gets it, or a model of it."""
+        modules, _ = self.parameters_of(optimizer)
+        if any(self.opaque_to(event, value) for value in (optimizer, *modules)):
+            return True
+        given = (*event.values, *([event.receiver] if event.receiver is not None else ()))
+        return any(self.guessed_role(value) == "module" for value in given)
+
     def stepped_optimizers(self) -> list[Value]:
         """The optimizers that take steps in the program, each once."""
         found: list[Value] = []
@@ -527,6 +526,18 @@ class Context:
 
     def steps(self) -> list[OptimizerStep]:
         return [event for event in self.events if isinstance(event, OptimizerStep)]
+
+
+def _tensor_argument(node: ast.Call, call: Symbol) -> ast.expr | None:
+    """In ``f(x, ...)``, ``f(input=x)`` or ``x.f(...)``, the expression ``x``."""
+    keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
+    if keyword is not None:
+        return keyword
+    given = call.arguments.positional if call.arguments is not None else ()
+    is_method = not call.name.endswith("()") and len(given) == len(node.args) + 1
+    if is_method:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
 
 
 def likely_under(guards: Guards) -> Confidence:

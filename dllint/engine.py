@@ -22,7 +22,7 @@ from dllint.interp.entry import interpret
 from dllint.interp.facts import Facts
 from dllint.interp.machine import LimitReached, Machine
 from dllint.interp.project import Project, SourceModule
-from dllint.interp.relevance import Relevance
+from dllint.interp.relevance import EVENT_WORDS, Relevance
 from dllint.interp.word_graph import WordGraph
 from dllint.rule import Rule, is_triggered
 
@@ -78,8 +78,8 @@ class Engine:
             return None
         graph = self._graphs.get(project)
         if graph is None:
-            graph = self._graphs[project] = WordGraph(project, self._interesting)
-        return Relevance(graph, module, [rule.triggers for rule in rules])
+            graph = self._graphs[project] = WordGraph(project, self._interesting | self.facts.vocabulary | EVENT_WORDS)
+        return Relevance(graph, self.facts, module, [rule.triggers for rule in rules])
 
 
 def _parses(module: SourceModule, analysis: Analysis) -> bool:

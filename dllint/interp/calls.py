@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
 from dllint.interp import containers, names, roles
@@ -94,7 +94,19 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
         return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
     if isinstance(callee, Setting):
         return call(machine, callee.default, arguments, site)
+    if _is_bound_method(callee):
+        return call_method(machine, callee.inputs[0], callee.detail, arguments, site)  # step = optimizer.step; step()
     return modules.call_unknown(machine, callee, arguments, site)
+
+
+def _is_bound_method(callee: Value) -> TypeGuard[Symbol]:
+    """Whether a value is an attribute of an object, and so, when it is called, most likely a method of it."""
+    return (
+        isinstance(callee, Symbol)
+        and callee.name == "attribute"
+        and isinstance(callee.detail, str)
+        and isinstance(callee.inputs[0], Instance | Symbol)
+    )
 
 
 def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +118,17 @@ class Facts:
         for kind, names in transforms.items():
             if kind != "packages":
                 self.transforms.setdefault(kind, set()).update(names)
+
+    @cached_property
+    def loss_words(self) -> frozenset[str]:
+        """The words by which code computes a loss."""
+        names = (name for name, role in self.roles.items() if role in ("loss", "loss-class"))
+        return frozenset(name.rpartition(".")[2] for name in names)
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """The words by which code makes something with a role: the last parts of all names that have one."""
+        return frozenset(name.rpartition(".")[2].removesuffix("()") for name in (*self.roles, *self.returns, "torch.nn"))
 
     def canonical(self, name: str) -> str:
         """The one name under which a library object is known here, whatever path it was imported by."""

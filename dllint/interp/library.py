@@ -21,8 +21,9 @@ from dllint.events import (
     StateRead,
     StateSaved,
     TransformsComposed,
+    ZeroGrad,
 )
-from dllint.interp import builtin_calls
+from dllint.interp import builtin_calls, graph
 from dllint.interp.classes import library_bases
 from dllint.interp.modules import record_loss
 from dllint.values import (
@@ -289,6 +290,16 @@ def _scale_loss(machine: Machine, name: str, arguments: Arguments, site: Site) -
     return loss if loss is not None else Symbol("unknown", site=site)
 
 
+def _foreach_zero(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    given = arguments.get(0, "self")
+    for source in graph.sources(given) if given is not None else ():
+        owner = graph.gradient_owner(source)
+        if owner is not None:
+            machine.emit(ZeroGrad(site, owner, False))
+            break
+    return Const(None)
+
+
 def _amp_initialize(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
     """``amp.initialize(model, optimizer)`` returns what it is given."""
     given = list(arguments.positional[:2])
@@ -308,6 +319,7 @@ _BY_NAME: dict[str, Handler] = {
     "collections.OrderedDict": _ordered_dict,
     "copy.deepcopy": _deepcopy,
     "apex.amp.scale_loss": _scale_loss,
+    "torch._foreach_zero_": _foreach_zero,
     "apex.amp.initialize": _amp_initialize,
 }
 

@@ -84,6 +84,7 @@ class Machine:
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
         self.forwards: dict[Symbol, Value] = {}
+        self.loss_classes: dict[ast.AST, bool] = {}
         self.steps = 0
         self.truncated = False
         self.loop_depth = 0
@@ -308,7 +309,6 @@ class Machine:
         return Site(module, node)
 
 
-def join_values(options: list[tuple[Guards, Any]]) -> Any:
 def _unset(
     container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]
 ) -> list[tuple[Guards, Any]]:
@@ -322,6 +322,7 @@ def _unset(
     return [(guards, unset) for guards, value in options if value is MISSING]
 
 
+def join_values(options: list[tuple[Guards, Any]]) -> Any:
     """Join what different paths wrote to one place: values, or the raw contents of a container."""
     if not options:
         return MISSING

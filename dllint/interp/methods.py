@@ -90,8 +90,12 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
         result = Symbol(function, tuple(given.all()), site, arguments=given, grad=machine.grad)
         machine.emit(LibraryCall(site, function, given, result))
         return result
-    if name in _UPDATES and _updates_parameters(machine, base, name, arguments):
-        machine.emit(ParametersUpdated(site, base))
+    if name in _UPDATES:
+        owner = graph.gradient_owner(base)
+        if owner is not None:
+            machine.emit(AttributeAssigned(site, owner, "grad", Symbol(f".{name}", (base, *arguments.all()), site)))
+        elif _updates_parameters(machine, base, name, arguments):
+            machine.emit(ParametersUpdated(site, base))
     if name not in machine.facts.harmless_methods:
         _maybe_opaque(machine, base, name, arguments, site)
     return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
@@ -102,6 +106,9 @@ def _with_receiver(base: Value, arguments: Arguments) -> Arguments:
 
 
 def _maybe_opaque(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> None:
+    if name.startswith("register_") and any(isinstance(value, Function) for value in arguments.all()):
+        machine.emit(OpaqueCall(site, tuple(arguments.all()), name, base))  # a hook: it may do anything, later
+        return
     if isinstance(base, Instance) and base.library_name and machine.facts.is_harmless(base.library_name):
         return
     given = tuple(value for value in arguments.all() if matters(machine, value))

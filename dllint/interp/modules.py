@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
-from dllint.interp.classes import find_member, is_module_class, role_of
+from dllint.interp.classes import ancestors, find_member, is_module_class, role_of
+from dllint.interp.word_graph import words_of
 from dllint.values import (
     Absent,
     Arguments,
@@ -55,7 +56,33 @@ def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site
         name = f"{model.library_name}()"
     result = Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, model, arguments, result))
+    if isinstance(model, Instance) and isinstance(model.cls, Class) and machine.block is not None:
+        _run_losses(machine, model, model.cls, result)
     return result
+
+
+def _run_losses(machine: Machine, model: Instance, cls: Class, result: Symbol) -> None:
+    """A module that computes losses is interpreted where it is called, so that the losses are seen with their inputs."""
+    from dllint.interp.calls import invoke
+
+    forward = find_member(machine, cls, "forward")
+    if not isinstance(forward, Function) or not computes_loss(machine, cls) or not machine.may_call(forward):
+        return
+    assert result.site is not None and result.arguments is not None
+    machine.forwards[result] = result
+    machine.forwards[result] = invoke(machine, forward, result.arguments, result.site, receiver=model)
+
+
+def computes_loss(machine: Machine, cls: Class) -> bool:
+    """Whether the source of a class, or of one it derives from, names a loss function."""
+    for ancestor in ancestors(cls):
+        known = machine.loss_classes.get(ancestor.node)
+        if known is None:
+            known = not machine.facts.loss_words.isdisjoint(words_of(ancestor.module, ancestor.node))
+            machine.loss_classes[ancestor.node] = known
+        if known:
+            return True
+    return False
 
 
 def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Symbol:
@@ -120,7 +147,7 @@ def force(machine: Machine, value: Value) -> Value:
     """What the call of a module returns: its ``forward`` interpreted on the training path; else the value itself."""
     if not isinstance(value, Symbol) or not value.inputs:
         return value
-    if value.name != "forward" and value.name not in ("torch.nn.Sequential()",):
+    if value.name != "forward" and value.name != "torch.nn.Sequential()":
         return value
     known = machine.forwards.get(value)
     if known is None:
@@ -148,7 +175,21 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     if machine.facts.role(model.cls) == "wrapper" and model.arguments.positional:
         inner = Symbol("forward", (model.arguments.positional[0], *result.inputs[1:]), site, arguments=arguments, grad=result.grad)
         return force(machine, inner)
-    return result
+    return _replaced_head(machine, model, result)
+
+
+def _replaced_head(machine: Machine, model: Instance, result: Symbol) -> Value:
+    """The output of a library's classifier whose last layer the program has replaced is that layer's output."""
+    if not machine.facts.is_module_factory(model.library_name) or "inception" in model.library_name:
+        return result
+    head = next((model.attributes[name] for name in _HEADS if isinstance(model.attributes.get(name), Instance)), None)
+    if head is None:
+        return result
+    features = Symbol("unknown", (model, *result.inputs[1:]), result.site, grad=result.grad)
+    return apply_last(machine, (head,), features, result)
+
+
+_HEADS = ("fc", "classifier", "head", "heads", "_fc", "last_linear")
 
 
 def _force_project(

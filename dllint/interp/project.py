@@ -200,7 +200,7 @@ class Project:
                 known = frozenset(os.listdir(folder))
             except OSError:
                 known = frozenset()
-            overlaid = {file.name for file in self._overlay if file.parent == folder}
+            overlaid = {file.relative_to(folder).parts[0] for file in self._overlay if folder in file.parents}
             known = self._listings[folder] = known | overlaid
         return known
 

@@ -2,7 +2,7 @@
 
 A rule's triggers are words without which it cannot fire. The first alternatives of its triggers must stand near the
 place that is reported: in the definition itself, or in functions and classes of the same file that it names. Models do
-not count for those who merely build them; they are looked at on their own.
+not count for those who merely build them, unless they compute losses; they are looked at on their own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dllint.interp.facts import Facts
     from dllint.interp.project import SourceModule
     from dllint.interp.word_graph import WordGraph
     from dllint.rule import Triggers
@@ -24,11 +25,12 @@ _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 class Relevance:
     """Answers for one module and a set of rules whether a definition, a method or a call is worth interpreting."""
 
-    def __init__(self, graph: WordGraph, module: SourceModule, triggers: Sequence[Triggers]) -> None:
+    def __init__(self, graph: WordGraph, facts: Facts, module: SourceModule, triggers: Sequence[Triggers]) -> None:
         self._graph = graph
         self._module = module
+        self._loss_words = facts.loss_words
         self._masks = [[graph.mask(words) for words in trigger] for trigger in triggers if trigger]
-        self._effects = 0
+        self._effects = graph.mask(facts.vocabulary | EVENT_WORDS)
         for trigger in self._masks:
             for mask in trigger:
                 self._effects |= mask
@@ -74,8 +76,12 @@ class Relevance:
             if word in methods:
                 yield methods[word]
             for statement in names.get(word, ()):
-                if not isinstance(statement, ast.ClassDef) or not _is_model(statement):
+                if not isinstance(statement, ast.ClassDef) or not _is_model(statement) or self._has_loss(statement):
                     yield statement
+
+    def _has_loss(self, cls: ast.ClassDef) -> bool:
+        """Whether a class names a loss function: such modules are interpreted where they are called."""
+        return not self._loss_words.isdisjoint(self._graph.words(self._module, cls))
 
     def can_matter(self, function: Function) -> bool:
         """Whether interpreting a call of a function could show any rule anything."""
@@ -110,6 +116,12 @@ class Relevance:
             return False
         return bool(self._graph.closure(function.module, function.owner.name) & self._effects)
 
+
+EVENT_WORDS = frozenset(
+    ("backward", "step", "zero_grad", "train", "eval", "no_grad", "inference_mode", "set_grad_enabled", "unscale_",
+     "set_epoch", "load_state_dict", "requires_grad", "requires_grad_", "add_param_group", "scale")
+)  # fmt: skip
+"""Words by which a function does something to a model or an optimizer, whatever the rules ask about."""
 
 _COMMON = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
 """Words of triggers that stand in any code: alone they do not make a function worth interpreting."""

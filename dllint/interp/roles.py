@@ -113,7 +113,9 @@ def matters(machine: Machine, value: Value) -> bool:
     if isinstance(value, Instance):
         return True
     if isinstance(value, Symbol):
-        return value.name in ("parameter", "attribute", "item", "forward", "call") or bool(guess_role(value))
+        if value.name in ("parameter", "attribute", "item", "forward", "call") or guess_role(value):
+            return True
+        return any(isinstance(held, Instance) for held in value.inputs)
     if isinstance(value, Items):
         return any(matters(machine, item) for item in value.items)
     if isinstance(value, Choice):

@@ -111,8 +111,9 @@ class MissingOptimizerStep(Rule):
 
 def _reads_gradients(loop: Loop, ctx: Context) -> bool:
     """Whether the loop uses `.grad` itself, here or in a function it calls."""
-    if any(isinstance(event, AttributeAssigned) and event.attribute == "grad" for event in walk(loop.body)):
-        return True
+    for event in walk(loop.body):
+        if isinstance(event, AttributeAssigned) and event.attribute == "grad" and isinstance(event.site.node, ast.Attribute):
+            return True
     return any(_mentions_grad(site) for site in _places(loop))
 
 

@@ -66,6 +66,8 @@ class MissingZeroGrad(Rule):
                 yield self._report(step, loop, ctx)
 
     def _never_cleared(self, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
+        if any(isinstance(e, OpaqueCall) and e.name.startswith("register_") and ctx.opaque_to(e, step.optimizer) for e in ctx.events):
+            return False  # a hook may clear them
         for event in walk(loop.body):
             if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, step.optimizer):
                 return False

@@ -17,10 +17,7 @@ Adam and AdamW alike.
 
 ## Not reported
 Clearing another optimizer's gradients in between (two networks trained in turns), a second backward pass between the
-clearing and the step, rotated loops (`step; zero_grad; backward`), and paths on which the gradients are still there.
-
-## Fix (unsafe)
-None is applied in bulk: move the `zero_grad` call above the backward pass.
+clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step; zero_grad; backward`), and paths on which the gradients are still there.
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from dllint.api import (
+    AttributeAssigned,
     Backward,
     Context,
     Event,
@@ -82,7 +80,9 @@ def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, OptimizerStep):
         return ctx.is_same(event.optimizer, optimizer)
     if isinstance(event, OpaqueCall):
-        return ctx.opaque_to(event, optimizer)
+        return ctx.opaque_to_gradients(event, optimizer)
+    if isinstance(event, AttributeAssigned):
+        return event.attribute == "grad" and not ctx.is_none(event.value)
     return isinstance(event, Backward)
 
 
