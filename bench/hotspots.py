@@ -9,7 +9,6 @@ import argparse
 import cProfile
 import pstats
 import sys
-import time
 from pathlib import Path
 
 from dllint.cli.project import find_project
@@ -23,7 +22,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("-n", "--rows", type=int, default=40, help="how many functions to show")
     given = parser.parse_args()
-    profile = cProfile.Profile(time.thread_time)
+    profile = cProfile.Profile()
     for part in find_project(given.paths, ConfigLoader()).parts:
         worker = Worker(part.settings, Path.cwd())
 

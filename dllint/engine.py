@@ -63,7 +63,7 @@ class Engine:
         active = self._active_rules(closure) if self.sieve else self.rules
         if active:
             _Run(self, module, project, active, analysis).run()
-        analysis.dependencies = sorted(project.used - {module.file})
+        analysis.dependencies = list(project.used)
         analysis.findings = _distinct(analysis.findings)
         return analysis
 

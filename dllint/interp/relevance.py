@@ -64,9 +64,25 @@ class Relevance:
                 continue
             seen.add(statement)
             words = self._graph.words(self._module, statement)
-            mask |= self._graph.mask(words)
+            mask |= self._graph.mask(words) | self._imported_losses(words)
             pending.extend(self._named(words, methods))
         return mask
+
+    def _imported_losses(self, words: frozenset[str]) -> int:
+        """The words of the modules of other files that compute losses, among those named here."""
+        mask = 0
+        for word in words:
+            for statement in self._module.bindings.names.get(word, ()):
+                if isinstance(statement, ast.Import | ast.ImportFrom):
+                    for module, name in self._graph.imported(self._module, statement, word):
+                        mask |= self._losses_of(module, name)
+        return mask
+
+    def _losses_of(self, module: SourceModule, name: str) -> int:
+        for statement in module.bindings.names.get(name, ()):
+            if isinstance(statement, ast.ClassDef):
+                return self._graph.mask(self._loss_words & self._graph.words(module, statement))
+        return 0
 
     def _named(
         self, words: frozenset[str], methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]

@@ -104,13 +104,14 @@ class WordGraph:
         for statement in module.bindings.names.get(name, ()):
             words.update(self.words(module, statement))
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                successors.extend(self._imported(module, statement, name))
+                successors.extend(self.imported(module, statement, name))
         bound = module.bindings.names
         successors.extend((module, word) for word in words if word != name and word in bound)
         successors.extend(self._through_stars(module, words))
         return self.mask(words), successors
 
-    def _imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
+    def imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
+        """The definitions in other modules that an import binds to a name; an empty name stands for a whole module."""
         if isinstance(statement, ast.Import):
             for alias in statement.names:
                 target = self._project.find(module, alias.name)
