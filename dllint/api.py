@@ -57,7 +57,16 @@ from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.interp.origins import Origin
 from dllint.interp.pipelines import TransformStep
-from dllint.rewriting import offer, rename_call, replace_range, set_argument, unwrap_call
+from dllint.rewriting import (
+    insert_after,
+    insert_before,
+    move_before,
+    offer,
+    rename_call,
+    replace_range,
+    set_argument,
+    unwrap_call,
+)
 from dllint.rule import Rule
 from dllint.values import (
     Absent,
@@ -154,10 +163,13 @@ __all__ = [
     "ZeroGrad",
     "alternatives",
     "flatten",
+    "insert_after",
+    "insert_before",
     "is_same_path",
     "judge",
     "keys_read",
     "likely_under",
+    "move_before",
     "offer",
     "path_texts",
     "rename_call",

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
+from dllint.interp.positions import simple_statement
 from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
+from dllint.syntax.statement_edits import insert_statement_after, insert_statement_before, move_statement
 from dllint.values import Site
 
 Edits = tuple[Edit, ...]
@@ -40,6 +42,31 @@ def replace_range(start: Site, text: str, *, end: Site | None = None) -> Edits:
     last: Any = (end or start).node
     begins = source.offset(first.lineno, first.col_offset)
     return (Edit(begins, source.offset(last.end_lineno, last.end_col_offset), text),)
+
+
+def insert_before(place: Site, text: str) -> Edits:
+    """Put a statement in front of the simple statement at a place."""
+    module: Any = place.module
+    statement = simple_statement(place)
+    return insert_statement_before(module.source, module.tree, statement, text) if statement is not None else ()
+
+
+def insert_after(place: Site, text: str) -> Edits:
+    """Put a statement behind the simple statement at a place, if that goes on there."""
+    module: Any = place.module
+    statement = simple_statement(place)
+    if statement is None or isinstance(statement, ast.Return | ast.Raise):
+        return ()
+    return insert_statement_after(module.source, module.tree, statement, text)
+
+
+def move_before(place: Site, target: Site) -> Edits:
+    """Move the simple statement at a place in front of that at another place of the same file."""
+    module: Any = place.module
+    statement, other = simple_statement(place), simple_statement(target)
+    if statement is None or other is None or target.module is not module:
+        return ()
+    return move_statement(module.source, module.tree, statement, before=other)
 
 
 def offer(message: str, edits: Sequence[Edit], safety: Safety, *, of: Site, at: Site) -> list[Fix]:

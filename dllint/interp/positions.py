@@ -31,6 +31,12 @@ def enclosing_statement(site: Site) -> str:
     return " ".join(" ".join(source.line_text(line) for line in range(first, last + 1)).split())
 
 
+def simple_statement(site: Site) -> ast.stmt | None:
+    """The statement around a place, unless it is a compound one (of which the place is in the header)."""
+    statements = list(_path(site))
+    return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
+
+
 def _path(site: Site) -> Iterator[ast.stmt]:
     """The statements around a place, outermost first."""
     line = getattr(site.node, "lineno", None)
