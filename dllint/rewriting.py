@@ -62,10 +62,10 @@ def insert_after(place: Site, text: str) -> Edits:
 
 def move_before(place: Site, target: Site) -> Edits:
     """Move the simple statement at a place in front of that at another place of the same file."""
-    module: Any = place.module
     statement, other = simple_statement(place), simple_statement(target)
-    if statement is None or other is None or target.module is not module:
+    if statement is None or other is None or target.module is not place.module:
         return ()
+    module: Any = place.module
     return move_statement(module.source, module.tree, statement, before=other)
 
 
