@@ -59,7 +59,7 @@ from dllint.values import (
 )
 
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
-Where = Literal["everywhere", "here", "elsewhere"]
+Where = Literal["everywhere", "here", "related", "elsewhere"]
 URL = "https://dllint.readthedocs.io/rules/{name}"
 
 
@@ -436,16 +436,22 @@ class Context:
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
 
-        ``where`` restricts that to the program's own file and those that it imports (``here``) or to the others.
+        ``where`` restricts that to the program's own file and those that it imports (``here``), to these and others
+        that belong to it (``related``: they stand in its folder or below, or import one of its files), or to these
+        others (``elsewhere``).
         """
-        project = self._machine.project
         compiled = [re.compile(pattern) for pattern in patterns]
+        project, main = self._machine.project, self.program.module
         if where == "everywhere":
-            return project.mentions(*compiled)
-        own = project.closure(self.program.module)
-        if where == "elsewhere":
-            return project.mentions(*compiled, besides={module.file for module in own})
-        return any(all(pattern.search(module.source.text) for pattern in compiled) for module in own)
+            return any(True for _ in project.mentioning(*compiled))
+        own = project.closure(main)
+        if where != "elsewhere" and any(all(pattern.search(m.source.text) for pattern in compiled) for m in own):
+            return True
+        return where != "here" and any(
+            module not in own
+            and (main.file.parent in module.file.parents or any(m in own for m in project.imported_by(module)))
+            for module in project.mentioning(*compiled)
+        )
 
     def scope(self, site: Site) -> str:
         """``Class.method``, ``function`` or an empty string: where a place in the source is."""

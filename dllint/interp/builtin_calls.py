@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.interp.attributes import get_attribute, set_attribute
 from dllint.interp.classes import ancestors, library_bases
@@ -29,6 +29,7 @@ from dllint.values import (
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
 
+_MAX_NESTING = 4
 Builtin = Callable[["Machine", Arguments, Site], Value | None]
 
 
@@ -102,7 +103,7 @@ def make_dict(machine: Machine, arguments: Arguments, site: Site) -> Value | Non
     if first is None:
         return Table(arguments.keywords, site, exact=arguments.exact)
     if isinstance(first, Table):
-        return Table({**first.contents, **arguments.keywords}, site)
+        return Table({**first.contents, **arguments.keywords}, site, exact=arguments.exact)
     if isinstance(first, Items) and first.exact:
         pairs = [item.items for item in first.items if isinstance(item, Items) and len(item.items) == 2]
         if len(pairs) == len(first.items) and all(isinstance(key, Const) for key, _ in pairs):
@@ -142,6 +143,34 @@ def _vars(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     first = arguments.get(0, None)
     if isinstance(first, Instance):
         return Table(dict(first.attributes), site, exact=False)
+    return None
+
+
+def _asdict(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """``dataclasses.asdict``: the fields of an object, and of objects in them."""
+    first = arguments.get(0, "obj")
+    return _fields_of(first, site, _MAX_NESTING) if first is not None and _is_dataclass(first) else None
+
+
+def _fields_of(instance: Instance, site: Site, depth: int) -> Table:
+    fields: dict[str, Value] = {}
+    for name, value in instance.attributes.items():
+        fields[name] = _fields_of(value, site, depth - 1) if depth and _is_dataclass(value) else value
+    return Table(fields, site)
+
+
+def _is_dataclass(value: Value) -> TypeGuard[Instance]:
+    if not isinstance(value, Instance) or not isinstance(value.cls, Class):
+        return False
+    return any(ancestor.dataclass for ancestor in ancestors(value.cls))
+
+
+def _exec(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """Code that is not known may set the constants of the module: they are only what it starts with."""
+    variables = machine.module_scope(site.module).variables  # type: ignore[arg-type]
+    for name, value in list(variables.items()):
+        if isinstance(value, Const) and isinstance(value.value, bool | int | float | str):
+            machine.write(variables, name, Setting(name, value, value.site))
     return None
 
 
@@ -187,6 +216,8 @@ BUILTINS: dict[str, Builtin] = {
     "zip": _zip,
     "enumerate": _enumerate,
     "vars": _vars,
+    "dataclasses.asdict": _asdict,
+    "exec": _exec,
     "filter": _filter,
     "callable": _callable,
     "int": _number(lambda value: int(value)),  # type: ignore[call-overload]

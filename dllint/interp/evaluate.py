@@ -165,6 +165,8 @@ def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site:
             return Const(folded, site)
     if symbol == "+" and isinstance(left, Items) and isinstance(right, Items):
         return Items(left.kind, left.items + right.items, site, exact=left.exact and right.exact)
+    if symbol == "|" and isinstance(left, Table) and isinstance(right, Table):
+        return Table({**left.contents, **containers.merged(left.contents, right.contents)}, site)
     if symbol == "*" and isinstance(left, Items):
         repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
         count = right.value if repeated and isinstance(right, Const) else 1

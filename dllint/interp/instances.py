@@ -39,7 +39,7 @@ def _bind_fields(machine: Machine, cls: Class, instance: Instance, arguments: Ar
         given = arguments.get(index, name)
         if given is None:
             given = find_member(machine, cls, name)
-            if isinstance(given, Symbol) and given.name == "call" and given.arguments is not None:
+            if isinstance(given, Symbol) and given.name == "dataclasses.field" and given.arguments is not None:
                 given = given.arguments.keywords.get("default", given)
         if given is not None:
             instance.attributes[name] = given

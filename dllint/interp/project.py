@@ -9,7 +9,7 @@ import ast
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -252,16 +252,15 @@ class Project:
                 return listing
         return frozenset()
 
-    def mentions(self, *patterns: re.Pattern[str], besides: Collection[Path] = ()) -> bool:
-        """Whether some file of the whole project, imported or not, ``besides`` some, contains all of the patterns.
+    def mentioning(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
+        """The files of the whole project, imported or not, that contain all of the patterns.
 
         Very large projects are searched in part.
         """
         for file in self._all_files():
-            module = self.module(file) if file not in besides else None
+            module = self.module(file)
             if module is not None and all(pattern.search(module.source.text) for pattern in patterns):
-                return True
-        return False
+                yield module
 
     def _all_files(self) -> tuple[Path, ...]:
         return self._remember(self._everything, self.root, self._search)
