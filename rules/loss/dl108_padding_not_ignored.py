@@ -79,7 +79,19 @@ class PaddingNotIgnored(Rule):
     severity = "warning"
     triggers = (
         ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "labels"),
-        ("pad_sequence", "padding", "pad_to_max_length", "zeros", "full", "tensor", "LongTensor", "stack", "array"),
+        (
+            "pad_sequence",
+            "padding",
+            "pad_to_max_length",
+            "zeros",
+            "full",
+            "tensor",
+            "as_tensor",
+            "LongTensor",
+            "stack",
+            "vstack",
+            "array",
+        ),
     )
     confirmable = True
     fix_safety = "unsafe"

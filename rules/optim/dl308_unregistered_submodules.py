@@ -7,10 +7,30 @@ Measured on torch 2.13: of the 8 parameters of a model with `self.layers = [...]
 their random start values, are missing from the checkpoint and stay on the CPU.
 
 ## Bad
-    self.layers = [nn.Linear(64, 64) for _ in range(4)]
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = [nn.Linear(64, 64) for _ in range(4)]
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    logits = Deep()(x)
 
 ## Good
-    self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(4))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    logits = Deep()(x)
 
 ## Not reported
 Lists whose layers are registered in some way: as attributes of their own, in a `Sequential` or `ModuleList` made of the

@@ -14,6 +14,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import optim
 from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.nn.utils.rnn import pad_sequence
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, OneCycleLR, ReduceLROnPlateau, StepLR
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, random_split
 from torchvision import datasets, models, transforms
@@ -43,6 +44,7 @@ scaler = torch.amp.GradScaler("cuda")
 criterion = nn.CrossEntropyLoss()
 
 x, y = next(iter(loader))
+ys = [row[:index] for index, row in enumerate(y, 1)]
 target = y
 logits = model(x)
 loss = criterion(logits, y)
