@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
-from dllint.interp.positions import simple_statement
+from dllint.interp.positions import statement_around
 from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
 from dllint.syntax.statement_edits import insert_statement_after, insert_statement_before, move_statement
 from dllint.values import Site
@@ -45,24 +45,24 @@ def replace_range(start: Site, text: str, *, end: Site | None = None) -> Edits:
 
 
 def insert_before(place: Site, text: str) -> Edits:
-    """Put a statement in front of the simple statement at a place."""
+    """Put a statement in front of the statement at a place."""
     module: Any = place.module
-    statement = simple_statement(place)
+    statement = statement_around(place)
     return insert_statement_before(module.source, module.tree, statement, text) if statement is not None else ()
 
 
 def insert_after(place: Site, text: str) -> Edits:
-    """Put a statement behind the simple statement at a place, if that goes on there."""
+    """Put a statement behind the statement at a place, if that goes on there."""
     module: Any = place.module
-    statement = simple_statement(place)
+    statement = statement_around(place)
     if statement is None or isinstance(statement, ast.Return | ast.Raise):
         return ()
     return insert_statement_after(module.source, module.tree, statement, text)
 
 
 def move_before(place: Site, target: Site) -> Edits:
-    """Move the simple statement at a place in front of that at another place of the same file."""
-    statement, other = simple_statement(place), simple_statement(target)
+    """Move the statement at a place in front of that at another place of the same file."""
+    statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or target.module is not place.module:
         return ()
     module: Any = place.module

@@ -31,8 +31,10 @@ def enclosing_statement(site: Site) -> str:
     return " ".join(" ".join(source.line_text(line) for line in range(first, last + 1)).split())
 
 
-def simple_statement(site: Site) -> ast.stmt | None:
-    """The statement around a place, unless it is a compound one (of which the place is in the header)."""
+def statement_around(site: Site) -> ast.stmt | None:
+    """The statement that a place is or that is around it, unless the place is in the header of a compound one."""
+    if isinstance(site.node, ast.stmt):
+        return site.node
     statements = list(_path(site))
     return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
 
