@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dllint.checkpoint_view import (
+from dllint.context import Context
+from dllint.context.checkpoints import (
     CheckpointView,
     Part,
     Restored,
@@ -12,8 +13,9 @@ from dllint.checkpoint_view import (
     keys_read,
     path_texts,
 )
-from dllint.context import Context, Where, flatten, judge, likely_under
-from dllint.data_view import DataView, Pass
+from dllint.context.data import DataView, Pass
+from dllint.context.judging import flatten, judge, likely_under
+from dllint.context.sources import Where
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -68,6 +70,7 @@ from dllint.rewriting import (
     unwrap_call,
 )
 from dllint.rule import Rule
+from dllint.sites import Guard, Guards, Site
 from dllint.values import (
     Absent,
     Arguments,
@@ -77,13 +80,10 @@ from dllint.values import (
     Const,
     External,
     Function,
-    Guard,
-    Guards,
     Instance,
     Items,
     Partial,
     Setting,
-    Site,
     Symbol,
     Table,
     Value,

@@ -20,7 +20,7 @@ from dllint.events import Event, Program
 from dllint.findings import SEVERITY_RANK, Finding, Location, Problem
 from dllint.interp.entry import interpret
 from dllint.interp.facts import Facts
-from dllint.interp.machine import LimitReached, Machine
+from dllint.interp.machine import LimitError, Machine
 from dllint.interp.project import Project, SourceModule
 from dllint.interp.relevance import EVENT_WORDS, Relevance
 from dllint.interp.word_graph import WordGraph
@@ -152,7 +152,7 @@ class _Run:
             interpret(self.machine, self._visit)
         except RecursionError:
             self._limited("not analysed to the end: the code is nested too deeply")
-        except LimitReached:
+        except LimitError:
             self._limited(f"not analysed to the end: more than {self.settings.time_limit:g} s (time-limit)")
         except Exception as error:
             self._crashed("the interpreter", error)
@@ -163,7 +163,7 @@ class _Run:
             started = time.process_time()
             try:
                 found = _apply(rule_class(), context)
-            except (RecursionError, LimitReached):
+            except (RecursionError, LimitError):
                 raise
             except Exception as error:
                 self.rules.remove(rule_class)

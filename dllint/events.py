@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dllint.values import Arguments, Guards, Site, Value
+from dllint.sites import Guards, Site
+from dllint.values import Arguments, Value
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +97,7 @@ class ModelForward(Event):
 
 @dataclass(slots=True, eq=False)
 class Backward(Event):
-    """Gradients of ``loss`` are computed. ``scaler`` is set when a gradient scaler scaled it; ``via`` names the helper."""
+    """Gradients of ``loss`` are computed. ``scaler`` is the gradient scaler that scaled it; ``via`` names the helper."""
 
     loss: Value | None
     scaler: Value | None = None
@@ -266,7 +267,7 @@ class StateRestored(Event):
 
 @dataclass(slots=True, eq=False)
 class ModelChanged(Event):
-    """A module is changed in a way that may replace its parameters: ``action`` names it (``to``, ``fully_shard``, …)."""
+    """A module changes in a way that may replace its parameters: ``action`` names it (``to``, ``fully_shard``, …)."""
 
     model: Value
     action: str

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node
 from dllint.interp.guards import contradict
-from dllint.values import Guard
+from dllint.sites import Guard
 
 State = TypeVar("State", bound=Hashable)
 
@@ -51,9 +51,9 @@ class Structure:
             return True
         start = len(self.events)
         if isinstance(node, Block):
-            leaves = any([self._index(item) for item in node.items])
+            leaves = any(self._index(item) for item in node.items)
         elif isinstance(node, Branch):
-            leaves = any([self._index(arm.body) for arm in node.arms])
+            leaves = any(self._index(arm.body) for arm in node.arms)
         else:
             self._index(node.body)
             leaves = False

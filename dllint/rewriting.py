@@ -8,9 +8,9 @@ from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
 from dllint.interp.positions import statement_around
+from dllint.sites import Site
 from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
 from dllint.syntax.statement_edits import insert_statement_after, insert_statement_before, move_statement
-from dllint.values import Site
 
 Edits = tuple[Edit, ...]
 

@@ -3,8 +3,6 @@
 A value is made once and shared; only ``attributes`` of instances and symbols, and the contents of containers, change
 while the program is interpreted. What cannot be resolved is a :class:`Symbol` whose name says how it came about and
 whose inputs say from what, so that a rule can still follow ``F.softmax(model(x))`` when ``model`` is unknown.
-
-This module imports nothing of dllint.
 """
 
 from __future__ import annotations
@@ -12,79 +10,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-
-class Module(Protocol):
-    """The file a value was made in, as far as values need to know it."""
-
-    path: str
-    name: str
-
-
-class Site:
-    """A place in the source: a node of the syntax tree and the module it belongs to."""
-
-    __slots__ = ("module", "node")
-
-    def __init__(self, module: Module, node: ast.AST) -> None:
-        self.module = module
-        self.node = node
-
-    @property
-    def path(self) -> str:
-        return self.module.path
-
-    @property
-    def line(self) -> int:
-        return getattr(self.node, "lineno", 1)
-
-    def __repr__(self) -> str:
-        return f"{self.path}:{self.line}"
-
-
-class Guard:
-    """A condition under which something holds: ``subject relation operand`` is ``holds``.
-
-    ``subject`` is the normalised text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
-    ``>``, ``>=`` or ``in``; the negated forms are expressed by ``holds``. ``names`` are the variables it reads.
-    ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
-    ``periodic`` marks conditions that hold every so many times: a remainder takes part in them.
-    """
-
-    __slots__ = ("by_default", "holds", "names", "operand", "periodic", "relation", "subject")
-
-    def __init__(
-        self,
-        subject: str,
-        relation: str,
-        operand: Any,
-        holds: bool,
-        names: frozenset[str] = frozenset(),
-        by_default: bool | None = None,
-        periodic: bool = False,
-    ) -> None:
-        self.subject = subject
-        self.relation = relation
-        self.operand = operand
-        self.holds = holds
-        self.names = names
-        self.by_default = by_default
-        self.periodic = periodic
-
-    def key(self) -> tuple[str, str, str, bool]:
-        return (self.subject, self.relation, repr(self.operand), self.holds)
-
-    def negated(self) -> Guard:
-        by_default = None if self.by_default is None else not self.by_default
-        return Guard(self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic)
-
-    def __str__(self) -> str:
-        text = self.subject if self.relation == "truthy" else f"{self.subject} {self.relation} {self.operand!r}"
-        return text if self.holds else f"not ({text})"
-
-
-Guards = tuple[Guard, ...]
+from dllint.sites import Guards, Site
 
 
 class Value:
@@ -342,7 +270,7 @@ class Symbol(Value):
 
 
 class Items(Value):
-    """A list, tuple or set. ``contents["items"]`` holds its values; ``contents["exact"]`` is false when there may be others."""
+    """A list, tuple or set. ``contents["items"]`` are its values, ``contents["exact"]`` says whether they are all."""
 
     __slots__ = ("contents", "kind")
 

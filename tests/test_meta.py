@@ -76,7 +76,7 @@ def test_fixtures_have_rules() -> None:
 @each_rule
 def test_page_has_its_headings(path: Path, rule: type[Rule]) -> None:
     fix = [f"Fix ({rule.fix_safety})"] if rule.fix_safety else []
-    assert headings(page_of(rule)) == ["Bad", "Good", "Not reported", *fix]
+    assert headings(page_of(rule)) == ["Bad", "Good", "Not reported", *fix, "On real code"]
 
 
 @each_rule

@@ -68,7 +68,7 @@ class {class_name}(Rule):
             )
 '''
 
-_FIXTURE = '''\
+_FIXTURE = """\
 import torch.nn as nn
 import torch.nn.functional as F
 
@@ -103,7 +103,7 @@ loss = criterion(model(x), y)
 
 # case: and a third, for there should be more of them than bugs
 loss = F.cross_entropy(model(x), y, reduction="none").sum() / len(y)
-'''
+"""
 
 
 @click.command("new", short_help="Write the files a new rule starts from.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dllint.values import Arguments, Const, Instance, Items, Setting, Site, Symbol, Value
+from dllint.sites import Site
+from dllint.values import Arguments, Const, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dllint.interp import names
 from dllint.interp.classes import find_member, is_module_class
+from dllint.sites import Site
 from dllint.values import (
     BoundMethod,
     Choice,
@@ -16,7 +17,6 @@ from dllint.values import (
     Instance,
     ModuleReference,
     Setting,
-    Site,
     Symbol,
     Table,
     Value,
@@ -47,7 +47,9 @@ def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value
         base = names.under_path(machine, base)
         if isinstance(base, Choice):
             usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)]
-            return choose([(guards, get_attribute(machine, option, name, site)) for guards, option in usable or base.options])
+            return choose(
+                [(guards, get_attribute(machine, option, name, site)) for guards, option in usable or base.options]
+            )
         return get_attribute(machine, base, name, site)
     if isinstance(base, Setting):
         return _of_setting(machine, base, name, site)

@@ -105,8 +105,7 @@ def assigned_in(loop: ast.stmt) -> frozenset[str]:
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
                 found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-                found.add(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+            found.add(f"{node.value.id}.{node.attr}")
         pending.extend(ast.iter_child_nodes(node))
     return frozenset(found)

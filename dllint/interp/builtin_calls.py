@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dllint.interp.attributes import get_attribute, set_attribute
 from dllint.interp.classes import ancestors, library_bases
 from dllint.interp.containers import is_conditional
+from dllint.sites import Site
 from dllint.values import (
     Arguments,
     BoundMethod,
@@ -19,7 +20,6 @@ from dllint.values import (
     Items,
     Partial,
     Setting,
-    Site,
     Symbol,
     Table,
     Value,
@@ -54,7 +54,11 @@ def _isinstance(machine: Machine, arguments: Arguments, site: Site) -> Value | N
 def _is_instance_of(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Const) and isinstance(wanted, External) and wanted.name in _TYPES:
         return isinstance(value.value, _TYPES[wanted.name])
-    if isinstance(value, Items) and isinstance(wanted, External) and wanted.name in ("list", "tuple", "set", "dict", "str"):
+    if (
+        isinstance(value, Items)
+        and isinstance(wanted, External)
+        and wanted.name in ("list", "tuple", "set", "dict", "str")
+    ):
         return value.kind == wanted.name
     if not isinstance(value, Instance):
         return None
@@ -65,7 +69,15 @@ def _is_instance_of(value: Value, wanted: Value) -> bool | None:
     return True if isinstance(wanted, External) and wanted.name == value.cls else None
 
 
-_TYPES: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list, "tuple": tuple, "dict": dict}
+_TYPES: dict[str, type] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "list": list,
+    "tuple": tuple,
+    "dict": dict,
+}
 
 
 def _getattr(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
@@ -191,7 +203,11 @@ def _number(function: Callable[[object], object]) -> Builtin:
     def make(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
         first = arguments.get(0, None)
         default = first.default if isinstance(first, Setting) else first
-        if isinstance(default, Const) and isinstance(default.value, int | float | str) and len(arguments.positional) == 1:
+        if (
+            isinstance(default, Const)
+            and isinstance(default.value, int | float | str)
+            and len(arguments.positional) == 1
+        ):
             try:
                 converted = Const(function(default.value), site)
             except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Calls: functions of the project are interpreted where they are called, classes are instantiated, the rest is looked up."""
+"""Calls: functions of the project are interpreted where they are called, classes instantiated, the rest looked up."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dllint.interp.attributes import get_attribute
 from dllint.interp.classes import find_member, framework_of
 from dllint.interp.modules import is_none
 from dllint.interp.parameters import bind_parameters
+from dllint.sites import Guards, Site
 from dllint.values import (
     Arguments,
     BoundMethod,
@@ -20,14 +21,12 @@ from dllint.values import (
     Const,
     External,
     Function,
-    Guards,
     Instance,
     Items,
     ModuleReference,
     Partial,
     Scope,
     Setting,
-    Site,
     Symbol,
     Table,
     Value,
@@ -143,7 +142,9 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
 
 def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -> Value:
     """Do something with each option of a choice, as branches; options that are ``None`` would raise and drop out."""
-    options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(choice.options)
+    options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(
+        choice.options
+    )
     if len(options) > _MAX_OPTIONS:
         symbol = Symbol("unknown", tuple(value for _, value in options), site)
         machine.emit(OpaqueCall(site, (symbol,)))
@@ -245,9 +246,7 @@ def _is_irrelevant(machine: Machine, function: Function, arguments: Arguments, r
     return not any(roles.can_act(machine, value) for value in (*arguments.all(), *([receiver] if receiver else ())))
 
 
-def opaque(
-    machine: Machine, callee: Value, arguments: Arguments, site: Site, receiver: Value | None = None
-) -> Symbol:
+def opaque(machine: Machine, callee: Value, arguments: Arguments, site: Site, receiver: Value | None = None) -> Symbol:
     """A call that is not interpreted: anything may happen to what it is given."""
     given = tuple(arguments.all()) + ((receiver,) if receiver is not None else ())
     machine.emit(OpaqueCall(site, tuple(arguments.all()), getattr(callee, "name", ""), receiver))

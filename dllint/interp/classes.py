@@ -50,7 +50,9 @@ def _ask_astroid(machine: Machine, node: ast.ClassDef, scope: Scope, bases: list
     inferred = infer_bases(machine, node, scope)
     if inferred is None or len(inferred) != len(bases):
         return bases
-    return [new if isinstance(old, Symbol) and new is not None else old for old, new in zip(bases, inferred, strict=True)]
+    return [
+        new if isinstance(old, Symbol) and new is not None else old for old, new in zip(bases, inferred, strict=True)
+    ]
 
 
 def _class_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -258,4 +260,3 @@ def set_attributes(cls: Class) -> frozenset[str]:
     for ancestor in ancestors(cls):
         found |= reassigned_attributes(ancestor.node)
     return found
-

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from dllint.interp import containers
 from dllint.interp.evaluate import evaluate
-from dllint.values import Const, Items, Scope, Site, Table, Value
+from dllint.sites import Site
+from dllint.values import Const, Items, Scope, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -46,7 +47,7 @@ def _is_short(iterable: Value) -> bool:
 
 
 def _assign(machine: Machine, target: ast.expr, value: Value, scope: Scope) -> None:
-    from dllint.interp.execute import assign
+    from dllint.interp.assignment import assign
 
     assign(machine, target, value, scope)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp import names
 from dllint.interp.classes import role_of
+from dllint.sites import Site
 from dllint.values import (
     Absent,
     Arguments,
@@ -18,7 +19,6 @@ from dllint.values import (
     Items,
     Partial,
     Setting,
-    Site,
     Symbol,
     Table,
     Value,
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 def is_conditional(value: Items) -> bool:
     """Whether some items of a list are there only under conditions."""
-    return any(
-        isinstance(option, Absent) for item in value.items for _, option in alternatives(item)
-    )
+    return any(isinstance(option, Absent) for item in value.items for _, option in alternatives(item))
 
 
 def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site) -> Value:
@@ -72,7 +70,9 @@ def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text
         found = _instance_item(machine, base, index)
         if found is not None:
             return found
-    value = Symbol("item", (base, index), site, detail=index.value if isinstance(index, Const) else text, grad=machine.grad)
+    value = Symbol(
+        "item", (base, index), site, detail=index.value if isinstance(index, Const) else text, grad=machine.grad
+    )
     machine.write(base.attributes, key, value)
     return value
 
@@ -84,13 +84,17 @@ def _instance_item(machine: Machine, base: Instance, index: Value) -> Value | No
     contained = base.arguments.positional[0] if base.arguments.positional else None
     if base.library_name in machine.facts.sequential:
         items = sequence_items(machine, base)
-        if items and isinstance(index, Const) and isinstance(index.value, int) and -len(items) <= index.value < len(items):
+        if (
+            items
+            and isinstance(index, Const)
+            and isinstance(index.value, int)
+            and -len(items) <= index.value < len(items)
+        ):
             return items[index.value]
     if base.library_name == "torch.nn.ModuleList" and isinstance(contained, Items):
         return _from_items(machine, contained, index, "", base.site or contained.site)  # type: ignore[arg-type]
-    if base.library_name == "torch.nn.ModuleDict" and isinstance(contained, Table):
-        if isinstance(index, Const) and index.value in contained.contents:
-            return contained.contents[index.value]
+    if base.library_name == "torch.nn.ModuleDict" and isinstance(contained, Table) and isinstance(index, Const):
+        return contained.contents.get(index.value)
     return None
 
 
@@ -121,7 +125,9 @@ def unpack(machine: Machine, value: Value, count: int, site: Site) -> list[Value
     if isinstance(value, Items) and value.exact and len(value.items) == count:
         return [names.under_path(machine, item) for item in value.items]
     if isinstance(value, Choice):
-        options = [(guards, unpack(machine, option, count, site)) for guards, option in value.options if _is_unpackable(option)]
+        options = [
+            (guards, unpack(machine, option, count, site)) for guards, option in value.options if _is_unpackable(option)
+        ]
         if options:
             return [choose([(guards, parts[i]) for guards, parts in options]) for i in range(count)]
     return [get_item(machine, value, Const(i), str(i), site) for i in range(count)]
@@ -343,4 +349,3 @@ def set_item(machine: Machine, base: Value, index: Value, text: str, value: Valu
     elif isinstance(base, Choice):
         for _, option in base.options:
             set_item(machine, option, index, text, value)
-

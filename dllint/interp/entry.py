@@ -13,7 +13,8 @@ from dllint.interp.execute import execute_block
 from dllint.interp.instances import instantiate
 from dllint.interp.names import module_attribute
 from dllint.interp.word_graph import words_of
-from dllint.values import Arguments, Class, Function, Instance, Site
+from dllint.sites import Site
+from dllint.values import Arguments, Class, Function, Instance
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -63,9 +64,7 @@ def _definitions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFu
             yield from _definitions([*statement.body, *statement.orelse])
 
 
-def _interpret_function(
-    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, visit: Visit
-) -> None:
+def _interpret_function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, visit: Visit) -> None:
     function = module_attribute(machine, machine.main, node.name)
     if not isinstance(function, Function) or function.node is not node:
         return

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp import containers, names
 from dllint.interp.attributes import get_attribute
-from dllint.interp.graph import sources
-from dllint.interp.guards import guards_of, marked, text_of
-from dllint.values import (
-    Arguments,
-    Choice,
-    Const,
-    Function,
-    Guards,
-    Items,
-    Scope,
-    Setting,
-    Site,
-    Symbol,
-    Table,
-    Value,
-    choose,
-)
+from dllint.interp.conditions import test_guards, truth
+from dllint.interp.guards import guards_of, text_of
+from dllint.interp.operators import combine, compare
+from dllint.sites import Guards, Site
+from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value, choose
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
-
-_OPERATORS: dict[type[ast.AST], tuple[str, Callable[[Any, Any], Any]]] = {
-    ast.Add: ("+", operator.add),
-    ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", operator.mul),
-    ast.Div: ("/", operator.truediv),
-    ast.FloorDiv: ("//", operator.floordiv),
-    ast.Mod: ("%", operator.mod),
-    ast.Pow: ("**", operator.pow),
-    ast.MatMult: ("@", operator.matmul),
-    ast.BitAnd: ("&", operator.and_),
-    ast.BitOr: ("|", operator.or_),
-    ast.BitXor: ("^", operator.xor),
-    ast.LShift: ("<<", operator.lshift),
-    ast.RShift: (">>", operator.rshift),
-}
 
 
 def evaluate(machine: Machine, node: ast.expr, scope: Scope) -> Value:
@@ -156,36 +127,6 @@ def _binary(machine: Machine, node: ast.BinOp, scope: Scope) -> Value:
     return value
 
 
-def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site: Site) -> Value:
-    """The value of ``left op right``."""
-    symbol, function = _OPERATORS[type(op)]
-    if isinstance(left, Const) and isinstance(right, Const):
-        folded = _fold(symbol, function, left.value, right.value)
-        if folded is not None:
-            return Const(folded, site)
-    if symbol == "+" and isinstance(left, Items) and isinstance(right, Items):
-        return Items(left.kind, left.items + right.items, site, exact=left.exact and right.exact)
-    if symbol == "|" and isinstance(left, Table) and isinstance(right, Table):
-        return Table({**left.contents, **containers.merged(left.contents, right.contents)}, site)
-    if symbol == "*" and isinstance(left, Items):
-        repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
-        count = right.value if repeated and isinstance(right, Const) else 1
-        return Items(left.kind, left.items * count, site, exact=left.exact and repeated)
-    return Symbol(symbol, (left, right), site, grad=machine.grad)
-
-
-def _fold(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Compute with constants, unless the result could be huge or is an error."""
-    numbers = isinstance(left, int | float) and isinstance(right, int | float)
-    text = isinstance(left, str) and symbol in "+%" and len(left) < 1000
-    if not (numbers or text) or (symbol in ("**", "<<") and (abs(left) > 1e6 or abs(right) > 64)):
-        return None
-    try:
-        return function(left, right)
-    except (ArithmeticError, TypeError, ValueError):
-        return None
-
-
 def _unary(machine: Machine, node: ast.UnaryOp, scope: Scope) -> Value:
     value = evaluate(machine, node.operand, scope)
     site = Site(scope.module, node)
@@ -223,45 +164,10 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
     rights = [evaluate(machine, comparator, scope) for comparator in node.comparators]
     site = Site(scope.module, node)
     if len(rights) == 1:
-        known = _compare_values(node.ops[0], left, rights[0])
+        known = compare(node.ops[0], left, rights[0])
         if known is not None:
             return Const(known, site)
     return Symbol("compare", (left, *rights), site, detail=type(node.ops[0]).__name__)
-
-
-def _compare_values(op: ast.cmpop, left: Value, right: Value) -> bool | None:
-    if isinstance(left, Const) and isinstance(right, Const):
-        return _compare_constants(op, left.value, right.value)
-    if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) and isinstance(right, Const) and right.value is None:
-        if isinstance(left, Symbol | Setting | Choice):
-            return None
-        return isinstance(op, ast.IsNot | ast.NotEq)
-    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Const):
-        if isinstance(right, Items) and right.exact and all(isinstance(item, Const) for item in right.items):
-            present = any(isinstance(item, Const) and item.value == left.value for item in right.items)
-            return present is isinstance(op, ast.In)
-        if isinstance(right, Table) and right.exact:
-            return containers.has_key(right, left.value, isinstance(op, ast.In))
-    return None
-
-
-def _compare_constants(op: ast.cmpop, left: Any, right: Any) -> bool | None:
-    functions: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-        ast.Eq: operator.eq,
-        ast.NotEq: operator.ne,
-        ast.Is: operator.is_,
-        ast.IsNot: operator.is_not,
-        ast.Lt: operator.lt,
-        ast.LtE: operator.le,
-        ast.Gt: operator.gt,
-        ast.GtE: operator.ge,
-        ast.In: lambda a, b: a in b,
-        ast.NotIn: lambda a, b: a not in b,
-    }
-    try:
-        return bool(functions[type(op)](left, right))
-    except TypeError:
-        return None
 
 
 def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
@@ -283,57 +189,6 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
         ],
     )
     return choose([(positive, outcomes[0][1]), (negative, outcomes[1][1])])
-
-
-def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
-    """The guards of the two sides of a test, marked with which side the program's own defaults take."""
-    default = default_truth(machine, value)
-    periodic = any(isinstance(source, Symbol) and source.name == "%" for source in sources(value, 12))
-    positive = marked(guards_of(node, True, machine.frame.scope), default, periodic)
-    negative = marked(guards_of(node, False, machine.frame.scope), None if default is None else not default, periodic)
-    return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
-
-
-def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:
-    """What must have held for a value to be true (or false): ``return False`` stood under a condition."""
-    if isinstance(value, Symbol) and value.name == "not":
-        return _guards_behind(machine, value.inputs[0], not holds)
-    if not isinstance(value, Choice):
-        return ()
-    known = [(truth(machine, option), guards) for guards, option in value.options]
-    fitting = [guards for outcome, guards in known if outcome is not (not holds)]
-    return fitting[0] if len(fitting) == 1 else ()
-
-
-def truth(machine: Machine, value: Value) -> bool | None:
-    """Whether a value is true in a test, or ``None`` when that is not certain."""
-    if isinstance(value, Const):
-        return bool(value.value)
-    if isinstance(value, Symbol):
-        return True if value.name == "training-mode" else None
-    if isinstance(value, Setting):
-        return None
-    if isinstance(value, Choice):
-        known = {truth(machine, option) for _, option in value.options}
-        return known.pop() if len(known) == 1 else None
-    if isinstance(value, Items):
-        return bool(value.items) if value.exact and not containers.is_conditional(value) else None
-    if isinstance(value, Table):
-        return bool(value.contents) if value.exact else None
-    return True
-
-
-def default_truth(machine: Machine, value: Value) -> bool | None:
-    """Whether a test is true when every setting has its default, or ``None`` when that is not known."""
-    if isinstance(value, Setting):
-        return truth(machine, value.default)
-    if isinstance(value, Symbol) and value.name == "not":
-        inner = default_truth(machine, value.inputs[0])
-        return None if inner is None else not inner
-    if isinstance(value, Symbol) and value.name == "compare" and len(value.inputs) == 2:
-        sides = [side.default if isinstance(side, Setting) else side for side in value.inputs]
-        return _compare_values(getattr(ast, value.detail)(), sides[0], sides[1])
-    return truth(machine, value)
 
 
 def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
@@ -425,4 +280,4 @@ _HANDLERS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
     ast.DictComp: _comprehension,
 }
 
-__all__ = ["arguments_of", "combine", "default_truth", "evaluate", "test_guards", "truth"]
+__all__ = ["arguments_of", "evaluate"]

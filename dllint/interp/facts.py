@@ -128,7 +128,9 @@ class Facts:
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         """The words by which code makes something with a role: the last parts of all names that have one."""
-        return frozenset(name.rpartition(".")[2].removesuffix("()") for name in (*self.roles, *self.returns, "torch.nn"))
+        return frozenset(
+            name.rpartition(".")[2].removesuffix("()") for name in (*self.roles, *self.returns, "torch.nn")
+        )
 
     def canonical(self, name: str) -> str:
         """The one name under which a library object is known here, whatever path it was imported by."""

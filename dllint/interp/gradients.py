@@ -10,7 +10,8 @@ from dllint.interp.graph import is_tensor_operation
 from dllint.interp.modules import force
 from dllint.interp.origins import origins
 from dllint.interp.roles import known_or_guessed
-from dllint.values import Choice, Const, Instance, Items, Setting, Site, Symbol, Table, Value
+from dllint.sites import Site
+from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine

@@ -133,8 +133,10 @@ def is_tensor_operation(value: Symbol) -> bool:
         return True
     if name == "call":
         return guess_role(value.inputs[0]) == "module"
-    return name.startswith(".") and bool(value.inputs) and (
-        isinstance(value.inputs[0], Symbol) and is_tensor_operation(value.inputs[0])
+    return (
+        name.startswith(".")
+        and bool(value.inputs)
+        and (isinstance(value.inputs[0], Symbol) and is_tensor_operation(value.inputs[0]))
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from dllint.values import Guard, Guards
+from dllint.sites import Guard, Guards
 
 _RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
     ast.Eq: ("==", True),
@@ -56,9 +56,7 @@ def _comparison(test: ast.Compare, holds: bool, scope: str) -> Guard:
     return _guard(left, relation, operand, holds is positive, scope, also=right)
 
 
-def _guard(
-    node: ast.expr, relation: str, operand: Any, holds: bool, scope: str, also: ast.expr | None = None
-) -> Guard:
+def _guard(node: ast.expr, relation: str, operand: Any, holds: bool, scope: str, also: ast.expr | None = None) -> Guard:
     names = names_in(node) | (names_in(also) if also is not None else frozenset())
     subject = text_of(node)
     if isinstance(node, ast.Name) or subject.startswith("self."):

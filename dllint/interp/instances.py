@@ -9,7 +9,8 @@ from dllint.events import DatasetCreated, OptimizerCreated, SchedulerCreated
 from dllint.interp import library
 from dllint.interp.calls import invoke
 from dllint.interp.classes import ancestors, find_member, role_of, set_attributes
-from dllint.values import Arguments, Class, Const, Function, Instance, Setting, Site, Symbol
+from dllint.sites import Site
+from dllint.values import Arguments, Class, Const, Function, Instance, Setting, Symbol
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine

@@ -26,19 +26,8 @@ from dllint.events import (
 from dllint.interp import builtin_calls, graph
 from dllint.interp.classes import library_bases
 from dllint.interp.modules import record_loss
-from dllint.values import (
-    Arguments,
-    Class,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Partial,
-    Setting,
-    Site,
-    Symbol,
-    Value,
-)
+from dllint.sites import Site
+from dllint.values import Arguments, Class, Const, Function, Instance, Items, Partial, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -251,7 +240,9 @@ def _spawn(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
     from dllint.interp.calls import call
 
     fact = machine.facts.spawners[name]
-    target = arguments.get(fact["callable"], "fn") or arguments.keywords.get("target") or arguments.keywords.get("function")
+    target = (
+        arguments.get(fact["callable"], "fn") or arguments.keywords.get("target") or arguments.keywords.get("function")
+    )
     passed = arguments.get(fact["arguments"], "args")
     if target is None:
         return Symbol(name, tuple(arguments.all()), site, arguments=arguments)

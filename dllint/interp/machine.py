@@ -12,18 +12,16 @@ from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, L
 from dllint.interp.facts import Facts
 from dllint.interp.project import Project, SourceModule
 from dllint.interp.relevance import Relevance
+from dllint.sites import Guard, Guards, Site
 from dllint.values import (
     Absent,
     Class,
     Entries,
     Function,
-    Guard,
-    Guards,
     Instance,
     Items,
     OpenAttributes,
     Scope,
-    Site,
     Symbol,
     Value,
     choose,
@@ -42,7 +40,7 @@ MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, 
 MIN_CALLS_PER_FUNCTION = 3
 
 
-class LimitReached(Exception):
+class LimitError(Exception):
     """The interpretation took longer than it may."""
 
 
@@ -68,9 +66,7 @@ class Machine:
     can be interpreted one after the other from the same state and joined.
     """
 
-    def __init__(
-        self, project: Project, facts: Facts, main: SourceModule, relevance: Relevance | None = None
-    ) -> None:
+    def __init__(self, project: Project, facts: Facts, main: SourceModule, relevance: Relevance | None = None) -> None:
         self.project = project
         self.facts = facts
         self.main = main
@@ -226,12 +222,12 @@ class Machine:
         """Count a step; false when the budget of this interpretation is used up.
 
         Raises:
-            LimitReached: the deadline has passed.
+            LimitError: the deadline has passed.
         """
         self.steps += 1
         self.truncated = self.truncated or self.steps > self._budget
         if self.steps % 256 == 0 and time.monotonic() > self.deadline:
-            raise LimitReached
+            raise LimitError
         return self.steps <= self._budget
 
     def may_call(self, function: Function) -> bool:
@@ -309,9 +305,7 @@ class Machine:
         return Site(module, node)
 
 
-def _unset(
-    container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]
-) -> list[tuple[Guards, Any]]:
+def _unset(container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]) -> list[tuple[Guards, Any]]:
     """What stands for an entry on the paths that did not set it, where others did more than read it."""
     if isinstance(container, OpenAttributes):
         if all(value is MISSING or container.is_read(value) for _, value in options):

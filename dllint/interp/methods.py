@@ -26,19 +26,8 @@ from dllint.events import (
 from dllint.interp import argparse_calls, graph
 from dllint.interp.calls import call
 from dllint.interp.roles import known_or_guessed, matters
-from dllint.values import (
-    Arguments,
-    BoundMethod,
-    Choice,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Partial,
-    Site,
-    Symbol,
-    Value,
-)
+from dllint.sites import Site
+from dllint.values import Arguments, BoundMethod, Choice, Const, Function, Instance, Items, Partial, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine

@@ -1,4 +1,4 @@
-"""Calls of objects: modules (whose ``forward`` is interpreted only when somebody asks), losses, and unknown callables."""
+"""Calls of objects: modules (``forward`` is interpreted only when somebody asks), losses, and unknown callables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dllint.events import LossCall, ModelForward, OpaqueCall
 from dllint.interp.classes import ancestors, find_member, is_module_class, role_of
 from dllint.interp.word_graph import words_of
+from dllint.sites import Site
 from dllint.values import (
     Absent,
     Arguments,
@@ -16,7 +17,6 @@ from dllint.values import (
     Function,
     Instance,
     Items,
-    Site,
     Symbol,
     Table,
     Value,
@@ -52,7 +52,11 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
 def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
     """Call a module, or what is one of several modules; its ``forward`` is interpreted on demand."""
     name = "forward"
-    if isinstance(model, Instance) and model.library_name.startswith("torch.nn.") and role_of(machine, model) == "module":
+    if (
+        isinstance(model, Instance)
+        and model.library_name.startswith("torch.nn.")
+        and role_of(machine, model) == "module"
+    ):
         name = f"{model.library_name}()"
     result = Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, model, arguments, result))
@@ -62,7 +66,7 @@ def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site
 
 
 def _run_losses(machine: Machine, model: Instance, cls: Class, result: Symbol) -> None:
-    """A module that computes losses is interpreted where it is called, so that the losses are seen with their inputs."""
+    """A module that computes losses is interpreted where it is called: the losses are seen with their inputs."""
     from dllint.interp.calls import invoke
 
     forward = find_member(machine, cls, "forward")
@@ -162,7 +166,13 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     assert site is not None
     if isinstance(model, Choice):
         options = [
-            (guards, force(machine, Symbol("forward", (option, *result.inputs[1:]), site, arguments=arguments, grad=result.grad)))
+            (
+                guards,
+                force(
+                    machine,
+                    Symbol("forward", (option, *result.inputs[1:]), site, arguments=arguments, grad=result.grad),
+                ),
+            )
             for guards, option in model.options
         ]
         return choose(options)
@@ -173,7 +183,9 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     if model.cls in machine.facts.sequential:
         return _run_sequence(machine, model, arguments, result)
     if machine.facts.role(model.cls) == "wrapper" and model.arguments.positional:
-        inner = Symbol("forward", (model.arguments.positional[0], *result.inputs[1:]), site, arguments=arguments, grad=result.grad)
+        inner = Symbol(
+            "forward", (model.arguments.positional[0], *result.inputs[1:]), site, arguments=arguments, grad=result.grad
+        )
         return force(machine, inner)
     return _replaced_head(machine, model, result)
 
@@ -227,7 +239,11 @@ def apply_last(machine: Machine, items: tuple[Value, ...], given: Value, result:
             value = apply_last(machine, items[:-1], given, result) if len(items) > 1 else given
         else:
             before = given
-            if isinstance(option, Instance) and f"{option.library_name}()" in machine.facts.shape_only and len(items) > 1:
+            if (
+                isinstance(option, Instance)
+                and f"{option.library_name}()" in machine.facts.shape_only
+                and len(items) > 1
+            ):
                 before = apply_last(machine, items[:-1], given, result)
             with machine.aside():
                 machine.grad = result.grad

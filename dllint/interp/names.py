@@ -7,7 +7,8 @@ import builtins
 from typing import TYPE_CHECKING
 
 from dllint.interp.guards import consistent
-from dllint.values import Choice, Const, External, ModuleReference, Scope, Site, Symbol, Value, choose
+from dllint.sites import Site
+from dllint.values import Choice, Const, External, ModuleReference, Scope, Symbol, Value, choose
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine

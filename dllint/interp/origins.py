@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING
 
 from dllint.interp import containers
 from dllint.interp.modules import force
-from dllint.values import (
-    Choice,
-    Class,
-    Const,
-    Guards,
-    Instance,
-    Items,
-    Setting,
-    Site,
-    Symbol,
-    Table,
-    Value,
-)
+from dllint.sites import Guards, Site
+from dllint.values import Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -94,7 +83,9 @@ def _forward_hop(value: Symbol) -> Iterator[Hop]:
         yield (value.site, f"`{name}` returns it" if name else "the model returns it")
 
 
-def _indexed(machine: Machine, value: Symbol, hops: tuple[Hop, ...]) -> list[tuple[Guards, Value, tuple[Hop, ...]]] | None:
+def _indexed(
+    machine: Machine, value: Symbol, hops: tuple[Hop, ...]
+) -> list[tuple[Guards, Value, tuple[Hop, ...]]] | None:
     """An item of a tuple or dict that a model returns, or a part of a tensor (which has the same origin)."""
     base = value.inputs[0]
     options = _outputs(machine, base)

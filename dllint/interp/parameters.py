@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.sites import Site
 from dllint.values import (
     Absent,
     Arguments,
@@ -15,7 +16,6 @@ from dllint.values import (
     Items,
     Scope,
     Setting,
-    Site,
     Symbol,
     Table,
     Value,
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from dllint.interp.machine import Machine
 
 
-def bind_parameters(
-    machine: Machine, function: Function, arguments: Arguments, receiver: Value | None = None
-) -> Scope:
+def bind_parameters(machine: Machine, function: Function, arguments: Arguments, receiver: Value | None = None) -> Scope:
     """The scope of a call: each parameter with its argument, its default, or a symbol when neither is known."""
     scope = Scope(function.module, function.scope, function)
     parameters = function.node.args
@@ -62,18 +60,14 @@ def bind_parameters(
     return scope
 
 
-def _given(
-    machine: Machine, function: Function, parameter: ast.arg, default: ast.expr | None, value: Value
-) -> Value:
+def _given(machine: Machine, function: Function, parameter: ast.arg, default: ast.expr | None, value: Value) -> Value:
     """The value of a keyword argument; where ``**keywords`` may lack it, the default stands in."""
     if not any(isinstance(option, Absent) for _, option in alternatives(value)):
         return value
     return present(value, _missing(machine, function, parameter, default, exact=True))
 
 
-def _missing(
-    machine: Machine, function: Function, parameter: ast.arg, default: ast.expr | None, exact: bool
-) -> Value:
+def _missing(machine: Machine, function: Function, parameter: ast.arg, default: ast.expr | None, exact: bool) -> Value:
     """The value of a parameter that was not given: its default, which is only a setting if others may be passed."""
     if default is None:
         return unknown_parameter(machine, function, parameter)
@@ -96,7 +90,12 @@ def unknown_parameter(machine: Machine, function: Function, parameter: ast.arg) 
     if isinstance(annotation, ast.Name | ast.Attribute):
         with machine.aside():
             declared = evaluate(machine, annotation, function.scope)
-        if isinstance(declared, External) and machine.facts.role(declared.name) in ("optimizer", "scheduler", "scaler", "loader"):
+        if isinstance(declared, External) and machine.facts.role(declared.name) in (
+            "optimizer",
+            "scheduler",
+            "scaler",
+            "loader",
+        ):
             instance = Instance(declared.name, Arguments(exact=False), Site(function.module, parameter))
             instance.hint = parameter.arg
             return instance

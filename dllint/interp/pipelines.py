@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dllint.interp import splits
 from dllint.interp.classes import find_member, library_bases, role_of
 from dllint.interp.graph import inputs_of
+from dllint.sites import Guards
 from dllint.values import (
     Absent,
     Arguments,
@@ -16,7 +17,6 @@ from dllint.values import (
     Class,
     Const,
     Function,
-    Guards,
     Instance,
     Items,
     Symbol,
@@ -153,9 +153,7 @@ def applied(machine: Machine, dataset: Value, guards: Guards = ()) -> list[Trans
     return list(_applied(machine, dataset, guards, set(), 0))
 
 
-def _applied(
-    machine: Machine, dataset: Value, guards: Guards, seen: set[int], depth: int
-) -> Iterator[TransformStep]:
+def _applied(machine: Machine, dataset: Value, guards: Guards, seen: set[int], depth: int) -> Iterator[TransformStep]:
     for more, option in alternatives(dataset):
         if id(option) in seen or depth > _MAX_DEPTH or not isinstance(option, Instance):
             continue

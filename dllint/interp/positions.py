@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dllint.interp.bindings import Definition, blocks_of
-from dllint.values import Site
+from dllint.sites import Site
 
 
 def enclosing_scope(site: Site) -> str:

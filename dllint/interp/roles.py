@@ -28,8 +28,14 @@ _HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("scaler", re.compile(r"(^|_)(grad_?|amp_?|loss_?)?scaler(_|\d|$)")),
     ("optimizer", re.compile(r"(^|_)(opt|optim|optimi[sz]er)s?(_|\d|$)|optimi[sz]er|^[a-z]{1,3}_?optim?$")),
     ("loader", re.compile(r"loader|(^|_)dl(_|$)")),
-    ("module", re.compile(r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy)s?(_|\d|$)"
-                          r"|model$|^net[A-Z]|^[GD]$|^net$", re.IGNORECASE)),
+    (
+        "module",
+        re.compile(
+            r"(^|_)(model|net|network|module|encoder|decoder|generator|discriminator|critic|actor|policy)s?(_|\d|$)"
+            r"|model$|^net[A-Z]|^[GD]$|^net$",
+            re.IGNORECASE,
+        ),
+    ),
 )
 
 
@@ -89,7 +95,7 @@ _OVERRIDDEN = frozenset(("train", "eval", "__call__", "parameters", "state_dict"
 
 
 def can_act(machine: Machine, value: Value, depth: int = 0) -> bool:
-    """Whether a value is, or holds, something that does things when it is called: a model, a loss, an optimizer, code."""
+    """Whether a value is, or holds, something that acts when it is called: a model, a loss, an optimizer, code."""
     if isinstance(value, Function | BoundMethod | Partial | Class):
         return True
     if isinstance(value, Instance):

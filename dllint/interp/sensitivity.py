@@ -46,7 +46,7 @@ def _of_instance(machine: Machine, value: Instance, depth: int) -> bool | None:
         return _has_rate(value)
     if name in facts.mode_sensitive_with_dropout:
         dropout = value.arguments.keywords.get("dropout")
-        return False if dropout is None or (isinstance(dropout, Const) and dropout.value == 0) else True
+        return not (dropout is None or (isinstance(dropout, Const) and dropout.value == 0))
     if name in facts.mode_insensitive or name in facts.loss_functions:
         return False
     if name in _CONTAINERS:
@@ -82,4 +82,8 @@ def _of_project_module(machine: Machine, value: Instance, cls: Class, depth: int
 
 
 def _may_be_module(value: Value) -> bool:
-    return not isinstance(value, Instance) or isinstance(value.cls, Class) or not value.cls.startswith(("argparse.", "torch.Gen"))
+    return (
+        not isinstance(value, Instance)
+        or isinstance(value.cls, Class)
+        or not value.cls.startswith(("argparse.", "torch.Gen"))
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dllint.values import Arguments, Const, Site, Symbol, Value
+from dllint.sites import Site
+from dllint.values import Arguments, Const, Symbol, Value
 
 _PURE = frozenset(
     ("lower", "upper", "strip", "lstrip", "rstrip", "startswith", "endswith", "replace", "title", "removeprefix",

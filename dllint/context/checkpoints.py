@@ -11,7 +11,8 @@ from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateS
 from dllint.flow import Structure, follow
 from dllint.interp import graph, roles
 from dllint.interp.machine import Machine
-from dllint.values import Absent, Const, Guards, Instance, Items, Setting, Site, Symbol, Table, Value, alternatives
+from dllint.sites import Guards, Site
+from dllint.values import Absent, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 
 STATES = ("module", "wrapper", "optimizer", "scheduler", "scaler")
 

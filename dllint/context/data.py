@@ -27,19 +27,8 @@ from dllint.interp.classes import role_of
 from dllint.interp.graph import inputs_of, sources
 from dllint.interp.machine import Machine
 from dllint.interp.pipelines import TransformStep
-from dllint.values import (
-    Arguments,
-    BoundMethod,
-    Class,
-    Function,
-    Instance,
-    Items,
-    Partial,
-    Site,
-    Symbol,
-    Value,
-    alternatives,
-)
+from dllint.sites import Site
+from dllint.values import Arguments, BoundMethod, Class, Function, Instance, Items, Partial, Symbol, Value, alternatives
 
 _MAX_SOURCES = 120
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))

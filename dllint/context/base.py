@@ -1,0 +1,42 @@
+"""What all views of a program share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from dllint.events import Event, Program
+from dllint.flow import Structure
+from dllint.interp.facts import Facts
+from dllint.interp.machine import Machine
+from dllint.values import Value
+
+
+class ProgramView:
+    """One program that was interpreted: its events and what they are about.
+
+    ``versions`` are the lowest versions of torch and its relatives that the user's project runs with, by package.
+    """
+
+    def __init__(self, machine: Machine, program: Program, versions: Mapping[str, str]) -> None:
+        self._machine = machine
+        self.program = program
+        self.versions = versions
+        self._parameters: dict[int, tuple[list[Value], bool]] = {}
+        self._concerns: dict[tuple[str, int, int], bool] = {}
+        self._reach: dict[int, frozenset[int]] = {}
+        self._identities: dict[int, frozenset[int]] = {}
+        self._behind: dict[int, list[Value]] = {}
+
+    @property
+    def facts(self) -> Facts:
+        return self._machine.facts
+
+    @cached_property
+    def _structure(self) -> Structure:
+        return Structure(self.program.body)
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """All events of the program, in order."""
+        return tuple(self._structure.events)

@@ -1,0 +1,162 @@
+"""What the values and objects of a program are, and which others they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from dllint.context.base import ProgramView
+from dllint.events import AttributeAssigned, Event, LibraryCall
+from dllint.interp import classes, graph, roles
+from dllint.interp.gradients import Gradient, gradient_of
+from dllint.interp.modules import force
+from dllint.interp.origins import Origin, origins
+from dllint.interp.sensitivity import is_mode_sensitive
+from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
+
+MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
+
+
+class Objects(ProgramView):
+    """Constants, tensors, objects and the roles that objects play."""
+
+    def constant(self, value: Value | None) -> Any:
+        """The Python constant a value is (also by default, for a setting), or ``None`` when it is not one."""
+        if isinstance(value, Setting):
+            value = value.default
+        return value.value if isinstance(value, Const) else None
+
+    def is_none(self, value: Value | None) -> bool:
+        """Whether a value is the constant ``None``."""
+        return isinstance(value, Const) and value.value is None
+
+    def is_setting(self, value: Value | None) -> bool:
+        """Whether a value is only the default of something the user may set."""
+        return isinstance(value, Setting)
+
+    def origins(self, value: Value) -> list[Origin]:
+        """Where a tensor's numbers come from (see :func:`dllint.interp.origins.origins`)."""
+        return origins(self._machine, value)
+
+    def output(self, value: Value) -> Value:
+        """What a call of a project module returns on the training path; another value is itself."""
+        return force(self._machine, value)
+
+    def kind(self, value: Value) -> str:
+        """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
+        return self.facts.returns.get(value.name, "") if isinstance(value, Symbol) else ""
+
+    def gradient(self, value: Value) -> Gradient:
+        """Whether a value carries gradients back to parameters, and where they were cut off."""
+        return gradient_of(self._machine, value)
+
+    def sources(self, value: Value) -> Iterator[Value]:
+        """The value and everything it was computed from, nearest first."""
+        return graph.sources(value)
+
+    def argument(self, symbol: Symbol | Instance, position: int | None, name: str) -> Value | None:
+        """An argument of the call that made a value."""
+        return symbol.arguments.get(position, name) if symbol.arguments is not None else None
+
+    def role(self, value: Value) -> str:
+        """``optimizer``, ``scheduler``, ``scaler``, ``loader``, ``module``, …, as far as it is known."""
+        return classes.role_of(self._machine, value)
+
+    def guessed_role(self, value: Value) -> str:
+        """The role of a value, guessed from its name where nothing is known."""
+        return roles.known_or_guessed(self._machine, value)
+
+    def name_of(self, value: Value) -> str:
+        """The name a value goes by in the source, for messages and naming conventions."""
+        return roles.name_of(value)
+
+    def class_name(self, value: Value) -> str:
+        """The name of an instance's class, without its module."""
+        if not isinstance(value, Instance):
+            return ""
+        return value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition(".")[2]
+
+    def objects(self, value: Value | None) -> list[Value]:
+        """The objects a value may be, behind wrappers such as ``DataParallel``."""
+        return graph.objects(self._machine, value)
+
+    def is_same(self, left: Value | None, right: Value | None) -> bool:
+        """Whether two values may be the same object."""
+        return any(a is b for a in self.objects(left) for b in self.objects(right))
+
+    def reaches(self, start: Value, target: Value) -> bool:
+        """Whether an object can be got at from a value."""
+        known = self._reach.get(id(start))
+        if known is None:
+            known = self._reach[id(start)] = graph.reach(self._machine, start)
+        wanted = self._identities.get(id(target))
+        if wanted is None:
+            wanted = self._identities[id(target)] = frozenset(id(option) for option in self.objects(target))
+        return not wanted.isdisjoint(known)
+
+    def is_mode_sensitive(self, model: Value) -> bool:
+        """Whether a module may behave differently in training and evaluation mode; unknown ones may."""
+        return is_mode_sensitive(self._machine, model) is not False
+
+    def library_bases(self, value: Value) -> frozenset[str]:
+        """The library classes that an instance's class derives from (or is)."""
+        if not isinstance(value, Instance):
+            return frozenset()
+        return classes.library_bases(value.cls) if isinstance(value.cls, Class) else frozenset((value.cls,))
+
+    def member(self, value: Value, name: str) -> Function | None:
+        """The method that a class of the project (or a project ancestor) defines for an instance."""
+        if not isinstance(value, Instance) or not isinstance(value.cls, Class):
+            return None
+        found = classes.find_member(self._machine, value.cls, name)
+        return found if isinstance(found, Function) else None
+
+    def models_behind(self, value: Value) -> list[Value]:
+        """The modules whose forward passes a value was computed with."""
+        known = self._behind.get(id(value))
+        if known is None:
+            known = []
+            for source in graph.sources(value):
+                if (
+                    isinstance(source, Symbol)
+                    and source.inputs
+                    and (
+                        source.name in ("forward", "call")
+                        or (source.name.startswith("torch.nn.") and source.name.endswith("()"))
+                    )
+                ):
+                    known.extend(m for m in self.objects(source.inputs[0]) if not any(m is other for other in known))
+            self._behind[id(value)] = known
+        return known
+
+    def names_behind(self, value: Value) -> list[str]:
+        """The names of a value and of what it was made from (``val_loader`` behind ``enumerate(val_loader)``)."""
+        return [name for source in islice(graph.sources(value), 12) if (name := roles.name_of(source))]
+
+    def library_calls(self, name: str) -> list[LibraryCall]:
+        """The calls of a library function or class in the program."""
+        return [event for event in self.events if isinstance(event, LibraryCall) and event.name == name]
+
+    def framework(self, event: Event) -> str:
+        """The framework under whose loop an event happens, or an empty string."""
+        return event.frame.framework
+
+    def is_managed(self, event: Event) -> bool:
+        """Whether a framework runs the training loop here: it clears, steps, accumulates and schedules by itself.
+
+        Lightning's manual optimisation leaves these to the user.
+        """
+        if event.frame.framework == "lightning":
+            return not self._manual_optimization
+        return event.frame.framework in MANAGED
+
+    @cached_property
+    def _manual_optimization(self) -> bool:
+        return any(
+            isinstance(event, AttributeAssigned)
+            and event.attribute == "automatic_optimization"
+            and self.constant(event.value) is False
+            for event in self.events
+        )

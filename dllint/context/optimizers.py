@@ -1,0 +1,120 @@
+"""Which parameters an optimizer has, and what may change their gradients."""
+
+from __future__ import annotations
+
+from dllint.context.objects import Objects
+from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
+from dllint.interp import graph
+from dllint.values import Const, Symbol, Value
+
+
+class Optimizers(Objects):
+    """The optimizers of a program and the modules that they train."""
+
+    def steps(self) -> list[OptimizerStep]:
+        return [event for event in self.events if isinstance(event, OptimizerStep)]
+
+    def stepped_optimizers(self) -> list[Value]:
+        """The optimizers that take steps in the program, each once."""
+        found: list[Value] = []
+        for step in self.steps():
+            for optimizer in self.objects(step.optimizer):
+                if not any(optimizer is known for known in found):
+                    found.append(optimizer)
+        return found
+
+    def modules_in(self, value: Value | None) -> tuple[list[Value], bool]:
+        """The modules whose parameters a value leads to, and whether they are all.
+
+        Follows ``model.parameters()``, parameter groups, ``filter`` and ``chain``. The second result is false when
+        some part of the value leads nowhere known.
+        """
+        found: list[Value] = []
+        complete = value is not None
+        for source in graph.sources(value) if value is not None else ():
+            if (
+                isinstance(source, Symbol)
+                and source.name in ("parameters", "named_parameters", "state_dict")
+                and source.inputs
+            ):
+                for module in self.objects(source.inputs[0]):
+                    if not any(module is known for known in found):
+                        found.append(module)
+            elif isinstance(source, Symbol) and not source.inputs:
+                complete = False
+        return found, complete
+
+    def parameters_of(self, optimizer: Value) -> tuple[list[Value], bool]:
+        """The modules whose parameters an optimizer was given, and whether they are all."""
+        known = self._parameters.get(id(optimizer))
+        if known is None:
+            known = self._parameters[id(optimizer)] = self._find_parameters(optimizer)
+        return known
+
+    def _find_parameters(self, optimizer: Value) -> tuple[list[Value], bool]:
+        modules: list[Value] = []
+        complete, seen = True, False
+        for event in self.events:
+            if not isinstance(event, OptimizerCreated | ParametersAdded) or not self.is_same(
+                event.optimizer, optimizer
+            ):
+                continue
+            seen = True
+            found, whole = self.modules_in(event.parameters)
+            complete = complete and whole
+            modules.extend(module for module in found if not any(module is known for known in modules))
+        return modules, complete and seen
+
+    def must_concern(self, target: Value, optimizer: Value) -> bool:
+        """Whether clearing the gradients of ``target`` certainly clears those that ``optimizer`` uses."""
+        key = ("must", id(target), id(optimizer))
+        if key not in self._concerns:
+            self._concerns[key] = self._must_concern(target, optimizer)
+        return self._concerns[key]
+
+    def _must_concern(self, target: Value, optimizer: Value) -> bool:
+        if self.is_same(target, optimizer):
+            return len(self.objects(target)) == 1
+        modules, _ = self.parameters_of(optimizer)
+        if modules:
+            owners = self.objects(target)
+            return all(any(self.reaches(owner, module) for owner in owners) for module in modules)
+        return any(self.reaches(optimizer, owner) for owner in self.objects(target) if not isinstance(owner, Const))
+
+    def may_concern(self, target: Value, optimizer: Value) -> bool:
+        """Whether clearing the gradients of ``target`` may clear those that ``optimizer`` uses: in doubt, it may."""
+        key = ("may", id(target), id(optimizer))
+        if key not in self._concerns:
+            self._concerns[key] = self._may_concern(target, optimizer)
+        return self._concerns[key]
+
+    def _may_concern(self, target: Value, optimizer: Value) -> bool:
+        if self.is_same(target, optimizer):
+            return True
+        others = [event.optimizer for event in self.events if isinstance(event, OptimizerCreated)]
+        if self.role(target) == "optimizer" and any(self.is_same(target, other) for other in others):
+            return self.reaches(target, optimizer) or self.reaches(optimizer, target)
+        modules, complete = self.parameters_of(optimizer)
+        if complete and modules and self.role(target) == "module":
+            return any(self.reaches(target, module) or self.reaches(module, target) for module in modules)
+        return True
+
+    def opaque_to(self, event: OpaqueCall, target: Value) -> bool:
+        """Whether an unresolved call could do anything to ``target``.
+
+        A trainer that hands itself to a callback (``callback(self)``) does not count: what it does not do in its own
+        loop, callbacks rarely do for it. An unresolved method of its own does.
+        """
+        running = [frame.receiver for frame in event.frame.stack()]
+        given = [value for value in event.values if not any(value is receiver for receiver in running)]
+        if event.receiver is not None:
+            given.append(event.receiver)
+        return any(self.reaches(value, target) for value in given)
+
+    def opaque_to_gradients(self, event: OpaqueCall, optimizer: Value) -> bool:
+        """Whether an unresolved call could change the gradients an optimizer uses: it gets it, or a model of it."""
+        modules, _ = self.parameters_of(optimizer)
+        if any(self.opaque_to(event, value) for value in (optimizer, *modules)):
+            return True
+        given = (*event.values, *([event.receiver] if event.receiver is not None else ()))
+        return any(self.guessed_role(value) == "module" for value in given)

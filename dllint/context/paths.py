@@ -1,0 +1,70 @@
+"""The loops around an event, and the paths that lead through a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import islice
+
+from dllint.context.base import ProgramView
+from dllint.events import Backward, Block, Branch, Event, Invocation, Loop, Node, walk
+from dllint.flow import Flow, State, follow
+from dllint.interp import graph
+from dllint.interp.guards import consistent
+from dllint.sites import Guards
+from dllint.values import Symbol
+
+
+class Paths(ProgramView):
+    """Structured control flow as rules see it."""
+
+    @cached_property
+    def _around(self) -> dict[Event, tuple[Loop, ...]]:
+        """The loops around each event, innermost first. A loop over a few known things does not count."""
+        found: dict[Event, tuple[Loop, ...]] = {}
+        pending: list[tuple[Node, tuple[Loop, ...]]] = [(self.program.body, ())]
+        while pending:
+            node, loops = pending.pop()
+            if isinstance(node, Event):
+                found.setdefault(node, loops)
+            elif isinstance(node, Block):
+                pending.extend((item, loops) for item in node.items)
+            elif isinstance(node, Branch):
+                pending.extend((arm.body, loops) for arm in node.arms)
+            elif isinstance(node, Loop):
+                pending.append((node.body, loops if node.kind == "once" else (node, *loops)))
+            elif isinstance(node, Invocation):
+                pending.append((node.body, loops))
+        return found
+
+    def loops_around(self, event: Event) -> tuple[Loop, ...]:
+        """The loops around an event, innermost first."""
+        return self._around.get(event, ())
+
+    def goes_over_data(self, loop: Loop) -> bool:
+        """Whether a loop goes over a loader or some other data, rather than over a range of numbers."""
+        value = loop.iterable
+        if value is None:
+            return False
+        names = list(islice(graph.sources(value), 12))
+        return not any(isinstance(source, Symbol) and source.name.endswith(("range", "counter")) for source in names)
+
+    def training_loop(self, step: Event) -> Loop | None:
+        """The innermost loop around an event that also contains a backward pass."""
+        for loop in self.loops_around(step):
+            if any(isinstance(event, Backward) for event in walk(loop.body)):
+                return loop
+        return None
+
+    def follow(
+        self, start: State, step: Callable[[Event, State], State], relevant: Callable[[Event], bool]
+    ) -> Flow[State]:
+        """Follow all paths through the program with a state machine over its relevant events.
+
+        The fewer events are relevant, the faster and the more exact this is (see :mod:`dllint.flow`).
+        """
+        return follow(self._structure, start, step, relevant)
+
+    def consistent(self, guards: Guards, others: Guards) -> bool:
+        """Whether two sets of conditions can hold together, as far as can be told."""
+        return consistent(guards, others)

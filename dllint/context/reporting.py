@@ -1,0 +1,129 @@
+"""How a rule reports what it found, and what its fixes replace."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dllint.context.base import ProgramView
+from dllint.events import Event
+from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
+from dllint.interp.bindings import Definition
+from dllint.interp.positions import enclosing_scope, enclosing_statement
+from dllint.rule import Rule
+from dllint.sites import Site
+from dllint.values import Symbol
+
+URL = "https://dllint.readthedocs.io/rules/{name}"
+
+
+class Reporting(ProgramView):
+    """Findings, places in the source and edits of it."""
+
+    def finding(
+        self,
+        rule: Rule,
+        site: Site,
+        message: str,
+        *,
+        effect: str = "",
+        help: str = "",
+        trace: Iterable[tuple[Site, str]] = (),
+        fixes: Sequence[Fix] = (),
+        severity: Severity | None = None,
+        confidence: Confidence = "certain",
+        pedantic: bool = False,
+    ) -> Finding:
+        """Report something at ``site``: what is wrong, what it does to training, and what to do about it."""
+        return Finding(
+            code=rule.code,
+            name=rule.name,
+            message=message,
+            location=self.location(site),
+            severity=severity or rule.severity,
+            category=rule.category,
+            confidence=confidence,
+            effect=effect,
+            help=help,
+            scope=enclosing_scope(site),
+            statement=enclosing_statement(site),
+            trace=tuple(Hop(self.location(place), text) for place, text in trace),
+            fixes=tuple(fixes),
+            pedantic=pedantic,
+            confirmable=rule.confirmable,
+            url=URL.format(name=rule.name),
+        )
+
+    def location(self, site: Site) -> Location:
+        """The range of a site as users see it; of a compound statement, its header's first line."""
+        node: Any = site.node
+        source = site.module.source  # type: ignore[attr-defined]
+        if isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If
+        ):
+            line = source.line_text(node.lineno)
+            return source.location(node.lineno, node.col_offset, node.lineno, len(line.rstrip().encode()))  # type: ignore[no-any-return]
+        if not hasattr(node, "lineno"):
+            return source.location(1, 0, 1, 0)  # type: ignore[no-any-return]
+        return source.location(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[no-any-return]
+
+    def scope(self, site: Site) -> str:
+        """``Class.method``, ``function`` or an empty string: where a place in the source is."""
+        return enclosing_scope(site)
+
+    def calls_to(self, event: Event) -> list[tuple[Site, str]]:
+        """The calls on the way to an event, outermost first, as hops of a trace."""
+        frames = [frame for frame in event.frame.stack() if frame.call is not None and frame.caller is not None]
+        hops = [(frame.call, f"calls `{frame.scope}`") for frame in reversed(frames) if frame.call is not None]
+        return [(site, text) for site, text in hops if not isinstance(site.node, Definition)]
+
+    def fix(self, message: str, edits: Sequence[Edit], safety: Safety) -> Fix:
+        return Fix(message, tuple(edits), safety)
+
+    def text(self, site: Site) -> str:
+        """The decoded text of the file that a site is in."""
+        return site.module.source.text  # type: ignore[attr-defined, no-any-return]
+
+    def replace(self, site: Site, text: str) -> Edit:
+        """An edit that replaces the source of a site's node."""
+        node: Any = site.node
+        source = site.module.source  # type: ignore[attr-defined]
+        start = source.offset(node.lineno, node.col_offset)
+        return Edit(start, source.offset(node.end_lineno, node.end_col_offset), text)
+
+    def is_within(self, site: Site, around: Site) -> bool:
+        """Whether a place lies in the source range of another."""
+        if site.module is not around.module or not hasattr(site.node, "lineno") or not hasattr(around.node, "lineno"):
+            return False
+        inner, outer = self.replace(site, ""), self.replace(around, "")
+        return outer.start <= inner.start and inner.end <= outer.end
+
+    def source_of(self, site: Site) -> str:
+        """The source text of a site's node."""
+        edit = self.replace(site, "")
+        return self.text(site)[edit.start : edit.end]
+
+    def unwrap_fix(self, call: Symbol, site: Site, message: str) -> list[Fix]:
+        """An unsafe fix that replaces ``f(x, ...)`` or ``x.f(...)`` by ``x``, if it is in the same file as ``site``."""
+        place = call.site
+        if place is None or place.module is not site.module or not isinstance(place.node, ast.Call):
+            return []
+        inner = _tensor_argument(place.node, call)
+        if inner is None:
+            return []
+        text = self.source_of(Site(place.module, inner))
+        atom = isinstance(inner, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant)
+        return [Fix(message, (self.replace(place, text if atom else f"({text})"),), "unsafe")]
+
+
+def _tensor_argument(node: ast.Call, call: Symbol) -> ast.expr | None:
+    """In ``f(x, ...)``, ``f(input=x)`` or ``x.f(...)``, the expression ``x``."""
+    keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
+    if keyword is not None:
+        return keyword
+    given = call.arguments.positional if call.arguments is not None else ()
+    is_method = not call.name.endswith("()") and len(given) == len(node.args) + 1
+    if is_method:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None

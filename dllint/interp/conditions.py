@@ -1,0 +1,67 @@
+"""Whether a test is true, and what is known on either side of it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from dllint.interp import containers
+from dllint.interp.graph import sources
+from dllint.interp.guards import guards_of, marked
+from dllint.interp.operators import compare
+from dllint.sites import Guards
+from dllint.values import Choice, Const, Items, Setting, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.machine import Machine
+
+
+def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
+    """The guards of the two sides of a test, marked with which side the program's own defaults take."""
+    default = default_truth(machine, value)
+    periodic = any(isinstance(source, Symbol) and source.name == "%" for source in sources(value, 12))
+    positive = marked(guards_of(node, True, machine.frame.scope), default, periodic)
+    negative = marked(guards_of(node, False, machine.frame.scope), None if default is None else not default, periodic)
+    return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+
+
+def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:
+    """What must have held for a value to be true (or false): ``return False`` stood under a condition."""
+    if isinstance(value, Symbol) and value.name == "not":
+        return _guards_behind(machine, value.inputs[0], not holds)
+    if not isinstance(value, Choice):
+        return ()
+    known = [(truth(machine, option), guards) for guards, option in value.options]
+    fitting = [guards for outcome, guards in known if outcome is not (not holds)]
+    return fitting[0] if len(fitting) == 1 else ()
+
+
+def truth(machine: Machine, value: Value) -> bool | None:
+    """Whether a value is true in a test, or ``None`` when that is not certain."""
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, Symbol):
+        return True if value.name == "training-mode" else None
+    if isinstance(value, Setting):
+        return None
+    if isinstance(value, Choice):
+        known = {truth(machine, option) for _, option in value.options}
+        return known.pop() if len(known) == 1 else None
+    if isinstance(value, Items):
+        return bool(value.items) if value.exact and not containers.is_conditional(value) else None
+    if isinstance(value, Table):
+        return bool(value.contents) if value.exact else None
+    return True
+
+
+def default_truth(machine: Machine, value: Value) -> bool | None:
+    """Whether a test is true when every setting has its default, or ``None`` when that is not known."""
+    if isinstance(value, Setting):
+        return truth(machine, value.default)
+    if isinstance(value, Symbol) and value.name == "not":
+        inner = default_truth(machine, value.inputs[0])
+        return None if inner is None else not inner
+    if isinstance(value, Symbol) and value.name == "compare" and len(value.inputs) == 2:
+        sides = [side.default if isinstance(side, Setting) else side for side in value.inputs]
+        return compare(getattr(ast, value.detail)(), sides[0], sides[1])
+    return truth(machine, value)
