@@ -97,7 +97,7 @@ class ModelForward(Event):
 
 @dataclass(slots=True, eq=False)
 class Backward(Event):
-    """Gradients of ``loss`` are computed. ``scaler`` is the gradient scaler that scaled it; ``via`` names the helper."""
+    """Gradients of ``loss`` are computed. ``scaler`` is what scaled it, if anything; ``via`` names the helper."""
 
     loss: Value | None
     scaler: Value | None = None

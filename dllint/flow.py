@@ -50,13 +50,10 @@ class Structure:
         if isinstance(node, Leave):
             return True
         start = len(self.events)
-        if isinstance(node, Block):
-            leaves = any(self._index(item) for item in node.items)
-        elif isinstance(node, Branch):
-            leaves = any(self._index(arm.body) for arm in node.arms)
-        else:
-            self._index(node.body)
-            leaves = False
+        leaves = False
+        for part in _parts(node):  # each is numbered, whether or not one before it leaves
+            leaves |= self._index(part)
+        leaves &= isinstance(node, Block | Branch)
         self._ranges[id(node)] = (start, len(self.events))
         if leaves:
             self._leaving.add(id(node))
@@ -99,6 +96,14 @@ class Structure:
             reduced.items.append(loop)
         elif isinstance(item, Invocation) and has_events:
             reduced.items.append(Invocation(item.frame, item.site, self._reduce(item.body, wanted)))
+
+
+def _parts(node: Node) -> list[Node]:
+    if isinstance(node, Block):
+        return list(node.items)
+    if isinstance(node, Branch):
+        return [arm.body for arm in node.arms]
+    return [node.body] if isinstance(node, Loop | Invocation) else []
 
 
 def _contains(wanted: list[int], start: int, end: int) -> bool:
