@@ -23,7 +23,6 @@ clearing and the step, gradients that are written back (`p.grad = g`), rotated l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from dllint.api import (
     AttributeAssigned,
@@ -54,13 +53,10 @@ class ZeroGradBetweenBackwardAndStep(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for optimizer in ctx.stepped_optimizers():
-            flow = ctx.follow(_START, _next, partial(_matters, optimizer, ctx))
-            for event, states in flow.arrivals.items():
-                if not isinstance(event, OptimizerStep) or ctx.is_managed(event):
-                    continue
-                if all(state == "cleared" for state, _ in states):
-                    clearing = min((by for _, by in states if by is not None), key=lambda by: by.site.line)
-                    yield self._report(event, clearing, optimizer, ctx)
+            # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
+            if _steps_without_gradients(optimizer, ctx, besides=OpaqueCall):
+                for step, clearing in _steps_without_gradients(optimizer, ctx):
+                    yield self._report(step, clearing, optimizer, ctx)
 
     def _report(self, step: OptimizerStep, clearing: Event, optimizer: Value, ctx: Context) -> Finding:
         name = ctx.name_of(optimizer) or "the optimizer"
@@ -72,6 +68,20 @@ class ZeroGradBetweenBackwardAndStep(Rule):
             help="clear the gradients before the backward pass, or after the step",
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],
         )
+
+
+def _steps_without_gradients(
+    optimizer: Value, ctx: Context, besides: type[Event] | tuple[()] = ()
+) -> list[tuple[OptimizerStep, Event]]:
+    """The steps that find gradients cleared on every path, with what clears them."""
+    flow = ctx.follow(_START, _next, lambda event: not isinstance(event, besides) and _matters(optimizer, ctx, event))
+    return [
+        (event, min((by for _, by in states if by is not None), key=lambda by: by.site.line))
+        for event, states in flow.arrivals.items()
+        if isinstance(event, OptimizerStep)
+        and not ctx.is_managed(event)
+        and all(state == "cleared" for state, _ in states)
+    ]
 
 
 def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
