@@ -25,7 +25,8 @@ loaders for evaluation (there it is wanted), loaders without workers, seeds of a
 and with `persistent_workers=True` seeds that differ between the workers.
 
 ## On real code
-112 public repositories with 18 loaders that are given a `worker_init_fn`: 1 finding, the popular fix for torch before 1.9. It is true.
+112 public repositories with 18 loaders that are given a `worker_init_fn`: 1 finding, the popular fix for torch before
+1.9. It is true.
 """
 
 from __future__ import annotations
