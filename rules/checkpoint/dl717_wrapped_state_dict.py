@@ -1,0 +1,248 @@
+"""The state dict of a wrapper, whose keys begin with the wrapper's prefix.
+
+`DataParallel` and `DistributedDataParallel` put `module.` before every key, `torch.compile` puts `_orig_mod.` there. A
+model that is not wrapped in the same way cannot load such a checkpoint: on another machine, for evaluation, after
+`compile` was switched off.
+
+Measured on torch 2.13: loading the state dict of a `DataParallel` or of a compiled model into the plain model reports
+all of its 4 keys as missing. With `strict=False` there is no error either: 0 of 4 tensors are loaded, and the model
+keeps its initial weights.
+
+## Bad
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    train(model, loader, optimizer)
+    torch.save(model.state_dict(), "model.pt")
+
+## Good
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    train(model, loader, optimizer)
+    torch.save(model.module.state_dict(), "model.pt")
+
+## Not reported
+Projects that load the checkpoint into a model that is wrapped in the same way, or that strip the prefix; models that
+are unwrapped where it matters (`isinstance`, `hasattr(model, "module")`, `accelerator.unwrap_model`); FSDP, which adds
+no prefix; averaged models, which are loaded into averaged models. Where both the wrapping and the loading depend on
+the machine (one GPU or several), the checkpoint does not move between machines; that is reported only when the rule
+is selected by name.
+
+## Fix (unsafe)
+Saves the state dict of the module behind the wrapper. Unsafe because checkpoints that were saved before have other
+keys, and code that loads into the wrapper has to be changed with it.
+
+## On real code
+112 public repositories: 2 findings, both true. Another 5 are reported if the rule is selected by name: checkpoints that
+do not move between machines with one GPU and with several.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dllint.api import (
+    Context,
+    Edit,
+    Finding,
+    Fix,
+    Part,
+    Program,
+    Rule,
+    Saved,
+    Site,
+    Symbol,
+    Where,
+    Wrapping,
+)
+
+_UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
+_ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
+_STRIPPING = {
+    "module.": r"['\"]module\.['\"]|startswith\(['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",
+    "_orig_mod.": r"_orig_mod",
+}
+_AVERAGED = "torch.optim.swa_utils.AveragedModel"
+_PREPARED = "accelerate.PreparedModel"
+
+
+class WrappedStateDict(Rule):
+    code = "DL717"
+    name = "wrapped-state-dict"
+    category = "suspicious"
+    severity = "warning"
+    triggers = (
+        ("save", "state_dict", "step", "prepare", "compile", "DataParallel", "DistributedDataParallel"),
+        ("save",),
+        ("state_dict",),
+        ("DataParallel", "DistributedDataParallel", "compile", "Accelerator"),
+    )
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html#save-and-load-checkpoints",)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        reported: set[int] = set()
+        for saved in ctx.checkpoints.saved:
+            if ctx.is_managed(saved.event) or ctx.is_unit_test(saved.event):
+                continue
+            for part in saved.parts:
+                state = part.value
+                if not isinstance(state, Symbol) or state.name != "state_dict" or state.site is None:
+                    continue
+                finding = self._judge(saved, part, state, ctx) if id(state.site.node) not in reported else None
+                if finding is not None:
+                    reported.add(id(state.site.node))
+                    yield finding
+
+    def _judge(self, saved: Saved, part: Part, state: Symbol, ctx: Context) -> Finding | None:
+        possible = _possible(saved, part, state, ctx)
+        wrapped = [wrapping for wrapping in possible if wrapping.prefix and not _is_averaged(wrapping)]
+        if not wrapped or _is_unwrapped_otherwise(saved, part, state, ctx):
+            return None
+        loaded = _loaded_as(part, state, ctx) or _loaded_by_name(state, wrapped[0], possible, ctx)
+        if not loaded and _is_wrapped_elsewhere(ctx):
+            return None
+        is_same = loaded == {_prefixes(possible)}
+        where: Where = "here" if loaded and not is_same else "related"
+        wrapped = [wrapping for wrapping in wrapped if not _is_stripped(wrapping, where, ctx)]
+        is_conditional = len(wrapped) < len(possible) or any(_is_prepared(wrapping) for wrapping in wrapped)
+        if not wrapped or (is_same and not is_conditional):
+            return None
+        return self._report(saved, state, wrapped[0], is_conditional, is_same, ctx)
+
+    def _report(
+        self, saved: Saved, state: Symbol, wrapping: Wrapping, is_conditional: bool, pedantic: bool, ctx: Context
+    ) -> Finding:
+        assert state.site is not None
+        made = wrapping.wrappers[0].site
+        depends = " depending on how the program is run" if is_conditional else ""
+        return ctx.finding(
+            self,
+            state.site,
+            f"the keys of the state dict that is saved begin with `{wrapping.prefix}`{depends}",
+            effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
+            "`strict=False` nothing is loaded",
+            help=f"save the state of the module behind the wrapper: {_advice(wrapping)}",
+            trace=[
+                *([(made, "the model is wrapped here")] if made is not None else []),
+                (state.site, "the state dict is that of the wrapper"),
+                (saved.event.site, "and is saved"),
+            ],
+            fixes=_fix(state.site, wrapping, is_conditional, ctx),
+            severity="info" if pedantic else None,
+            confidence="likely" if is_conditional else "certain",
+            pedantic=pedantic,
+        )
+
+
+# ------------------------------------------------------------------------------------------------ what is wrapped
+
+
+def _possible(saved: Saved, part: Part, state: Symbol, ctx: Context) -> list[Wrapping]:
+    """How the model may be wrapped where it is saved; nothing where a test asks just that."""
+    around = saved.event.guards + part.guards
+    every = ctx.checkpoints.wrappings(state.inputs[0])
+    found = [each for each in every if ctx.consistent(each.guards, each.guards + around)]
+    asked = [guard for wrapping in found for guard in wrapping.guards + around]
+    return [] if any(_UNWRAPPING.search(guard.subject) for guard in asked) else found
+
+
+def _prefixes(wrappings: list[Wrapping]) -> frozenset[str]:
+    return frozenset(wrapping.prefix for wrapping in wrappings)
+
+
+def _is_averaged(wrapping: Wrapping) -> bool:
+    return any(wrapper.library_name == _AVERAGED for wrapper in wrapping.wrappers)
+
+
+def _is_prepared(wrapping: Wrapping) -> bool:
+    return any(wrapper.library_name == _PREPARED for wrapper in wrapping.wrappers)
+
+
+def _is_unwrapped_otherwise(saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
+    """Whether the model is unwrapped on another path, so that this one is for when it is not wrapped."""
+    for other in ctx.checkpoints.saved:
+        for each in other.parts:
+            if each is part or not isinstance(each.value, Symbol) or each.value.name != "state_dict":
+                continue
+            guards = (saved.event.guards + part.guards, other.event.guards + each.guards)
+            is_wrapped = any(wrapping.prefix for wrapping in ctx.checkpoints.wrappings(each.value.inputs[0]))
+            if not is_wrapped and ctx.is_same(each.value.inputs[0], state.inputs[0]) and not ctx.consistent(*guards):
+                return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------------ how it is loaded
+
+
+def _loaded_as(part: Part, state: Symbol, ctx: Context) -> set[frozenset[str]]:
+    """The prefixes of the models that the program loads this state into."""
+    return {
+        _prefixes(ctx.checkpoints.wrappings(restored.event.target))
+        for restored in ctx.checkpoints.restored
+        if ctx.is_same(restored.event.target, state.inputs[0]) and restored.key in ("", part.key)
+    }
+
+
+def _loaded_by_name(state: Symbol, wrapping: Wrapping, possible: list[Wrapping], ctx: Context) -> set[frozenset[str]]:
+    """The same for code of the file that is not run here: it loads into ``self.model``, or into ``self.model.module``.
+
+    What has the same name as the model that is saved is taken to be wrapped like it; in the same function only where
+    it stands behind the wrapping.
+    """
+    assert state.site is not None and isinstance(state.site.node, ast.Call)
+    receiver = _receiver(state.site.node)
+    made = wrapping.wrappers[0].site
+    found: set[frozenset[str]] = set()
+    for site in ctx.method_calls("load_state_dict"):
+        assert isinstance(site.node, ast.Call)
+        if site.module is not state.site.module:
+            continue
+        if _receiver(site.node) in (f"{receiver}.module", f"{receiver}._orig_mod"):
+            found.add(frozenset(("",)))
+        elif _receiver(site.node) == receiver:
+            is_behind = made is None or ctx.scope(site) != ctx.scope(made) or made.line < site.line
+            found.add(_prefixes(possible) if is_behind else frozenset(("",)))
+    return found
+
+
+def _receiver(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[0]
+
+
+def _is_wrapped_elsewhere(ctx: Context) -> bool:
+    """Whether another script of the project wraps a model, and loads something into one."""
+    return ctx.project_mentions(r"DataParallel\(|\bDDP\(|torch\.compile\(", r"\.load_state_dict\(", where="elsewhere")
+
+
+def _is_stripped(wrapping: Wrapping, where: Where, ctx: Context) -> bool:
+    """Whether code of the project takes the whole prefix off."""
+    parts = [part for part in _STRIPPING if part in wrapping.prefix]
+    return all(ctx.project_mentions(_STRIPPING[part], where=where) for part in parts)
+
+
+# --------------------------------------------------------------------------------------------------------- the fix
+
+
+def _advice(wrapping: Wrapping) -> str:
+    if _is_prepared(wrapping):
+        return "`accelerator.unwrap_model(model).state_dict()`"
+    return f"`model.{'.'.join(part for part in wrapping.prefix.split('.') if part)}.state_dict()`"
+
+
+def _fix(site: Site, wrapping: Wrapping, is_conditional: bool, ctx: Context) -> list[Fix]:
+    """Put ``.module`` behind the model, or ``getattr(model, "module", model)`` where it may not be wrapped."""
+    call = site.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return []
+    receiver = Site(site.module, call.func.value)
+    place = ctx.replace(receiver, "")
+    text = ctx.source_of(receiver)
+    if not is_conditional:
+        behind = "".join(f".{part}" for part in wrapping.prefix.split(".") if part)
+        edit = Edit(place.end, place.end, behind)
+    elif wrapping.prefix in _ATTRIBUTES:
+        edit = Edit(place.start, place.end, f'getattr({text}, "{_ATTRIBUTES[wrapping.prefix]}", {text})')
+    else:
+        return []
+    return [Fix("Save the state of the module behind the wrapper", (edit,), "unsafe")]
