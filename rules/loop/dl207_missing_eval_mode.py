@@ -23,11 +23,17 @@ training mode moved a running mean by up to 1.73, also under `no_grad`.
 ## Not reported
 Models without a layer that depends on the mode, evaluation whose caller is not seen (it may have set the mode), forward
 passes under `no_grad` inside a training step (teachers, momentum encoders, rollouts, sample grids), Monte Carlo
-dropout, and models that a framework switches.
+dropout, models that return something else in evaluation mode (detectors return losses only in training mode), code with
+a comment about the mode, and models that a framework switches.
+
+## Fix (unsafe)
+Inserts `model.eval()` before the loop of the evaluation, and `model.train()` behind it if training goes on and nothing
+else sets the mode. Unsafe because scores, and the running statistics of batch norm, change, as they should.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -35,6 +41,7 @@ from functools import partial
 from dllint.api import (
     Backward,
     Context,
+    Edit,
     Event,
     Finding,
     Instance,
@@ -44,16 +51,30 @@ from dllint.api import (
     OptimizerCreated,
     Program,
     Rule,
+    Site,
     StateRestored,
     Symbol,
     Value,
+    insert_after,
+    insert_before,
+    offer,
     walk,
 )
 
 State = str  # of the model: train, eval or unknown
-_EVALUATION = re.compile(r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|vali|test|testing|infer|inference|dev)(_|$|\d)|Eval|Valid")
+_EVALUATION = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|vali|test|testing|infer|inference|dev)"
+    r"(_|$|\d|[A-Z]|loader|data|set|iter)"
+    r"|Eval|Valid"
+)
+_NOT_EVALUATION = re.compile(
+    r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout"
+)
 _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluation mode, or in one not known
-_NOT_EVALUATION = re.compile(r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout")
+_DETECTION = (
+    "torchvision.models.detection."  # return their losses in training mode, and other things in evaluation mode
+)
+_SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
 class MissingEvalMode(Rule):
@@ -61,8 +82,9 @@ class MissingEvalMode(Rule):
     name = "missing-eval-mode"
     category = "suspicious"
     severity = "warning"
-    triggers = (("no_grad", "inference_mode", "set_grad_enabled"), ("backward", "manual_backward", "train"))
+    triggers = (("backward", "manual_backward", "train"),)
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -70,21 +92,22 @@ class MissingEvalMode(Rule):
         seen: set[tuple[int, int]] = set()
         for model in _distinct(value for event in candidates for value in ctx.objects(event.model)):
             mine = [event for event in candidates if ctx.is_same(event.model, model)]
-            if not ctx.is_mode_sensitive(model):
+            if not ctx.is_mode_sensitive(model) or _needs_training_mode(model, ctx):
                 continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
-            flow = ctx.follow(start, partial(_next, ctx), partial(_matters, model, ctx))
+            flow = ctx.follow(start, _next, partial(_matters, model, ctx))
             for event in mine:
                 key = (id(event.site.node), id(model))
-                if flow.arrivals.get(event) == {"train"} and key not in seen:
+                if flow.arrivals.get(event) == {"train"} and key not in seen and not _is_meant(event, ctx):
                     seen.add(key)
                     yield self._report(event, model, ctx)
 
     def _starts_training(self, model: Value, event: ModelForward, ctx: Context) -> bool:
         """Whether a model is in training mode unless the program says otherwise.
 
-        That holds for a model that the program makes, and trains or loads. For one that a function is given, it holds where the
-        function that trains it in the same file sets the mode itself, and nobody who names this one sets another.
+        That holds for a model that the program makes, and trains or loads. For one that a function is given, it holds
+        where the function that trains it in the same file sets the mode itself, and nobody who names this one sets
+        another.
         """
         if isinstance(model, Instance) or (isinstance(model, Symbol) and model.name in ("call", "item")):
             pretrained = isinstance(model, Instance) and model.library_name.endswith(_READY_MADE)
@@ -92,27 +115,36 @@ class MissingEvalMode(Rule):
         if not isinstance(model, Symbol) or model.name not in ("parameter", "attribute"):
             return False
         name, function = str(model.detail), event.frame.function
-        trains = re.search(rf"\b{name}\.train\((True)?\)", ctx.text(event.site)) and "backward(" in ctx.text(event.site)
-        return bool(trains) and not ctx.project_mentions(rf"\b{name}\.(eval\(|train\((mode=)?False)", rf"\b{function}\b")
+        text = ctx.text(event.site)
+        trains = re.search(rf"\b{name}\.train\((True)?\)", text) and "backward(" in text
+        sets_mode = rf"\b{name}\.(eval\(|train\((mode=)?False)"
+        return bool(trains) and not ctx.project_mentions(sets_mode, rf"\b{function}\b")
 
     def _evaluates(self, event: ModelForward, ctx: Context) -> bool:
-        """Whether a forward pass belongs to an evaluation: gradients off, in code that says so, outside a training step."""
-        if event.grad != "off" or ctx.is_managed(event) or ctx.role(event.model) == "loss-class" or ctx.is_unit_test(event):
+        """Whether a forward pass belongs to an evaluation: code that says so, outside a training step."""
+        if ctx.is_managed(event) or ctx.role(event.model) == "loss-class" or ctx.is_unit_test(event):
             return False
+        frames = list(event.frame.stack())
         loops = ctx.loops_around(event)
-        if loops and any(isinstance(other, Backward) for other in walk(loops[0].body)):
-            return False
-        names = [frame.function for frame in event.frame.stack()]
+        names = [frame.function for frame in frames]
         if ctx.program.complete:
             names.append(ctx.program.name)
         names += [ctx.name_of(loop.iterable) for loop in loops if loop.iterable is not None]
         names += [name for loop in loops if loop.iterable is not None for name in ctx.names_behind(loop.iterable)]
         if any(_NOT_EVALUATION.search(name) for name in names):
             return False
+        evaluating = next((place for place, frame in enumerate(frames) if _EVALUATION.search(frame.function)), None)
+        if evaluating is not None:
+            within = frames[: evaluating + 1]
+            loops = tuple(loop for loop in loops if any(loop.frame is frame for frame in within))
+        if loops and any(isinstance(other, Backward) for other in walk(loops[0].body)):
+            return False
+        if event.grad != "off" and evaluating is None:
+            return False
         return any(_EVALUATION.search(name) for name in names)
 
     def _is_trained(self, model: Value, ctx: Context) -> bool:
-        """Whether a model is trained (its parameters, or those of its owner, go into an optimizer), or loaded as such."""
+        """Whether a model is trained (its parameters or those of its owner go into an optimizer), or loaded as such."""
         for event in ctx.events:
             if isinstance(event, ModeChange) and event.training and ctx.is_same(event.model, model):
                 return True
@@ -125,7 +157,8 @@ class MissingEvalMode(Rule):
         return False
 
     def _report(self, event: ModelForward, model: Value, ctx: Context) -> Finding:
-        name = ctx.name_of(model) or "the model"
+        called = _called(event, ctx)
+        name = called or ctx.name_of(model) or "the model"
         return ctx.finding(
             self,
             event.site,
@@ -134,8 +167,57 @@ class MissingEvalMode(Rule):
             "reproducible",
             help=f"call `{name}.eval()` before the evaluation and `{name}.train()` before training goes on",
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
+            fixes=offer(
+                "Switch to evaluation mode", _switch(event, called, ctx), "unsafe", of=event.site, at=event.site
+            ),
             confidence="likely",
         )
+
+
+def _called(event: ModelForward, ctx: Context) -> str:
+    """What is called, as it is written, where that is a name or an attribute."""
+    node = event.site.node
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
+        return ""
+    return ctx.source_of(Site(event.site.module, node.func)).removesuffix(".forward")
+
+
+def _switch(event: ModelForward, called: str, ctx: Context) -> tuple[Edit, ...]:
+    """Set the mode before the loop of the evaluation, and back behind it if training goes on and does not set it."""
+    loops = [
+        loop for loop in ctx.loops_around(event) if loop.frame is event.frame and isinstance(loop.site.node, ast.stmt)
+    ]
+    if not called or any(called.partition(".")[0] in loop.targets for loop in loops):
+        return ()
+    evaluation = [loop for loop in loops if not any(isinstance(other, Backward) for other in walk(loop.body))]
+    place = evaluation[-1].site if evaluation else event.site
+    before = insert_before(place, f"{called}.eval()")
+    trains_again = any(
+        isinstance(other, Backward) for loop in ctx.loops_around(event) for other in walk(loop.body)
+    ) and not any(isinstance(other, ModeChange) and other.training is not False for other in ctx.events)
+    if not before or not trains_again:
+        return before
+    after = insert_after(place, f"{called}.train()")
+    return (*before, *after) if after else ()
+
+
+def _needs_training_mode(model: Value, ctx: Context) -> bool:
+    """Whether a module returns something else in evaluation mode, as detectors do, which have no losses then."""
+    forward = ctx.member(model, "forward")
+    if forward is None:
+        return any(name.startswith(_DETECTION) for name in ctx.library_bases(model))
+    return any(
+        isinstance(node, ast.If)
+        and "self.training" in ast.unparse(node.test)
+        and any(isinstance(n, ast.Return) for n in ast.walk(node))
+        for node in ast.walk(forward.node)
+    )
+
+
+def _is_meant(event: ModelForward, ctx: Context) -> bool:
+    """Whether a comment in the evaluation speaks of the mode, such as one that says why it is not set."""
+    definition = event.frame.definition
+    return bool(_SPEAKS_OF_MODE.search(ctx.source_of(definition) if definition is not None else ctx.text(event.site)))
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:
@@ -150,11 +232,12 @@ def _matters(model: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, ModeChange):
         return any(owner is model or ctx.reaches(owner, model) for owner in ctx.objects(event.model))
     if isinstance(event, OpaqueCall):
-        return ctx.opaque_to(event, model)
+        on_tensor = event.name.endswith("_")  # in place, on a parameter
+        return not on_tensor and ctx.opaque_to(event, model)
     return isinstance(event, ModelForward) and ctx.is_same(event.model, model)
 
 
-def _next(ctx: Context, event: Event, state: State) -> State:
+def _next(event: Event, state: State) -> State:
     if isinstance(event, ModeChange):
         return "unknown" if event.training is None else "train" if event.training else "eval"
     return "unknown" if isinstance(event, OpaqueCall) else state
