@@ -21,15 +21,22 @@ update is 1.5e-6 instead of 3.5e-2.
 
 ## Not reported
 `scaler.unscale_` on some path before the clipping, scalers that are switched off, `accelerator.clip_grad_norm_` and
-`fabric.clip_gradients` (they unscale themselves), and scalers that an unresolved helper may have used.
+`fabric.clip_gradients` (they unscale themselves), gradients
+that are unscaled by hand, and scalers that an unresolved helper may have used.
+
+## Fix (unsafe)
+Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands in the same function. Unsafe because
+updates become larger, as they should.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import partial
 
 from dllint.api import (
+    AttributeAssigned,
     Backward,
     Context,
     Event,
@@ -41,10 +48,14 @@ from dllint.api import (
     Program,
     Rule,
     ScalerUnscale,
+    Site,
+    Symbol,
     Value,
+    insert_before,
+    offer,
 )
 
-State = str  # of the gradients: plain, scaled, unscaled or unknown
+State = str  # of the gradients: plain, scaled, clipped (while scaled), unscaled or unknown
 
 
 class ClipWithoutUnscale(Rule):
@@ -53,11 +64,12 @@ class ClipWithoutUnscale(Rule):
     category = "correctness"
     severity = "error"
     triggers = (
-        ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value"),
         ("scale",),
         ("backward",),
+        ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_grad", "clip_gradients"),
     )
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -70,7 +82,7 @@ class ClipWithoutUnscale(Rule):
                 continue
             flow = ctx.follow("plain", _next, partial(_matters, scaler, ctx))
             for event, states in flow.arrivals.items():
-                if isinstance(event, GradientClip) and "scaled" in states and states <= {"scaled", "plain"}:
+                if isinstance(event, GradientClip) and "scaled" in states and states <= {"scaled", "clipped", "plain"}:
                     yield self._report(event, scaler, ctx)
 
     def _report(self, event: GradientClip, scaler: Value, ctx: Context) -> Finding:
@@ -78,15 +90,19 @@ class ClipWithoutUnscale(Rule):
         backward = next(
             e for e in ctx.events if isinstance(e, Backward) and e.scaler is not None and ctx.is_same(e.scaler, scaler)
         )
-        step = next((step for step in ctx.steps() if step.scaler is not None and ctx.is_same(step.scaler, scaler)), None)
+        step = _step_behind(event, scaler, ctx)
+        call = _unscaling(event, step, ctx) if step is not None else ""
         optimizer = ctx.name_of(step.optimizer) if step is not None else ""
+        wanted = call or f"{name}.unscale_({optimizer or 'optimizer'})"
+        edits = insert_before(event.site, call) if call else ()
         return ctx.finding(
             self,
             event.site,
             f"gradients are clipped while `{name}` still has them scaled",
             effect="clipping sees norms thousands of times too large, so almost nothing is left of each update",
-            help=f"call `{name}.unscale_({optimizer or 'optimizer'})` before clipping",
+            help=f"call `{wanted}` before clipping",
             trace=[(backward.site, "the gradients are scaled up"), (event.site, "and clipped at that scale")],
+            fixes=offer("Unscale the gradients first", edits, "unsafe", of=event.site, at=event.site),
         )
 
 
@@ -95,16 +111,54 @@ def _is_off(scaler: Value, ctx: Context) -> bool:
     return enabled is not None and not ctx.is_setting(enabled) and ctx.constant(enabled) is False
 
 
+def _step_behind(clip: GradientClip, scaler: Value, ctx: Context) -> OptimizerStep | None:
+    """The first step with the scaler behind a place, in the order of the text."""
+    behind = ctx.events[ctx.events.index(clip) :]
+    steps = (event for event in behind if isinstance(event, OptimizerStep) and event.scaler is not None)
+    return next((step for step in steps if ctx.is_same(step.scaler, scaler)), None)
+
+
+def _unscaling(clip: GradientClip, step: OptimizerStep, ctx: Context) -> str:
+    """The call that ``scaler.step(optimizer)`` asks for, if it can stand before the clipping: once for each step."""
+    node = step.site.node
+    if step.frame is not clip.frame or ctx.loops_around(step) != ctx.loops_around(clip):
+        return ""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return ""
+    module = step.site.module
+    scaler, optimizer = (ctx.source_of(Site(module, part)) for part in (node.func.value, node.args[0]))
+    return f"{scaler}.unscale_({optimizer})"
+
+
 def _matters(scaler: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, ScalerUnscale):
         return ctx.is_same(event.scaler, scaler)
     if isinstance(event, OpaqueCall):
-        return ctx.opaque_to(event, scaler)
+        return ctx.opaque_to(event, scaler) or _changes_gradients(event)
+    if isinstance(event, AttributeAssigned):
+        return event.attribute == "grad"
     if isinstance(event, GradientClip):
-        return not event.function.startswith(("accelerate.", "fabric."))
+        return not event.function.startswith(("accelerate.", "fabric.")) and not _unscales_itself(event, ctx)
     if isinstance(event, Backward):
         return event.scaler is None or ctx.is_same(event.scaler, scaler)
     return isinstance(event, OptimizerStep)
+
+
+def _changes_gradients(event: OpaqueCall) -> bool:
+    """Whether a call is ``p.grad.mul_(...)`` or ``p.grad.data.div_(...)``."""
+    receiver = event.receiver
+    if isinstance(receiver, Symbol) and receiver.name == "attribute" and receiver.detail == "data":
+        receiver = receiver.inputs[0]
+    is_gradient = isinstance(receiver, Symbol) and receiver.name == "attribute" and receiver.detail == "grad"
+    return is_gradient and event.name.endswith("_")
+
+
+def _unscales_itself(clip: GradientClip, ctx: Context) -> bool:
+    """Whether a clipping function of the project unscales the gradients before it clips them."""
+    return any(
+        isinstance(event, ScalerUnscale) and any(frame.call is clip.site for frame in event.frame.stack())
+        for event in ctx.events
+    )
 
 
 def _next(event: Event, state: State) -> State:
@@ -114,4 +168,6 @@ def _next(event: Event, state: State) -> State:
         return "unscaled"
     if isinstance(event, OptimizerStep):
         return "plain"
-    return "unknown" if isinstance(event, OpaqueCall) and state == "scaled" else state
+    if state in ("scaled", "clipped"):
+        return "clipped" if isinstance(event, GradientClip) else "unknown"
+    return state
