@@ -26,35 +26,47 @@ steps is 1.349 instead of .130. Adam, AdamW, RMSprop and Adagrad do not care abo
 Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), gradients that
 are rescaled by hand, another network's turn every few steps (GAN critics), sums over several losses of one batch,
 frameworks that divide by themselves, and accumulation over a literal 1.
+
+## Fix (unsafe)
+Divides what is sent backward: `(loss / steps).backward()`, so that the logged loss stays as it is. Unsafe because
+updates become smaller, as they should, and the learning rate may have been chosen for the larger ones.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dllint.api import (
     AttributeAssigned,
     Backward,
     Const,
     Context,
+    Edit,
     Finding,
+    Guard,
+    Guards,
     Instance,
     Loop,
     OpaqueCall,
     OptimizerStep,
     Program,
     Rule,
+    Site,
     Symbol,
     Value,
     ZeroGrad,
+    offer,
+    replace_range,
     walk,
 )
 
 _ACCUMULATION = re.compile(r"accum|micro|grad_acc", re.IGNORECASE)
 _ADDITIVE = frozenset(("+", "-", "*", "negative", ".mean", ".sum", ".squeeze", "item", "attribute", "scaled"))
-_SCALE_INVARIANT = frozenset(("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adamax", "Adadelta", "Muon", "Lion"))
+_SCALE_INVARIANT = frozenset(
+    ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adamax", "Adadelta", "Muon", "Lion")
+)
 
 
 class UnnormalisedGradientAccumulation(Rule):
@@ -62,18 +74,21 @@ class UnnormalisedGradientAccumulation(Rule):
     name = "unnormalised-gradient-accumulation"
     category = "correctness"
     severity = "error"
-    triggers = (("backward", "manual_backward"), ("step",))
+    triggers = (("backward", "manual_backward", "zero_grad"), ("step",), ("backward", "manual_backward"))
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if any(isinstance(event, AttributeAssigned) and event.attribute == "grad" for event in ctx.events):
             return
-        for backward in ctx.events:
-            if not isinstance(backward, Backward) or self._is_divided_elsewhere(backward, ctx):
+        backwards = [event for event in ctx.events if isinstance(event, Backward) and event.loss is not None]
+        scaled = {event.site.node for event in backwards if _is_scaled(event, ctx)}
+        for backward in backwards:
+            if backward.site.node in scaled or self._is_divided_elsewhere(backward, ctx):
                 continue
             step = self._boundary(backward, ctx)
-            if step is not None and backward.loss is not None and not _is_scaled(backward.loss, ctx):
+            if step is not None:
                 yield self._report(backward, step, ctx)
 
     def _is_divided_elsewhere(self, backward: Backward, ctx: Context) -> bool:
@@ -112,17 +127,16 @@ class UnnormalisedGradientAccumulation(Rule):
             boundary = [guard for guard in step.guards if guard.periodic and guard.key() not in mine]
             if not boundary or _is_every_time(boundary[0].subject):
                 return None
-            same_turn = [e for e in walk(loop.body) if isinstance(e, Backward) and _shares(e.guards, boundary)]
-            unconditional = any(not _shares(other.guards, boundary) for other in steps)
-            clears = any(
-                isinstance(event, ZeroGrad) and _shares(event.guards, boundary) and ctx.may_concern(event.target, step.optimizer)
+            clearings = [
+                event
                 for event in walk(loop.body)
+                if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, step.optimizer)
+            ]
+            same_turn = any(
+                isinstance(event, Backward) and _shares(event.guards, boundary) for event in walk(loop.body)
             )
-            clears_always = any(
-                isinstance(event, ZeroGrad) and not _shares(event.guards, boundary) and ctx.may_concern(event.target, step.optimizer)
-                for event in walk(loop.body)
-            )
-            if not same_turn and not unconditional and clears and not clears_always:
+            always = any(not _is_periodic(event.guards, mine) for event in (*steps, *clearings))
+            if clearings and not same_turn and not always:
                 return step
         return None
 
@@ -138,6 +152,7 @@ class UnnormalisedGradientAccumulation(Rule):
             help="divide the loss by the number of accumulated batches before `backward`",
             trace=[(backward.site, "added to the gradients each time"), (step.site, "used only every few times")],
             severity="info" if harmless else None,
+            fixes=offer("Divide the loss", _divide(backward, step, ctx), "unsafe", of=backward.site, at=backward.site),
             confidence="certain" if self._has_known_class(step.optimizer, ctx) else "likely",
         )
 
@@ -150,25 +165,72 @@ class UnnormalisedGradientAccumulation(Rule):
         return all(isinstance(value, Instance) for value in ctx.objects(optimizer))
 
 
-def _shares(guards: object, boundary: object) -> bool:
-    wanted = {guard.key() for guard in boundary}  # type: ignore[attr-defined]
-    return any(guard.key() in wanted for guard in guards)  # type: ignore[attr-defined]
+def _shares(guards: Guards, boundary: Sequence[Guard]) -> bool:
+    wanted = {guard.key() for guard in boundary}
+    return any(guard.key() in wanted for guard in guards)
+
+
+def _is_periodic(guards: Guards, mine: set[tuple[str, str, str, bool]]) -> bool:
+    """Whether something happens only every few times that the backward pass does."""
+    return any(guard.periodic and guard.key() not in mine for guard in guards)
+
+
+def _remainder(subject: str) -> ast.BinOp | None:
+    """The ``i % k`` in the subject of a condition."""
+    try:
+        tree = ast.parse(subject.rpartition(":")[2], mode="eval")
+    except SyntaxError:
+        return None
+    return next((n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None)
 
 
 def _is_every_time(subject: str) -> bool:
     """``i % 1`` is no accumulation."""
-    try:
-        tree = ast.parse(subject.rpartition(":")[2] if ":" in subject else subject, mode="eval").body
-    except SyntaxError:
-        return False
-    return any(
-        isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.right, ast.Constant) and node.right.value == 1
-        for node in ast.walk(tree)
-    )
+    remainder = _remainder(subject)
+    return remainder is not None and isinstance(remainder.right, ast.Constant) and remainder.right.value == 1
+
+
+def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> tuple[Edit, ...]:
+    """Divide what is sent backward by the number that the condition of the step counts to, or the loop."""
+    count = _count(backward, step, ctx)
+    call = backward.site.node
+    if not count or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ()
+    receiver = call.func.value
+    inner = receiver if isinstance(receiver, ast.Call) and receiver.args and backward.scaler is not None else call
+    loss = inner.args[0] if inner.args and (inner is not call or backward.via) else receiver
+    place = Site(backward.site.module, loss)
+    text = ctx.source_of(place)
+    if not isinstance(loss, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        text = f"({text})"
+    return replace_range(place, f"({text} / {count})" if loss is receiver else f"{text} / {count}")
+
+
+def _count(backward: Backward, step: OptimizerStep, ctx: Context) -> str:
+    """The number of batches that are added up, as it is written in the function of the backward pass."""
+    if backward.frame is not step.frame:
+        return ""
+    number: ast.expr | None = None
+    for guard in step.guards:
+        remainder = _remainder(guard.subject) if guard.periodic else None
+        number = remainder.right if remainder is not None else number
+    if number is None and not any(guard.periodic for guard in step.guards):
+        number = _repetitions(ctx.loops_around(backward)[0].site.node)
+    return ast.unparse(number) if isinstance(number, ast.Name | ast.Attribute | ast.Constant) else ""
+
+
+def _repetitions(loop: ast.AST) -> ast.expr | None:
+    """The ``n`` of ``for i in range(n)``."""
+    over = loop.iter if isinstance(loop, ast.For) else None
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range" and over.args:
+        return over.args[-1]
+    return None
 
 
 def _is_harmless(event: object, ctx: Context) -> bool:
-    return isinstance(event, OpaqueCall) and not any(ctx.guessed_role(v) in ("optimizer", "scaler") for v in event.values)
+    return isinstance(event, OpaqueCall) and not any(
+        ctx.guessed_role(v) in ("optimizer", "scaler") for v in event.values
+    )
 
 
 def _is_accumulation_loop(loop: Loop, ctx: Context) -> bool:
@@ -184,9 +246,16 @@ def _is_accumulation_loop(loop: Loop, ctx: Context) -> bool:
     return bool(_ACCUMULATION.search(text))
 
 
-def _is_scaled(loss: Value, ctx: Context) -> bool:
-    """Whether a loss is divided, or multiplied by something that is not a constant, or summed instead of averaged."""
-    pending, seen = [loss], 0
+def _is_scaled(backward: Backward, ctx: Context) -> bool:
+    """Whether a loss is divided, multiplied by something not constant, summed and not averaged, or given a weight."""
+    call = backward.site.node
+    if (
+        isinstance(call, ast.Call)
+        and not backward.via
+        and (call.args or any(k.arg == "gradient" for k in call.keywords))
+    ):
+        return True
+    pending, seen = [backward.loss] if backward.loss is not None else [], 0
     while pending and seen < 60:
         value = pending.pop()
         seen += 1
