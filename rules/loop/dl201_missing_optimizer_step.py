@@ -19,6 +19,10 @@ Adam and AdamW alike.
 ## Not reported
 Optimizers that go into a call that cannot be resolved, or are returned to a caller that is not seen; loops that read
 the gradients themselves (saliency, Fisher information, manual updates); loops that a framework runs.
+
+## Fix (unsafe)
+Inserts `optimizer.step()` behind the backward pass and what clips its gradients, where the loop has one backward pass
+and clears the gradients itself. Unsafe because it changes training, as it should.
 """
 
 from __future__ import annotations
@@ -30,17 +34,23 @@ from dllint.api import (
     AttributeAssigned,
     Backward,
     Context,
+    Edit,
     Event,
     Finding,
+    GradientClip,
     Loop,
     OpaqueCall,
     OptimizerCreated,
+    OptimizerStep,
     ParametersUpdated,
     Program,
     Rule,
+    ScalerUpdate,
     Site,
     Value,
     ZeroGrad,
+    insert_after,
+    offer,
     walk,
 )
 
@@ -52,6 +62,7 @@ class MissingOptimizerStep(Rule):
     severity = "error"
     triggers = (("backward", "manual_backward"),)
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -59,18 +70,23 @@ class MissingOptimizerStep(Rule):
         if not backwards or any(isinstance(event, ParametersUpdated) for event in ctx.events):
             return
         for optimizer in self._idle_optimizers(ctx):
-            for backward in backwards:
-                loop = self._idle_loop(backward, optimizer, ctx)
-                if loop is not None and not _reads_gradients(loop, ctx):
-                    yield self._report(backward, loop, optimizer, ctx)
-                    break
+            idle = [(backward, loop) for backward in backwards if (loop := self._idle_loop(backward, optimizer, ctx))]
+            if idle and not any(_reads_gradients(loop, ctx) for _, loop in idle):
+                backward, loop = next((pair for pair in idle if not _is_used(pair[0], ctx)), idle[0])
+                yield self._report(backward, loop, optimizer, ctx)
 
     def _idle_optimizers(self, ctx: Context) -> Iterator[Value]:
         """The optimizers that are seen whole, from creation or clearing on, and never take a step."""
         stepped = ctx.stepped_optimizers()
         seen: list[Value] = []
         for event in ctx.events:
-            subject = event.optimizer if isinstance(event, OptimizerCreated) else event.target if isinstance(event, ZeroGrad) else None
+            subject = (
+                event.optimizer
+                if isinstance(event, OptimizerCreated)
+                else event.target
+                if isinstance(event, ZeroGrad)
+                else None
+            )
             for optimizer in ctx.objects(subject):
                 if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in (*seen, *stepped)):
                     continue
@@ -79,23 +95,30 @@ class MissingOptimizerStep(Rule):
                     yield optimizer
 
     def _idle_loop(self, backward: Backward, optimizer: Value, ctx: Context) -> Loop | None:
-        """The loop around a backward pass that should step the optimizer: it clears its gradients, or it is all there is."""
+        """The loop around a backward pass that should step the optimizer: it clears the gradients, or is the only one."""
         for loop in ctx.loops_around(backward):
             inside = list(walk(loop.body))
             if any(isinstance(event, ZeroGrad) and ctx.is_same(event.target, optimizer) for event in inside):
                 return loop
-            if ctx.program.complete and self._was_created(optimizer, ctx) and self._trains(backward, optimizer, ctx):
+            if (
+                ctx.program.complete
+                and self._was_created(optimizer, backward, ctx)
+                and self._trains(backward, optimizer, ctx)
+            ):
                 return loop
         return None
 
-    def _was_created(self, optimizer: Value, ctx: Context) -> bool:
-        return any(isinstance(event, OptimizerCreated) and ctx.is_same(event.optimizer, optimizer) for event in ctx.events)
+    def _was_created(self, optimizer: Value, backward: Backward, ctx: Context) -> bool:
+        before = ctx.events[: ctx.events.index(backward)]
+        return any(isinstance(event, OptimizerCreated) and ctx.is_same(event.optimizer, optimizer) for event in before)
 
     def _trains(self, backward: Backward, optimizer: Value, ctx: Context) -> bool:
         """Whether the loss certainly comes from a module that the optimizer was given."""
         modules, complete = ctx.parameters_of(optimizer)
         behind = ctx.models_behind(backward.loss) if backward.loss is not None else []
-        return complete and any(ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind)
+        return complete and any(
+            ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind
+        )
 
     def _report(self, backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Finding:
         name = ctx.name_of(optimizer) or "the optimizer"
@@ -106,13 +129,61 @@ class MissingOptimizerStep(Rule):
             effect="nothing is trained: the weights stay as they were initialised, and no error says so",
             help=f"call `{name}.step()` behind the backward pass",
             trace=[(loop.site, "in this loop"), (backward.site, "gradients are computed, and never used")],
+            fixes=offer(
+                "Take a step behind the backward pass",
+                _take_step(backward, loop, optimizer, ctx),
+                "unsafe",
+                of=backward.site,
+                at=backward.site,
+            ),
         )
+
+
+def _is_used(backward: Backward, ctx: Context) -> bool:
+    """Whether some optimizer steps before the next backward pass, in the order of the text."""
+    behind = ctx.events[ctx.events.index(backward) + 1 :]
+    following = next((event for event in behind if isinstance(event, Backward | OptimizerStep)), None)
+    return isinstance(following, OptimizerStep)
+
+
+def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> tuple[Edit, ...]:
+    """Insert the step behind the only backward pass of a loop, and behind the clipping that belongs to it."""
+    inside = [event for event in walk(loop.body) if event.frame is backward.frame]
+    clearing = next((e for e in inside if isinstance(e, ZeroGrad) and ctx.is_same(e.target, optimizer)), None)
+    call = clearing.site.node if clearing is not None else None
+    if sum(isinstance(event, Backward) for event in walk(loop.body)) != 1:
+        return ()
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "zero_grad":
+        return ()
+    name = ctx.source_of(Site(backward.site.module, call.func.value))
+    last = [
+        event for event in inside if isinstance(event, Backward | GradientClip) and event.guards == backward.guards
+    ][-1]
+    if backward.scaler is None:
+        return insert_after(last.site, f"{name}.step()")
+    scaler = _scaler_text(backward, ctx)
+    updates = any(isinstance(event, ScalerUpdate) for event in ctx.events)
+    step = f"{scaler}.step({name})" if updates else f"{scaler}.step({name})\n{scaler}.update()"
+    return insert_after(last.site, step) if scaler else ()
+
+
+def _scaler_text(backward: Backward, ctx: Context) -> str:
+    """The scaler in ``scaler.scale(loss).backward()``, as it is written."""
+    call = backward.site.node
+    scaling = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if isinstance(scaling, ast.Call) and isinstance(scaling.func, ast.Attribute):
+        return ctx.source_of(Site(backward.site.module, scaling.func.value))
+    return ""
 
 
 def _reads_gradients(loop: Loop, ctx: Context) -> bool:
     """Whether the loop uses `.grad` itself, here or in a function it calls."""
     for event in walk(loop.body):
-        if isinstance(event, AttributeAssigned) and event.attribute == "grad" and isinstance(event.site.node, ast.Attribute):
+        if (
+            isinstance(event, AttributeAssigned)
+            and event.attribute == "grad"
+            and isinstance(event.site.node, ast.Attribute)
+        ):
             return True
     return any(_mentions_grad(site) for site in _places(loop))
 
@@ -131,9 +202,9 @@ def _places(loop: Loop) -> Iterator[Site]:
 def _mentions_grad(site: Site) -> bool:
     """Whether gradients are kept for something else. Changing or logging them in place is no use of them."""
     kept = (node for node in ast.walk(site.node) if isinstance(node, ast.Assign | ast.AugAssign | ast.Return))
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == "grad"
-        for statement in kept
-        if statement.value is not None
-        for node in ast.walk(statement.value)
-    )
+    for statement in kept:
+        inner = list(ast.walk(statement.value)) if statement.value is not None else []
+        functions = {id(node.func) for node in inner if isinstance(node, ast.Call)}  # torch.autograd.grad(...)
+        if any(isinstance(n, ast.Attribute) and n.attr == "grad" and id(n) not in functions for n in inner):
+            return True
+    return False
