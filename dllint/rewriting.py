@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
-from dllint.interp.positions import statement_around
+from dllint.interp.positions import sibling_around, statement_around
 from dllint.sites import Site
 from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
 from dllint.syntax.statement_edits import insert_statement_after, insert_statement_before, move_statement
@@ -67,6 +67,16 @@ def move_before(place: Site, target: Site) -> Edits:
         return ()
     module: Any = place.module
     return move_statement(module.source, module.tree, statement, before=other)
+
+
+def move_behind(place: Site, later: Sequence[Site]) -> Edits:
+    """Move the statement at a place behind the one of its block in which the first possible of some places is."""
+    statement = statement_around(place)
+    target = next((found for each in later if (found := sibling_around(place, each)) is not None), None)
+    if statement is None or target is None or target is statement:
+        return ()
+    module: Any = place.module
+    return move_statement(module.source, module.tree, statement, after=target)
 
 
 def offer(message: str, edits: Sequence[Edit], safety: Safety, *, of: Site, at: Site) -> list[Fix]:

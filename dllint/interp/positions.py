@@ -39,6 +39,17 @@ def statement_around(site: Site) -> ast.stmt | None:
     return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
 
 
+def sibling_around(site: Site, other: Site) -> ast.stmt | None:
+    """The statement around another place that stands in the same block as the statement around a place."""
+    statement = statement_around(site)
+    if statement is None or other.module is not site.module:
+        return None
+    tree: Any = site.module.tree  # type: ignore[attr-defined]
+    parent = next((outer for outer in reversed(list(_path(site))) if outer is not statement), tree)
+    block = next((block for block in blocks_of(parent) if any(each is statement for each in block)), [])
+    return next((each for each in _path(other) if any(each is sibling for sibling in block)), None)
+
+
 def _path(site: Site) -> Iterator[ast.stmt]:
     """The statements around a place, outermost first."""
     line = getattr(site.node, "lineno", None)
