@@ -18,14 +18,20 @@ gives identical gradients.
 
 ## Not reported
 Losses of which some part is computed with gradients on (teachers and targets under `no_grad` are right), modes that
-are not known (`torch.set_grad_enabled(train)`), and a backward pass alone inside `no_grad`.
+are not known (`torch.set_grad_enabled(train)`), a backward pass alone inside `no_grad`, and one that a condition keeps
+out of the evaluation (`if self.training`). There is no fix: what of a block belongs outside only its author knows.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
+from typing import Any
 
-from dllint.api import Backward, Context, Finding, Rule
+from dllint.api import Backward, Context, Finding, Program, Rule, Site
+
+_PHASE = re.compile(r"train|optim|backward|phase|mode|update|learn|eval|val|test|grad", re.IGNORECASE)
 
 
 class ForwardUnderNoGrad(Rule):
@@ -37,18 +43,52 @@ class ForwardUnderNoGrad(Rule):
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",)
 
-    def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
-        if event.loss is None:
-            return
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        backwards = [event for event in ctx.events if isinstance(event, Backward) and event.loss is not None]
+        found: dict[ast.AST, Finding | None] = {}
+        for event in backwards:
+            node = event.site.node
+            cut = self._cut(event, ctx)
+            if node not in found or cut is None:  # elsewhere in the program the same backward pass may be right
+                found[node] = self._report(event, cut, ctx) if cut is not None else None
+        yield from (finding for finding in found.values() if finding is not None)
+
+    def _cut(self, event: Backward, ctx: Context) -> Site | None:
+        """Where gradients were off when the loss was computed, if that holds for all of it."""
+        if event.loss is None or (event.grad == "off" and any(_PHASE.search(guard.subject) for guard in event.guards)):
+            return None  # training and evaluation share the code, and a condition keeps them apart
         gradient = ctx.gradient(event.loss)
-        without = [cut for cut in gradient.cuts if cut.reason == "no_grad"]
-        if gradient.flows is not False or not without:
-            return
-        yield ctx.finding(
+        if gradient.flows is not False:
+            return None
+        cuts = (cut.site for cut in gradient.cuts if cut.reason == "no_grad")
+        return next((site for site in cuts if not _is_left_over(site, event)), None)
+
+    def _report(self, event: Backward, cut: Site, ctx: Context) -> Finding:
+        return ctx.finding(
             self,
             event.site,
             "backward pass from a loss that was computed with gradients off",
             effect="no gradient reaches any parameter: torch raises here, or nothing is trained",
             help="compute the forward pass and the loss outside `no_grad`",
-            trace=[(without[0].site, "computed with gradients off"), (event.site, "and sent backward")],
+            trace=[(cut, "computed with gradients off"), (event.site, "and sent backward")],
         )
+
+
+def _is_left_over(site: Site, event: Backward) -> bool:
+    """Whether a place is in the ``forward`` of a model that does not switch gradients off itself.
+
+    Its result then comes from an attribute that the model keeps, and the evaluation that is seen to have set it need
+    not have been the last to do so.
+    """
+    forward = _enclosing_forward(site)
+    if forward is None or any(frame.function == "forward" for frame in event.frame.stack()):
+        return False
+    return not re.search(r"no_grad|inference_mode|set_grad_enabled", ast.unparse(forward))
+
+
+def _enclosing_forward(site: Site) -> ast.AST | None:
+    """The definition of the ``forward`` around a place."""
+    module: Any = site.module
+    line = getattr(site.node, "lineno", 0)
+    functions = (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == "forward")
+    return next((function for function in functions if function.lineno <= line <= (function.end_lineno or 0)), None)
