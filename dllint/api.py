@@ -59,12 +59,14 @@ from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.interp.origins import Origin
 from dllint.interp.pipelines import TransformStep
+from dllint.interp.positions import statement_around
 from dllint.rewriting import (
     insert_after,
     insert_before,
     move_before,
     move_behind,
     offer,
+    remove,
     rename_call,
     replace_range,
     set_argument,
@@ -174,9 +176,11 @@ __all__ = [
     "move_behind",
     "offer",
     "path_texts",
+    "remove",
     "rename_call",
     "replace_range",
     "set_argument",
+    "statement_around",
     "unwrap_call",
     "walk",
 ]

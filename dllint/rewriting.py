@@ -10,7 +10,12 @@ from dllint.findings import Edit, Fix, Safety
 from dllint.interp.positions import sibling_around, statement_around
 from dllint.sites import Site
 from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
-from dllint.syntax.statement_edits import insert_statement_after, insert_statement_before, move_statement
+from dllint.syntax.statement_edits import (
+    insert_statement_after,
+    insert_statement_before,
+    move_statement,
+    remove_statement,
+)
 
 Edits = tuple[Edit, ...]
 
@@ -77,6 +82,13 @@ def move_behind(place: Site, later: Sequence[Site]) -> Edits:
         return ()
     module: Any = place.module
     return move_statement(module.source, module.tree, statement, after=target)
+
+
+def remove(place: Site) -> Edits:
+    """Take out the statement at a place."""
+    module: Any = place.module
+    statement = statement_around(place)
+    return remove_statement(module.source, module.tree, statement) if statement is not None else ()
 
 
 def offer(message: str, edits: Sequence[Edit], safety: Safety, *, of: Site, at: Site) -> list[Fix]:

@@ -134,6 +134,8 @@ def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
         if len(found) == 1 and found[0].value is not value:
             return gradient_of(machine, found[0].value, depth + 1)
         return gradient_of(machine, value.inputs[0], depth + 1)
+    if name[1:] in machine.facts.shape_only_methods and name.startswith(".") and value.inputs:
+        return gradient_of(machine, value.inputs[0], depth + 1)  # whatever the device or the shape
     if name in _OPERATORS or name in ("sum", "abs", "max", "min", "filter") or name.startswith((".", "torch.")):
         return _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
     if name.startswith("numpy."):
