@@ -61,10 +61,11 @@ from dllint.interp.origins import Origin
 from dllint.interp.pipelines import TransformStep
 from dllint.interp.positions import statement_around
 from dllint.rewriting import (
+    beside,
     insert_after,
     insert_before,
+    move_after,
     move_before,
-    move_behind,
     offer,
     remove,
     rename_call,
@@ -165,6 +166,7 @@ __all__ = [
     "Wrapping",
     "ZeroGrad",
     "alternatives",
+    "beside",
     "flatten",
     "insert_after",
     "insert_before",
@@ -172,8 +174,8 @@ __all__ = [
     "judge",
     "keys_read",
     "likely_under",
+    "move_after",
     "move_before",
-    "move_behind",
     "offer",
     "path_texts",
     "remove",

@@ -74,14 +74,19 @@ def move_before(place: Site, target: Site) -> Edits:
     return move_statement(module.source, module.tree, statement, before=other)
 
 
-def move_behind(place: Site, later: Sequence[Site]) -> Edits:
-    """Move the statement at a place behind the one of its block in which the first possible of some places is."""
-    statement = statement_around(place)
-    target = next((found for each in later if (found := sibling_around(place, each)) is not None), None)
-    if statement is None or target is None or target is statement:
+def move_after(place: Site, target: Site) -> Edits:
+    """Move the statement at a place behind that at another place of the same file, or behind the whole of a block."""
+    statement, other = statement_around(place), statement_around(target)
+    if statement is None or other is None or statement is other or target.module is not place.module:
         return ()
     module: Any = place.module
-    return move_statement(module.source, module.tree, statement, after=target)
+    return move_statement(module.source, module.tree, statement, after=other)
+
+
+def beside(place: Site, others: Sequence[Site]) -> Site | None:
+    """The statement in the block of a place that one of some other places is in: the loop, or the call of a helper."""
+    found = next((sibling for other in others if (sibling := sibling_around(place, other)) is not None), None)
+    return Site(place.module, found) if found is not None else None
 
 
 def remove(place: Site) -> Edits:

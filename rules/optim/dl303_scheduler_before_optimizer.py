@@ -17,11 +17,18 @@ starts at .1 of the learning rate, and a warm-up `LinearLR` uses .325, .55, … 
         scheduler.step()
 
 ## Not reported
-`ReduceLROnPlateau`, schedulers that are given the epoch (`scheduler.step(epoch)` sets the rate of that epoch, so nothing
-is shifted), schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
+`ReduceLROnPlateau`, schedulers that are given the epoch (`scheduler.step(epoch)` sets the rate of that epoch, so
+nothing is shifted), schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
 schedule when resuming, a scheduler whose optimizer goes through a call that cannot be resolved first, schedulers of
-another optimizer, and loops that a framework runs. Shifting a plain decay by one epoch is of little consequence and
-reported as `info`; where the first steps matter (warm-up, one-cycle, lambda) it is a `warning`.
+another optimizer, warm-ups of Hugging Face (they start at zero), and loops that a framework runs. Shifting a plain
+decay by one epoch is of little consequence and reported as `info`; where the first steps matter (warm-up, one-cycle,
+lambda) it is a `warning`.
+
+## Fix (unsafe)
+Moves the scheduler's step behind the optimizer's, where both stand in one block. Unsafe because it changes the rates.
+
+## On real code
+112 public repositories: 9 findings, all true; 8 of them are `info`, written for torch before 1.1, which wanted it so.
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ from dllint.api import (
     Context,
     Event,
     Finding,
+    Fix,
     Loop,
     OpaqueCall,
     OptimizerStep,
@@ -41,10 +49,14 @@ from dllint.api import (
     SchedulerCreated,
     SchedulerStep,
     Value,
+    beside,
+    move_after,
+    offer,
     walk,
 )
 
 _WARM_UP = re.compile(r"LinearLR|OneCycleLR|LambdaLR|CyclicLR|warm", re.IGNORECASE)
+_FROM_ZERO = re.compile(r"get_\w+_with_warmup")  # the value that is left out is a rate of zero
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -54,19 +66,22 @@ class SchedulerBeforeOptimizer(Rule):
     severity = "warning"
     triggers = (("step",), ("backward", "manual_backward"))
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for event in ctx.events:
             if not isinstance(event, SchedulerStep) or event.arguments.positional or event.arguments.keywords:
                 continue  # given the epoch, a scheduler sets the rate of that epoch: nothing is shifted
-            if not ctx.is_managed(event) and not self._is_plateau(event, ctx):
+            if not ctx.is_managed(event) and not self._is_apart(event, ctx):
                 found = self._early(event, ctx)
                 if found is not None:
                     yield self._report(event, *found, ctx)
 
-    def _is_plateau(self, event: SchedulerStep, ctx: Context) -> bool:
-        return any(name.endswith("ReduceLROnPlateau") for value in ctx.objects(event.scheduler) for name in ctx.library_bases(value))
+    def _is_apart(self, event: SchedulerStep, ctx: Context) -> bool:
+        """Whether a scheduler is one whose first value may be left out."""
+        classes = list(self._classes(event.scheduler, ctx))
+        return any(name.endswith("ReduceLROnPlateau") or _FROM_ZERO.search(name) for name in classes)
 
     def _early(self, event: SchedulerStep, ctx: Context) -> tuple[Loop, OptimizerStep] | None:
         """The loop in which a scheduler's step comes first, and the optimizer's step that comes after it."""
@@ -75,11 +90,11 @@ class SchedulerBeforeOptimizer(Rule):
             steps = [other for other in inside if isinstance(other, OptimizerStep)]
             if not steps:
                 continue
-            if any(not guard.names.isdisjoint(loop.targets) for guard in event.guards):
-                return None  # not in the first iteration, or not in every one
             optimizers = self._optimizers_of(event.scheduler, ctx)
             mine = self._steps_of(optimizers, steps, ctx)
-            if not mine or any(self._may_step(other, optimizers, ctx) for other in self._before(event, ctx)):
+            if not mine or _is_held_back(event, mine[0], loop):
+                return None
+            if any(self._may_step(other, optimizers, ctx) for other in self._before(event, ctx)):
                 return None
             position = {id(other): index for index, other in enumerate(inside)}
             return (loop, mine[0]) if position[id(event)] < position[id(mine[0])] else None
@@ -108,7 +123,11 @@ class SchedulerBeforeOptimizer(Rule):
     def _optimizers_of(self, scheduler: Value, ctx: Context) -> list[Value]:
         found: list[Value] = []
         for event in ctx.events:
-            if isinstance(event, SchedulerCreated) and event.optimizer is not None and ctx.is_same(event.scheduler, scheduler):
+            if (
+                isinstance(event, SchedulerCreated)
+                and event.optimizer is not None
+                and ctx.is_same(event.scheduler, scheduler)
+            ):
                 found.extend(ctx.objects(event.optimizer))
         return found
 
@@ -122,11 +141,29 @@ class SchedulerBeforeOptimizer(Rule):
             effect="the first value of the schedule is never used, and the schedule runs one step early"
             + (": warm-up starts too high" if matters else ""),
             help=f"call `{name}.step()` behind the optimizer's step, at the end of the iteration",
-            trace=[(loop.site, "in this loop"), (event.site, "the schedule moves on"), (step.site, "before its value is used")],
+            trace=[
+                (loop.site, "in this loop"),
+                (event.site, "the schedule moves on"),
+                (step.site, "before its value is used"),
+            ],
+            fixes=self._fix(event, step),
             severity=None if matters else "info",
         )
+
+    def _fix(self, event: SchedulerStep, step: OptimizerStep) -> list[Fix]:
+        """Move the scheduler's step behind the optimizer's, or behind the loop or call in which that is."""
+        calls = [frame.call for frame in step.frame.stack() if frame.call is not None]
+        target = beside(event.site, [step.site, *calls])
+        edits = move_after(event.site, target) if target is not None else ()
+        return offer("Step the scheduler behind the optimizer", edits, "unsafe", of=event.site, at=event.site)
 
     def _classes(self, scheduler: Value, ctx: Context) -> Iterator[str]:
         for value in ctx.objects(scheduler):
             yield from ctx.library_bases(value)
             yield ctx.class_name(value)
+
+
+def _is_held_back(event: SchedulerStep, step: OptimizerStep, loop: Loop) -> bool:
+    """Whether a condition may keep a scheduler, and not the optimizer, from stepping in the first iteration."""
+    common = {guard.key() for guard in step.guards}
+    return any(guard.key() not in common and not guard.names.isdisjoint(loop.targets) for guard in event.guards)

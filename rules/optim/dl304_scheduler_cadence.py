@@ -23,21 +23,32 @@ to .0421 and never approaches its maximum; a cosine sized in 100 steps and stepp
 
 ## Not reported
 Schedules whose horizon cannot be related to the loops, steps with an epoch argument (`step(epoch + i / n)`), steps that
-are conditional on the position in the epoch, warm restarts, and schedulers that Accelerate has prepared.
+are conditional on the position in the epoch, warm restarts, steps that are meant to be small (`StepLR` with a `gamma`
+above 0.9), and schedulers that Accelerate has prepared.
+
+## Fix (suggestion)
+Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
+
+## On real code
+112 public repositories: no finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from dllint.api import (
     Backward,
     Const,
     Context,
+    Event,
     Finding,
+    Fix,
     Instance,
     Items,
     Loop,
+    OptimizerStep,
     Program,
     Rule,
     SchedulerStep,
@@ -46,6 +57,8 @@ from dllint.api import (
     Symbol,
     Value,
     alternatives,
+    move_after,
+    offer,
     walk,
 )
 
@@ -56,8 +69,12 @@ _HORIZONS = {
     "LinearLR": ("total_iters",),
     "StepLR": ("step_size",),
     "MultiStepLR": ("milestones",),
+    "get_linear_schedule_with_warmup": ("num_training_steps",),
+    "get_cosine_schedule_with_warmup": ("num_training_steps",),
+    "get_polynomial_decay_schedule_with_warmup": ("num_training_steps",),
 }
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
+_FEW_EPOCHS = 5  # a constant below could be anything
 
 
 class SchedulerCadence(Rule):
@@ -67,112 +84,183 @@ class SchedulerCadence(Rule):
     severity = "error"
     triggers = (("step",), tuple(_HORIZONS))
     confirmable = True
+    fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        if ctx.library_calls("accelerate.Accelerator"):
+            return
         for event in ctx.events:
             if not isinstance(event, SchedulerStep) or event.arguments.positional or ctx.is_managed(event):
                 continue
             for scheduler in ctx.objects(event.scheduler):
-                if isinstance(scheduler, Instance):
-                    finding = self._judge(event, scheduler, ctx)
-                    if finding is not None:
-                        yield finding
-                        break
+                finding = self._judge(event, scheduler, ctx) if isinstance(scheduler, Instance) else None
+                if finding is not None:
+                    yield finding
+                    break
 
     def _judge(self, event: SchedulerStep, scheduler: Instance, ctx: Context) -> Finding | None:
-        name = scheduler.library_name.rpartition(".")[2]
         loops = ctx.loops_around(event)
-        if name not in _HORIZONS or not loops or self._is_prepared(scheduler, ctx):
+        horizon = _horizon(scheduler, ctx)
+        if horizon is None or not loops or _is_meant_to_be_small(scheduler, ctx):
             return None
         if any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards):
             return None
-        per_batch = self._batch_loop(loops, ctx)
-        horizon = next((found for key in _HORIZONS[name] if (found := self._option(scheduler, key, ctx)) is not None), None)
-        if horizon is None:
-            return None
-        if per_batch is not None and len(loops) > 1:
-            epochs = self._count(loops[loops.index(per_batch) + 1]) if per_batch is not loops[-1] else None
-            if epochs is not None and self._counts_epochs(horizon, epochs, name, ctx):
-                return self._report(event, scheduler, "epochs", "batch", per_batch.site, ctx)
-        if per_batch is None and self._counts_batches(horizon, scheduler, ctx) and self._is_epoch_loop(loops[0], ctx):
-            return self._report(event, scheduler, "batches", "epoch", loops[0].site, ctx)
+        if _is_batch_loop(loops[0], ctx):
+            epochs = _count(loops[1]) if len(loops) > 1 else None
+            if epochs is not None and _is_in_epochs(horizon, epochs, scheduler, ctx):
+                return self._report(event, scheduler, "epochs", "batch", loops[0], ctx)
+        elif _is_in_batches(horizon, scheduler, ctx) and _is_epoch_loop(loops[0], ctx):
+            return self._report(event, scheduler, "batches", "epoch", loops[0], ctx)
         return None
 
-    def _is_prepared(self, scheduler: Instance, ctx: Context) -> bool:
-        return bool(ctx.library_calls("accelerate.Accelerator"))
-
-    def _option(self, scheduler: Instance, key: str, ctx: Context) -> Value | None:
-        signature = ctx.facts.signatures[scheduler.library_name]
-        given = scheduler.arguments.get(signature.index(key), key)
-        return None if given is None or (isinstance(given, Const) and given.value is None) else given
-
-    def _batch_loop(self, loops: tuple[Loop, ...], ctx: Context) -> Loop | None:
-        """The innermost loop, if it goes over batches: it goes backward each time, and over data, not over a number."""
-        innermost = loops[0]
-        if not any(isinstance(event, Backward) and ctx.loops_around(event)[:1] == (innermost,) for event in walk(innermost.body)):
-            return None
-        return innermost if ctx.goes_over_data(innermost) else None
-
-    def _is_epoch_loop(self, loop: Loop, ctx: Context) -> bool:
-        """Whether a loop contains the loop over the batches."""
-        return any(
-            isinstance(event, Backward) and ctx.loops_around(event)[:1] != (loop,) and ctx.goes_over_data(ctx.loops_around(event)[0])
-            for event in walk(loop.body)
-        )
-
-    def _count(self, loop: Loop) -> Value | None:
-        """The number of iterations of ``for … in range(…)``."""
-        value = loop.iterable
-        for _ in range(3):
-            if isinstance(value, Symbol) and value.name != "range" and value.inputs:
-                value = value.inputs[0]
-        if not isinstance(value, Symbol) or value.name != "range" or not value.inputs:
-            return None
-        if len(value.inputs) == 1:
-            return value.inputs[0]
-        start, end = value.inputs[:2]
-        if isinstance(end, Symbol) and end.name == "+":  # range(start, start + n)
-            return next((side for side in end.inputs if side is not start), end)
-        return end
-
-    def _counts_epochs(self, horizon: Value, epochs: Value, name: str, ctx: Context) -> bool:
-        """Whether a horizon is the number of epochs, or (for milestones) lies within it."""
-        if horizon is epochs or (isinstance(horizon, Setting) and isinstance(epochs, Setting) and horizon.name == epochs.name):
-            return True
-        number = ctx.constant(epochs)
-        if not isinstance(number, int) or number < 5:
-            return False
-        if name in _FRACTIONS:
-            marks = [ctx.constant(mark) for mark in (horizon.items if isinstance(horizon, Items) else (horizon,))]
-            known = [mark for mark in marks if isinstance(mark, int)]
-            return bool(known) and len(known) == len(marks) and max(known) <= number
-        return bool(ctx.constant(horizon) == number)
-
-    def _counts_batches(self, horizon: Value, scheduler: Instance, ctx: Context) -> bool:
-        """Whether a horizon is computed from the length of a loader."""
-        if self._option(scheduler, "steps_per_epoch", ctx) is not None if "OneCycleLR" in scheduler.library_name else False:
-            return True
-        for _, option in alternatives(horizon):
-            for source in ctx.sources(option):
-                if isinstance(source, Symbol) and source.name == "len" and source.inputs:
-                    if ctx.guessed_role(source.inputs[0]) == "loader":
-                        return True
-        return False
-
     def _report(
-        self, event: SchedulerStep, scheduler: Instance, unit: str, cadence: str, loop: Site, ctx: Context
+        self, event: SchedulerStep, scheduler: Instance, unit: str, cadence: str, loop: Loop, ctx: Context
     ) -> Finding:
         name = ctx.name_of(scheduler) or "the scheduler"
-        cls = scheduler.library_name.rpartition(".")[2]
         made = [(scheduler.site, f"the schedule is sized in {unit}")] if scheduler.site is not None else []
         return ctx.finding(
             self,
             event.site,
-            f"`{cls}` is sized in {unit} but stepped once per {cadence}",
+            f"`{_class_of(scheduler)}` is sized in {unit} but stepped once per {cadence}",
             effect="the schedule is over within the first epoch and starts anew or stays at its end"
             if cadence == "batch"
             else "only the first percent of the schedule is ever used",
-            help=f"step `{name}` once per {unit.removesuffix('s').replace('batche', 'batch')}, or size it in {cadence}s",
-            trace=[*made, (loop, f"this loop runs once per {cadence}"), (event.site, "and steps it here")],
+            help=f"step `{name}` once per {'epoch' if cadence == 'batch' else 'batch'}, or size it in "
+            + ("batches" if cadence == "batch" else "epochs"),
+            trace=[
+                *made,
+                (loop.site, f"this loop runs once per {cadence}"),
+                (event.site, "and steps it here"),
+            ],
+            fixes=_fix(event, cadence, loop, ctx),
         )
+
+
+# ------------------------------------------------------------------------------------------------- the schedule
+
+
+def _class_of(scheduler: Instance) -> str:
+    return scheduler.library_name.rpartition(".")[2]
+
+
+def _option(scheduler: Instance, key: str, ctx: Context) -> Value | None:
+    signature = ctx.facts.signatures[scheduler.library_name]
+    given = ctx.argument(scheduler, signature.index(key), key)
+    return None if given is None or ctx.is_none(given) else given
+
+
+def _horizon(scheduler: Instance, ctx: Context) -> Value | None:
+    """The value that says how long a schedule is."""
+    keys = _HORIZONS.get(_class_of(scheduler), ())
+    return next((found for key in keys if (found := _option(scheduler, key, ctx)) is not None), None)
+
+
+def _is_meant_to_be_small(scheduler: Instance, ctx: Context) -> bool:
+    """Whether each step of a schedule changes the rate so little that it may be taken often."""
+    if _class_of(scheduler) not in _FRACTIONS:
+        return False
+    gamma = _option(scheduler, "gamma", ctx)
+    number = ctx.constant(gamma)
+    return gamma is not None and (not isinstance(number, int | float) or number > 0.9)
+
+
+def _is_in_epochs(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
+    """Whether a horizon is the number of epochs, up to a sum, or (for milestones) lies within it."""
+    terms = list(_terms(horizon))
+    if any(_is_same_number(term, epochs) for term in terms):
+        return all(isinstance(term, Const | Setting) or _is_same_number(term, epochs) for term in terms)
+    number = ctx.constant(epochs)
+    if not isinstance(number, int) or number < _FEW_EPOCHS:
+        return False
+    if _class_of(scheduler) in _FRACTIONS:
+        marks = [ctx.constant(mark) for mark in (horizon.items if isinstance(horizon, Items) else (horizon,))]
+        known = [mark for mark in marks if isinstance(mark, int)]
+        return bool(known) and len(known) == len(marks) and max(known) <= number
+    return bool(ctx.constant(horizon) == number)
+
+
+def _terms(value: Value) -> Iterator[Value]:
+    """The terms of a sum or difference."""
+    if isinstance(value, Symbol) and value.name in ("+", "-"):
+        for term in value.inputs:
+            yield from _terms(term)
+    else:
+        yield value
+
+
+def _is_same_number(left: Value, right: Value) -> bool:
+    if isinstance(left, Setting) and isinstance(right, Setting):
+        return left.name == right.name
+    return left is right and not isinstance(left, Const)
+
+
+def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
+    """Whether a horizon is computed from the length of a loader."""
+    if _class_of(scheduler) == "OneCycleLR" and _option(scheduler, "steps_per_epoch", ctx) is not None:
+        return True
+    lengths = (
+        source
+        for _, option in alternatives(horizon)
+        for source in ctx.sources(option)
+        if isinstance(source, Symbol) and source.name == "len" and source.inputs
+    )
+    return any(ctx.guessed_role(length.inputs[0]) == "loader" for length in lengths)
+
+
+# ----------------------------------------------------------------------------------------------------- the loops
+
+
+def _is_batch_loop(loop: Loop, ctx: Context) -> bool:
+    """Whether a loop goes over batches: it goes backward each time, and over data, not over a number."""
+    return ctx.goes_over_data(loop) and any(ctx.loops_around(event)[:1] == (loop,) for event in _backwards(loop))
+
+
+def _is_epoch_loop(loop: Loop, ctx: Context) -> bool:
+    """Whether a loop contains the loop over the batches."""
+    return any(
+        inner is not loop and outer is loop and ctx.goes_over_data(inner)
+        for event in _backwards(loop)
+        for inner, outer in pairwise(ctx.loops_around(event))
+    )
+
+
+def _backwards(loop: Loop) -> Iterator[Event]:
+    return (event for event in walk(loop.body) if isinstance(event, Backward))
+
+
+def _count(loop: Loop) -> Value | None:
+    """The number of iterations of ``for … in range(…)``."""
+    value = loop.iterable
+    for _ in range(3):
+        if isinstance(value, Symbol) and not value.name.endswith("range") and value.inputs:
+            value = value.inputs[0]  # tqdm(range(…)), enumerate(…)
+    if not isinstance(value, Symbol) or not value.name.endswith("range") or not value.inputs:
+        return None
+    if len(value.inputs) == 1:
+        return value.inputs[0]
+    start, end = value.inputs[:2]
+    if isinstance(end, Symbol) and end.name == "+":  # range(start, start + n)
+        return next((side for side in end.inputs if not _is_same(side, start)), end)
+    return end
+
+
+def _is_same(left: Value, right: Value) -> bool:
+    return left is right or (isinstance(left, Const) and isinstance(right, Const) and left.value == right.value)
+
+
+# ------------------------------------------------------------------------------------------------------- the fix
+
+
+def _fix(event: SchedulerStep, cadence: str, loop: Loop, ctx: Context) -> list[Fix]:
+    """Move the step behind the loop over the batches, or behind the optimizer's step in it."""
+    targets = [loop.site] if cadence == "batch" else [e.site for e in walk(loop.body) if isinstance(e, OptimizerStep)]
+    if not targets or targets[0].module is not event.site.module or not _is_one_scope(event.site, targets[0], ctx):
+        return []
+    unit = "epoch" if cadence == "batch" else "batch"
+    edits = move_after(event.site, targets[0])
+    return offer(f"Step once per {unit}", edits, "suggestion", of=event.site, at=event.site)
+
+
+def _is_one_scope(left: Site, right: Site, ctx: Context) -> bool:
+    return ctx.scope(left) == ctx.scope(right)
