@@ -58,7 +58,9 @@ def _other(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
     last = name.rpartition(".")[2]
     result: Value
     is_dataset = name.startswith("torchvision.datasets.") and last[:1].isupper()
-    if is_dataset or last in machine.facts.module_classmethods or (last[:1].isupper() and not last.isupper()):
+    is_tensor = name == "torch.autograd.Variable" or (name.startswith("torch.") and last.endswith("Tensor"))
+    is_class = last[:1].isupper() and not last.isupper() and not is_tensor
+    if is_dataset or last in machine.facts.module_classmethods or is_class:
         result = Instance(name, arguments, site)
     else:
         result = Symbol(name, tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
