@@ -18,13 +18,18 @@ leave the gradient of 100 % of the parameters at `None`.
 ## Not reported
 Losses of which some term still carries gradients (a detached target, a detached weight), inputs that are optimised
 themselves (adversarial images, style transfer, latent codes), and losses whose parts cannot be followed.
+
+## Fix (unsafe)
+Removes the line where it puts the new tensor in the place of the loss itself (`loss = torch.tensor(loss, ...)`). Unsafe
+because training begins, as it should.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Finding, Rule
+from dllint.api import Backward, Context, Edit, Finding, Rule, Site, offer, remove, statement_around
 
 
 class LaunderedLoss(Rule):
@@ -37,6 +42,7 @@ class LaunderedLoss(Rule):
         ("requires_grad", "requires_grad_", "detach", "detach_", "item", "data", "numpy", "tensor", "tolist", "float"),
     )
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html",)
 
     def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
@@ -61,4 +67,15 @@ class LaunderedLoss(Rule):
             effect=effect,
             help="call `backward` on the loss as the criterion returned it; use `.item()` only for logging",
             trace=[(cut.site, "the graph is cut here"), (event.site, "so nothing is behind this")],
+            fixes=offer("Keep the loss", _keep(cut.site), "unsafe", of=cut.site, at=event.site),
         )
+
+
+def _keep(cut: Site) -> tuple[Edit, ...]:
+    """Remove the statement that puts something cut off in the place of a variable: ``loss = f(loss)``."""
+    statement = statement_around(cut)
+    if not isinstance(statement, ast.Assign):
+        return ()
+    target = ast.unparse(statement.targets[0])
+    reads = {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, ast.Name | ast.Attribute)}
+    return remove(cut) if len(statement.targets) == 1 and target in reads else ()
