@@ -356,13 +356,13 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     """
     flat: list[tuple[Guards, Value]] = []
     for guards, value in options:
-        inner = value.options if isinstance(value, Choice) else (((), value),)
-        for more, option in inner:
-            index = next((i for i, (_, seen) in enumerate(flat) if option is seen or same(option, seen)), None)
-            if index is None:
-                flat.append((guards + more, option))
+        for more, option in value.options if isinstance(value, Choice) else (((), value),):
+            for index, (_, seen) in enumerate(flat):
+                if option is seen or same(option, seen):
+                    flat[index] = ((), seen)  # whichever way it came
+                    break
             else:
-                flat[index] = ((), flat[index][1])  # whichever way it came
+                flat.append((guards + more, option))
     if len(flat) == 1:
         return flat[0][1]
     if len(flat) > Choice.LIMIT:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar, cast
 
 from dllint.events import Event, Program
 from dllint.flow import Structure
 from dllint.interp.facts import Facts
 from dllint.interp.machine import Machine
 from dllint.values import Value
+
+
+E = TypeVar("E", bound=Event)
 
 
 class ProgramView:
@@ -40,3 +44,14 @@ class ProgramView:
     def events(self) -> tuple[Event, ...]:
         """All events of the program, in order."""
         return tuple(self._structure.events)
+
+    @cached_property
+    def _events_by_kind(self) -> dict[type[Event], list[Event]]:
+        found: dict[type[Event], list[Event]] = {}
+        for event in self.events:
+            found.setdefault(type(event), []).append(event)
+        return found
+
+    def all_of(self, kind: type[E]) -> Sequence[E]:
+        """The events of one kind, in order."""
+        return cast("Sequence[E]", self._events_by_kind.get(kind, ()))

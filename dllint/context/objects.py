@@ -137,7 +137,7 @@ class Objects(ProgramView):
 
     def library_calls(self, name: str) -> list[LibraryCall]:
         """The calls of a library function or class in the program."""
-        return [event for event in self.events if isinstance(event, LibraryCall) and event.name == name]
+        return [event for event in self.all_of(LibraryCall) if event.name == name]
 
     def framework(self, event: Event) -> str:
         """The framework under whose loop an event happens, or an empty string."""
@@ -155,8 +155,6 @@ class Objects(ProgramView):
     @cached_property
     def _manual_optimization(self) -> bool:
         return any(
-            isinstance(event, AttributeAssigned)
-            and event.attribute == "automatic_optimization"
-            and self.constant(event.value) is False
-            for event in self.events
+            event.attribute == "automatic_optimization" and self.constant(event.value) is False
+            for event in self.all_of(AttributeAssigned)
         )

@@ -12,7 +12,7 @@ class Optimizers(Objects):
     """The optimizers of a program and the modules that they train."""
 
     def steps(self) -> list[OptimizerStep]:
-        return [event for event in self.events if isinstance(event, OptimizerStep)]
+        return list(self.all_of(OptimizerStep))
 
     def stepped_optimizers(self) -> list[Value]:
         """The optimizers that take steps in the program, each once."""
@@ -91,7 +91,7 @@ class Optimizers(Objects):
     def _may_concern(self, target: Value, optimizer: Value) -> bool:
         if self.is_same(target, optimizer):
             return True
-        others = [event.optimizer for event in self.events if isinstance(event, OptimizerCreated)]
+        others = [event.optimizer for event in self.all_of(OptimizerCreated)]
         if self.role(target) == "optimizer" and any(self.is_same(target, other) for other in others):
             return self.reaches(target, optimizer) or self.reaches(optimizer, target)
         modules, complete = self.parameters_of(optimizer)

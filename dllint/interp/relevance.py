@@ -11,12 +11,14 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dllint.interp.classes import ancestors
+
 if TYPE_CHECKING:
     from dllint.interp.facts import Facts
     from dllint.interp.project import SourceModule
     from dllint.interp.word_graph import WordGraph
     from dllint.rule import Triggers
-    from dllint.values import Function
+    from dllint.values import Class, Function
 
 _SHORT = 8  # functions of so few lines are always interpreted: they often just pass something on
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
@@ -34,7 +36,7 @@ class Relevance:
         for trigger in self._masks:
             for mask in trigger:
                 self._effects |= mask
-        self._effects &= ~graph.mask(_COMMON)
+        self._effects &= ~graph.mask(_NUMBERS)
         self._functions: dict[ast.AST, bool] = {}
 
     def is_relevant(self, definition: ast.stmt) -> bool:
@@ -64,7 +66,7 @@ class Relevance:
                 continue
             seen.add(statement)
             words = self._graph.words(self._module, statement)
-            mask |= self._graph.mask(words) | self._imported_losses(words)
+            mask |= self._graph.own(self._module, statement) | self._imported_losses(words)
             pending.extend(self._named(words, methods))
         return mask
 
@@ -113,24 +115,25 @@ class Relevance:
             return True
         module = function.module
         words = self._graph.words(module, node)
-        if self._graph.mask(words) & self._effects:
+        if self._graph.own(module, node) & self._effects:
             return True
         members = function.owner.members if function.owner is not None else {}
         for word in words:
             if word in members:
                 inner = members[word]
-                if inner is not node and self._graph.mask(self._graph.words(module, inner)) & self._effects:
+                if inner is not node and self._graph.own(module, inner) & self._effects:
                     return True
             if word in module.bindings.names and self._graph.closure(module, word) & self._effects:
                 return True
-        return function.owner is not None and bool(function.owner.bases) and self._inherits_effects(function, words)
+        return function.owner is not None and self._inherits_effects(function.owner, words)
 
-    def _inherits_effects(self, function: Function, words: frozenset[str]) -> bool:
-        """Whether a method may call a method that its class inherits: what that does is not looked up here."""
-        assert function.owner is not None
-        if "self" not in words:
-            return False
-        return bool(self._graph.closure(function.module, function.owner.name) & self._effects)
+    def _inherits_effects(self, cls: Class, words: frozenset[str]) -> bool:
+        """Whether a method with these words may call one that its class inherits and that does something."""
+        return any(
+            self._graph.closure(ancestor.module, ancestor.name) & self._effects
+            for ancestor in ancestors(cls)
+            if ancestor is not cls and not words.isdisjoint(ancestor.members)
+        )
 
 
 EVENT_WORDS = frozenset(
@@ -139,8 +142,8 @@ EVENT_WORDS = frozenset(
 )  # fmt: skip
 """Words by which a function does something to a model or an optimizer, whatever the rules ask about."""
 
-_COMMON = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
-"""Words of triggers that stand in any code: alone they do not make a function worth interpreting."""
+_NUMBERS = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
+"""Words of triggers by which any code handles numbers: alone they do not make a function worth interpreting."""
 
 
 def _is_model(node: ast.ClassDef) -> bool:

@@ -1,11 +1,14 @@
 """Which words a definition can reach: its own, and those of everything it names across the project.
 
 A word of interest is a bit, a set of words an integer. Answers are kept, so one graph serves all files of a project.
+Some words of interest stand in any code (``load``, ``train``, ``labels``): they count where something of that name is
+called, or given as a keyword.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +19,17 @@ if TYPE_CHECKING:
 
 Node = tuple["SourceModule", str]
 
+_COMMON = frozenset(
+    ("Dataset", "IterableDataset", "Module", "Optimizer", "PreTrainedModel", "Trainer", "array", "compile", "eval",
+     "full", "labels", "linear", "load", "log", "long", "mm", "padding", "parameters", "save", "scale", "script",
+     "seed", "stack", "step", "train", "zeros")
+)  # fmt: skip
+_PROSE = re.compile(
+    r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\#[^\n]*""",
+)
+_COMMON_IN_USE = re.compile(rf"\b({'|'.join(sorted(_COMMON))})(?:\s*\(|=(?!=)|\)\s*:)")
+_IMPORT = ast.Import | ast.ImportFrom
+
 
 class WordGraph:
     """The words of interest that definitions reach, by following the names in them."""
@@ -23,14 +37,16 @@ class WordGraph:
     def __init__(self, project: Project, interesting: Iterable[str]) -> None:
         self._project = project
         self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
+        self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
         self._words: dict[ast.stmt, frozenset[str]] = {}
+        self._masks: dict[ast.stmt, int] = {}
 
     def mask(self, words: Iterable[str]) -> int:
         """A set of words as an integer; words of no interest do not count."""
         mask = 0
-        for word in words:
-            mask |= self._bits.get(word, 0)
+        for word in self._interesting.intersection(words):
+            mask |= self._bits[word]
         return mask
 
     def words(self, module: SourceModule, statement: ast.stmt) -> frozenset[str]:
@@ -38,6 +54,20 @@ class WordGraph:
         known = self._words.get(statement)
         if known is None:
             known = self._words[statement] = frozenset(words_of(module, statement))
+        return known
+
+    def own(self, module: SourceModule, statement: ast.stmt) -> int:
+        """The words of interest in the code of a statement: what its comments and its prose say does not count."""
+        known = self._masks.get(statement)
+        if known is None:
+            known = 0
+            if not self._interesting.isdisjoint(self.words(module, statement)):
+                code = _PROSE.sub(_without_prose, _text_of(module, statement))
+                words = self._interesting.intersection(WORD.findall(code))
+                if not words.isdisjoint(_COMMON):
+                    words = (words - _COMMON).union(_COMMON_IN_USE.findall(code))
+                known = self.mask(words)
+            self._masks[statement] = known
         return known
 
     def closure(self, module: SourceModule, name: str) -> int:
@@ -99,16 +129,20 @@ class WordGraph:
         module, name = node
         if not name:  # a whole module
             return self.mask(module.words), []
+        mask = 0
         words: set[str] = set()
         successors: list[Node] = []
         for statement in module.bindings.names.get(name, ()):
-            words.update(self.words(module, statement))
-            if isinstance(statement, ast.Import | ast.ImportFrom):
+            if isinstance(statement, _IMPORT):
+                mask |= self.mask(_imported_names(statement, name))
                 successors.extend(self.imported(module, statement, name))
+            else:
+                mask |= self.own(module, statement)
+                words.update(self.words(module, statement))
         bound = module.bindings.names
         successors.extend((module, word) for word in words if word != name and word in bound)
         successors.extend(self._through_stars(module, words))
-        return self.mask(words), successors
+        return mask, successors
 
     def imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
         """The definitions in other modules that an import binds to a name; an empty name stands for a whole module."""
@@ -141,10 +175,25 @@ class WordGraph:
                 yield (origin, "")
 
 
+def _without_prose(text: re.Match[str]) -> str:
+    """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
+    return text[0] if text[0][0] != "#" and len(text[0].split()) == 1 else "''"
+
+
+def _imported_names(statement: ast.Import | ast.ImportFrom, name: str) -> list[str]:
+    """The parts of the name of what an import binds to ``name``."""
+    aliases = [alias.name for alias in statement.names if (alias.asname or alias.name.partition(".")[0]) == name]
+    return [part for alias in aliases for part in alias.split(".") if part not in _COMMON]
+
+
 def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
     """The words in the source of a statement, its decorators included."""
+    return WORD.findall(_text_of(module, statement))
+
+
+def _text_of(module: SourceModule, statement: ast.stmt) -> str:
     starts = module.source.line_starts
     first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
     last = statement.end_lineno or first
     end = starts[last] if last < len(starts) else len(module.source.text)
-    return WORD.findall(module.source.text[starts[first - 1] : end])
+    return module.source.text[starts[first - 1] : end]
