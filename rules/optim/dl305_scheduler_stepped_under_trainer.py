@@ -19,24 +19,36 @@ schedule over 4 steps was 0 on all 4 steps instead of .1, .075, .05, .025.
             return super().training_step(model, inputs)
 
 ## Not reported
-Lightning modules with manual optimisation, Lightning's `lr_scheduler_step` hook, a trainer that overrides the whole inner
-training loop, and callbacks that only read the scheduler.
+Lightning modules with manual optimisation, Lightning's `lr_scheduler_step` hook, a trainer that overrides the whole
+inner training loop, callbacks that only read the scheduler, and schedulers that the framework does not know: those of
+an optimizer of one's own, and those that `configure_optimizers` makes but does not return.
+
+## Fix (unsafe)
+Removes the step. Unsafe because it changes the rates, as it should.
+
+## On real code
+112 public repositories: no finding.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Rule, SchedulerStep
+from dllint.api import Context, Finding, Rule, SchedulerCreated, SchedulerStep, Site, Symbol, offer, remove
 
 _HOOKS = {
     "hf-trainer": frozenset(("training_step", "compute_loss", "prediction_step", "evaluate", "log")),
-    "hf-callback": frozenset(("on_step_begin", "on_step_end", "on_substep_end", "on_epoch_begin", "on_epoch_end", "on_log")),
+    "hf-callback": frozenset(
+        ("on_step_begin", "on_step_end", "on_substep_end", "on_epoch_begin", "on_epoch_end", "on_log")
+    ),
     "lightning": frozenset(
         ("training_step", "on_train_batch_start", "on_train_batch_end", "on_train_epoch_start", "on_train_epoch_end",
-         "training_epoch_end", "on_before_optimizer_step", "optimizer_step", "validation_step", "on_validation_epoch_end")
+         "training_epoch_end", "on_before_optimizer_step", "optimizer_step", "validation_step",
+         "on_validation_epoch_end")
     ),
 }  # fmt: skip
+_MAKERS = frozenset(("create_scheduler", "create_optimizer_and_scheduler", "configure_optimizers"))
 
 
 class SchedulerSteppedUnderTrainer(Rule):
@@ -49,6 +61,7 @@ class SchedulerSteppedUnderTrainer(Rule):
         ("Trainer", "Seq2SeqTrainer", "SFTTrainer", "TrainerCallback", "LightningModule", "DPOTrainer", "GRPOTrainer"),
     )
     confirmable = True
+    fix_safety = "unsafe"
     references = (
         "https://huggingface.co/docs/transformers/main_classes/trainer",
         "https://lightning.ai/docs/pytorch/stable/common/optimization.html",
@@ -58,6 +71,8 @@ class SchedulerSteppedUnderTrainer(Rule):
         framework = ctx.framework(event)
         hook = next((f.function for f in event.frame.stack() if f.function in _HOOKS.get(framework, ())), None)
         if hook is None or (framework == "lightning" and not ctx.is_managed(event)):
+            return
+        if not _is_known_to_framework(event, framework, ctx):
             return
         owner = "Lightning" if framework == "lightning" else "the Trainer"
         name = ctx.name_of(event.scheduler) or "the scheduler"
@@ -69,4 +84,50 @@ class SchedulerSteppedUnderTrainer(Rule):
             help="remove this step; set its cadence in `TrainingArguments`"
             if framework != "lightning"
             else 'remove this step and set `"interval"` in `configure_optimizers`, or turn automatic optimisation off',
+            trace=[*ctx.calls_to(event), (event.site, "the scheduler is stepped here")],
+            fixes=offer("Leave the step to the framework", remove(event.site), "unsafe", of=event.site, at=event.site),
         )
+
+
+def _is_known_to_framework(event: SchedulerStep, framework: str, ctx: Context) -> bool:
+    """Whether the framework has the scheduler: it made it, or the user made it in the method that is for that."""
+    made = next(
+        (
+            other
+            for other in ctx.events
+            if isinstance(other, SchedulerCreated) and ctx.is_same(other.scheduler, event.scheduler)
+        ),
+        None,
+    )
+    if made is not None:
+        maker = next((frame for frame in made.frame.stack() if frame.function in _MAKERS), None)
+        if maker is None:
+            return False
+        return framework != "lightning" or _returns_scheduler(maker.definition)
+    if framework == "lightning":
+        if _is_kept_by_maker(event, ctx):
+            return True
+        names = (value.name for value in ctx.sources(event.scheduler) if isinstance(value, Symbol))
+        return any(name.endswith("lr_schedulers") for name in names)
+    return ctx.name_of(event.scheduler) == "lr_scheduler"
+
+
+def _is_kept_by_maker(event: SchedulerStep, ctx: Context) -> bool:
+    """Whether it is an attribute that ``configure_optimizers`` sets."""
+    maker = ctx.member(event.frame.receiver, "configure_optimizers") if event.frame.receiver is not None else None
+    if maker is None or not _returns_scheduler(maker.site):
+        return False
+    kept = {node.attr for node in ast.walk(maker.node) if isinstance(node, ast.Attribute)}
+    return ctx.name_of(event.scheduler) in kept
+
+
+def _returns_scheduler(definition: Site | None) -> bool:
+    """Whether ``configure_optimizers`` plainly returns more than an optimizer."""
+    if definition is None:
+        return False
+    returned = [node.value for node in ast.walk(definition.node) if isinstance(node, ast.Return)]
+    return any(
+        (isinstance(value, ast.Tuple | ast.List) and len(value.elts) > 1)
+        or (isinstance(value, ast.Dict) and any(getattr(key, "value", "") == "lr_scheduler" for key in value.keys))
+        for value in returned
+    )
