@@ -26,26 +26,37 @@ a helper; loops whose optimizer, loss or engine goes into a call that cannot be 
 code without a loop; optimizers that are rebuilt in each iteration.
 
 ## Fix (unsafe)
-Inserts `optimizer.zero_grad()` before the backward pass. Unsafe because it changes training, as it should.
+Inserts `optimizer.zero_grad()` before the backward pass, or behind the step where that uses the sum of several passes.
+Unsafe because it changes training, as it should.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
     Backward,
     Context,
     Finding,
+    Fix,
     Loop,
     OpaqueCall,
     OptimizerCreated,
     OptimizerStep,
     Program,
     Rule,
+    Site,
     ZeroGrad,
+    insert_after,
+    insert_before,
+    offer,
     walk,
 )
+
+_HARMLESS = re.compile(r"(save|log|print|report|write|adjust|add_scalar)(_|$)")
+
 
 class MissingZeroGrad(Rule):
     code = "DL202"
@@ -66,14 +77,17 @@ class MissingZeroGrad(Rule):
                 yield self._report(step, loop, ctx)
 
     def _never_cleared(self, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
-        if any(isinstance(e, OpaqueCall) and e.name.startswith("register_") and ctx.opaque_to(e, step.optimizer) for e in ctx.events):
+        if any(
+            isinstance(e, OpaqueCall) and e.name.startswith("register_") and ctx.opaque_to(e, step.optimizer)
+            for e in ctx.events
+        ):
             return False  # a hook may clear them
         for event in walk(loop.body):
             if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, step.optimizer):
                 return False
             if isinstance(event, OptimizerCreated) and ctx.is_same(event.optimizer, step.optimizer):
                 return False
-            if isinstance(event, OpaqueCall) and ctx.opaque_to(event, step.optimizer):
+            if isinstance(event, OpaqueCall) and ctx.opaque_to(event, step.optimizer) and not _is_harmless(event, ctx):
                 return False
             if isinstance(event, Backward) and event.via in ("deepspeed", "opaque"):
                 return False
@@ -86,12 +100,53 @@ class MissingZeroGrad(Rule):
             self,
             step.site,
             f"the gradients of `{name}` are never cleared in this loop",
-            effect="each step uses the sum of the gradients of all batches so far: SGD diverges, Adam generalises worse "
-            "while its loss looks fine",
+            effect="each step uses the sum of the gradients of all batches so far: SGD diverges, Adam generalises "
+            "worse while its loss looks fine",
             help=f"call `{name}.zero_grad()` in each iteration, before the backward pass or after the step",
             trace=[
                 (loop.site, "in this loop"),
                 (backward.site, "gradients are added to what is there"),
                 (step.site, "and used"),
             ],
+            fixes=self._clear(step, loop, ctx),
         )
+
+    def _clear(self, step: OptimizerStep, loop: Loop, ctx: Context) -> list[Fix]:
+        """Clear before the first backward pass that the step uses; behind the step where several of them add up."""
+        optimizer = _optimizer_text(step, ctx)
+        if not optimizer:
+            return []
+        events = list(walk(loop.body))
+        before = events[: events.index(step)]
+        earlier = [index for index, event in enumerate(before) if isinstance(event, OptimizerStep)]
+        used = [event for event in before[max(earlier, default=-1) + 1 :] if isinstance(event, Backward)]
+        call = step.site.node
+        if used and (
+            _in_turn(used[0], step, ctx) or (step.scaler is None and isinstance(call, ast.Call) and call.args)
+        ):
+            edits, place = insert_before(used[0].site, f"{optimizer}.zero_grad()"), used[0].site
+        else:
+            edits, place = insert_after(step.site, f"{optimizer}.zero_grad()"), step.site
+        return offer("Clear the gradients", edits, "unsafe", of=place, at=step.site)
+
+
+def _is_harmless(event: OpaqueCall, ctx: Context) -> bool:
+    """Whether an unresolved call surely clears nothing: a scheduler's, or one that saves or logs by its name."""
+    if event.receiver is not None and ctx.guessed_role(event.receiver) == "scheduler":
+        return True
+    return bool(_HARMLESS.match(event.name.rpartition(".")[2]))
+
+
+def _optimizer_text(step: OptimizerStep, ctx: Context) -> str:
+    """The optimizer in ``optimizer.step()`` or ``scaler.step(optimizer)``, as it is written."""
+    call = step.site.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "step":
+        return ""
+    named = call.func.value if step.scaler is None else call.args[0] if call.args else None
+    return ctx.source_of(Site(step.site.module, named)) if isinstance(named, ast.Name | ast.Attribute) else ""
+
+
+def _in_turn(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
+    """Whether a step follows each time that a backward pass happens, in the same function."""
+    same_place = backward.frame is step.frame and ctx.loops_around(backward) == ctx.loops_around(step)
+    return same_place and {guard.key() for guard in step.guards} == {guard.key() for guard in backward.guards}
