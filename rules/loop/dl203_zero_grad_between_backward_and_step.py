@@ -17,17 +17,24 @@ Adam and AdamW alike.
 
 ## Not reported
 Clearing another optimizer's gradients in between (two networks trained in turns), a second backward pass between the
-clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step; zero_grad; backward`), and paths on which the gradients are still there.
+clearing and the step, gradients that are written back (`p.grad = g`), rotated loops (`step; zero_grad; backward`), and
+paths on which the gradients are still there.
+
+## Fix (unsafe)
+Moves the clearing in front of the backward pass, where both stand in the same block. Unsafe because training begins,
+as it should.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import (
     AttributeAssigned,
     Backward,
     Context,
+    Edit,
     Event,
     Finding,
     OpaqueCall,
@@ -36,6 +43,8 @@ from dllint.api import (
     Rule,
     Value,
     ZeroGrad,
+    move_before,
+    offer,
 )
 
 State = tuple[str, Event | None]  # of the gradients: none, fresh, cleared or unknown, and what cleared them
@@ -49,6 +58,7 @@ class ZeroGradBetweenBackwardAndStep(Rule):
     severity = "error"
     triggers = (("backward", "manual_backward"), ("zero_grad", "grad"), ("step",))
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -67,7 +77,32 @@ class ZeroGradBetweenBackwardAndStep(Rule):
             effect="every step finds no gradients: nothing is trained, and no error says so",
             help="clear the gradients before the backward pass, or after the step",
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],
+            fixes=offer(
+                "Clear before the backward pass",
+                _clear_first(clearing, ctx),
+                "unsafe",
+                of=clearing.site,
+                at=clearing.site,
+            ),
         )
+
+
+def _clear_first(clearing: Event, ctx: Context) -> tuple[Edit, ...]:
+    """Move the clearing in front of the backward passes since the last step, in the same block."""
+    before = ctx.events[: ctx.events.index(clearing)]
+    earlier = [index for index, event in enumerate(before) if isinstance(event, OptimizerStep)]
+    used = [event for event in before[max(earlier, default=-1) + 1 :] if isinstance(event, Backward)]
+    wanted = {guard.key() for guard in clearing.guards}
+    if not used or not isinstance(clearing.site.node, ast.Call):
+        return ()
+    if any(
+        event.frame is not clearing.frame
+        or ctx.loops_around(event) != ctx.loops_around(clearing)
+        or {guard.key() for guard in event.guards} != wanted
+        for event in used
+    ):
+        return ()
+    return move_before(clearing.site, used[0].site)
 
 
 def _steps_without_gradients(
