@@ -12,7 +12,6 @@ from dllint.interp.facts import Facts
 from dllint.interp.machine import Machine
 from dllint.values import Value
 
-
 E = TypeVar("E", bound=Event)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.roles import guess_role
@@ -117,13 +118,18 @@ def _held_by(value: Value) -> Iterator[Value]:
         yield value.callable
         yield from value.arguments.all()
     elif isinstance(value, Function):
-        used = {node.id for node in ast.walk(value.node) if isinstance(node, ast.Name)}
+        used = _names_in(value.node)
         scope: Scope | None = value.scope
         while scope is not None:
             yield from (held for name, held in scope.variables.items() if name in used)
             scope = scope.parent
     else:
         yield from inputs_of(value)
+
+
+@lru_cache(maxsize=4096)
+def _names_in(node: ast.AST) -> frozenset[str]:
+    return frozenset(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
 
 
 def is_tensor_operation(value: Symbol) -> bool:

@@ -24,7 +24,6 @@ clipping of weights (`p.data.clamp_`), and paths on which the step has not happe
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from dllint.api import Backward, Context, Event, Finding, GradientClip, OpaqueCall, OptimizerStep, Program, Rule, Value
 
@@ -45,12 +44,11 @@ class ClipAfterStep(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        optimizers = ctx.stepped_optimizers()
+        optimizers = ctx.stepped_optimizers() if ctx.all_of(GradientClip) else []
         for optimizer in optimizers:
-            flow = ctx.follow("none", _next, partial(_matters, optimizer, ctx))
-            for event, states in flow.arrivals.items():
-                if not isinstance(event, GradientClip) or states != {"used"} or ctx.is_managed(event):
-                    continue
+            # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
+            late = _late_clips(optimizer, ctx, besides=OpaqueCall) and _late_clips(optimizer, ctx)
+            for event in late:
                 if len(optimizers) == 1 or _concerns(event, optimizer, ctx):
                     yield self._report(event, optimizer, ctx)
 
@@ -65,6 +63,16 @@ class ClipAfterStep(Rule):
             help=f"clip between the backward pass and `{name}.step()`",
             trace=[(step.site, "the gradients are used"), (event.site, "and clipped only then")],
         )
+
+
+def _late_clips(optimizer: Value, ctx: Context, besides: type[Event] | tuple[()] = ()) -> list[GradientClip]:
+    """The clippings that find the gradients used on every path."""
+    flow = ctx.follow("none", _next, lambda event: not isinstance(event, besides) and _matters(optimizer, ctx, event))
+    return [
+        event
+        for event, states in flow.arrivals.items()
+        if isinstance(event, GradientClip) and states == {"used"} and not ctx.is_managed(event)
+    ]
 
 
 def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:

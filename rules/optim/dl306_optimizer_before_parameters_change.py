@@ -24,6 +24,7 @@ training, moves between devices and dtypes, and models whose optimizer is not se
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     AttributeAssigned,
@@ -54,6 +55,15 @@ _REPLACING = {
 _MOVES = frozenset(("to", "cuda", "cpu", "half", "float", "double", "bfloat16"))
 
 
+@dataclass(frozen=True)
+class Taking:
+    """An optimizer takes the parameters of some modules; ``position`` counts the events of the program."""
+
+    position: int
+    event: OptimizerCreated | ParametersAdded
+    modules: list[Value]
+
+
 class OptimizerBeforeParametersChange(Rule):
     code = "DL306"
     name = "optimizer-before-parameters-change"
@@ -64,17 +74,19 @@ class OptimizerBeforeParametersChange(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html#constructing-it",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        created = [event for event in ctx.events if isinstance(event, OptimizerCreated | ParametersAdded)]
-        if not created:
-            return
-        order = {id(event): index for index, event in enumerate(ctx.events)}
-        for change in ctx.events:
+        takings = [
+            Taking(position, event, ctx.modules_in(event.parameters)[0])
+            for position, event in enumerate(ctx.events)
+            if isinstance(event, OptimizerCreated | ParametersAdded)
+        ]
+        first = takings[0].position if takings else len(ctx.events)
+        for position, change in enumerate(ctx.events[first:], first):
             what = self._what(change, ctx)
             if what is None:
                 continue
             model, text, pedantic = what
-            maker = self._stale_optimizer(change, model, created, order, ctx)
-            if maker is not None and self._trains_after(change, maker, order, ctx):
+            maker = self._stale_optimizer(position, model, takings, ctx)
+            if maker is not None and self._trains_after(position, maker, ctx):
                 yield self._report(change, maker, text, pedantic, ctx)
 
     def _what(self, event: Event, ctx: Context) -> tuple[Value, str, bool] | None:
@@ -94,28 +106,26 @@ class OptimizerBeforeParametersChange(Rule):
         return None
 
     def _stale_optimizer(
-        self, change: Event, model: Value, created: list[OptimizerCreated | ParametersAdded], order: dict[int, int], ctx: Context
+        self, position: int, model: Value, takings: list[Taking], ctx: Context
     ) -> OptimizerCreated | None:
         """The optimizer that was given the model's parameters before the change, and not again after it."""
         stale: OptimizerCreated | None = None
-        for event in created:
-            modules, _ = ctx.modules_in(event.parameters)
-            if not any(ctx.reaches(module, owner) or ctx.reaches(owner, module) for owner in ctx.objects(model) for module in modules):
+        owners = ctx.objects(model)
+        for taking in takings:
+            owned = any(ctx.reaches(module, owner) for owner in owners for module in taking.modules)
+            if not owned and not any(ctx.reaches(owner, module) for owner in owners for module in taking.modules):
                 continue
-            if order[id(event)] > order[id(change)]:
+            if taking.position > position:
                 return None
-            if isinstance(event, OptimizerCreated) and self._owns(modules, model, ctx):
-                stale = event
+            if isinstance(taking.event, OptimizerCreated) and owned:
+                stale = taking.event
         return stale
 
-    def _owns(self, modules: list[Value], model: Value, ctx: Context) -> bool:
-        """Whether the changed object is a module that the optimizer has the parameters of, or a part of one."""
-        return any(ctx.reaches(module, owner) for owner in ctx.objects(model) for module in modules)
-
-    def _trains_after(self, change: Event, maker: OptimizerCreated, order: dict[int, int], ctx: Context) -> bool:
+    def _trains_after(self, position: int, maker: OptimizerCreated, ctx: Context) -> bool:
         return any(
-            isinstance(event, OptimizerStep) and ctx.is_same(event.optimizer, maker.optimizer) or isinstance(event, Backward)
-            for event in ctx.events[order[id(change)] :]
+            isinstance(event, Backward)
+            or (isinstance(event, OptimizerStep) and ctx.is_same(event.optimizer, maker.optimizer))
+            for event in ctx.events[position:]
         )
 
     def _report(self, change: Event, maker: OptimizerCreated, text: str, pedantic: bool, ctx: Context) -> Finding:
