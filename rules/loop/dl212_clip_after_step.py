@@ -19,13 +19,32 @@ unclipped norm.
 ## Not reported
 Clipping that a later step of the same or another optimizer uses (a second backward pass in between, two networks),
 clipping of weights (`p.data.clamp_`), and paths on which the step has not happened yet.
+
+## Fix (unsafe)
+Moves the clipping in front of the step where both stand in the same block and no gradient scaler is used. Unsafe
+because updates become smaller, as they should.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Event, Finding, GradientClip, OpaqueCall, OptimizerStep, Program, Rule, Value
+from dllint.api import (
+    Backward,
+    Context,
+    Edit,
+    Event,
+    Finding,
+    GradientClip,
+    OpaqueCall,
+    OptimizerStep,
+    Program,
+    Rule,
+    Symbol,
+    Value,
+    move_before,
+    offer,
+)
 
 State = str  # of the gradients: none, fresh or used
 
@@ -36,11 +55,12 @@ class ClipAfterStep(Rule):
     category = "correctness"
     severity = "error"
     triggers = (
-        ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_gradients"),
-        ("step",),
         ("backward", "manual_backward"),
+        ("step",),
+        ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_gradients"),
     )
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -49,7 +69,7 @@ class ClipAfterStep(Rule):
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
             late = _late_clips(optimizer, ctx, besides=OpaqueCall) and _late_clips(optimizer, ctx)
             for event in late:
-                if len(optimizers) == 1 or _concerns(event, optimizer, ctx):
+                if len(optimizers) == 1 or _concerns(event, optimizer, optimizers, ctx):
                     yield self._report(event, optimizer, ctx)
 
     def _report(self, event: GradientClip, optimizer: Value, ctx: Context) -> Finding:
@@ -62,7 +82,19 @@ class ClipAfterStep(Rule):
             effect="the clipping has no effect: each update is made with the unclipped gradients",
             help=f"clip between the backward pass and `{name}.step()`",
             trace=[(step.site, "the gradients are used"), (event.site, "and clipped only then")],
+            fixes=offer(
+                "Clip before the step", self._clip_first(event, step, ctx), "unsafe", of=event.site, at=event.site
+            ),
         )
+
+    def _clip_first(self, clip: GradientClip, step: OptimizerStep, ctx: Context) -> tuple[Edit, ...]:
+        """Move the clipping in front of the step, in the same block. A scaler would have to unscale first."""
+        same_place = clip.frame is step.frame and ctx.loops_around(clip) == ctx.loops_around(step)
+        if not same_place or step.scaler is not None:
+            return ()
+        if {guard.key() for guard in clip.guards} != {guard.key() for guard in step.guards}:
+            return ()
+        return move_before(clip.site, step.site)
 
 
 def _late_clips(optimizer: Value, ctx: Context, besides: type[Event] | tuple[()] = ()) -> list[GradientClip]:
@@ -91,10 +123,24 @@ def _next(event: Event, state: State) -> State:
     return "unknown" if isinstance(event, OpaqueCall) and state == "used" else state
 
 
-def _concerns(event: GradientClip, optimizer: Value, ctx: Context) -> bool:
-    """Whether what is clipped belongs to the optimizer, and to it alone."""
-    clipped, known = ctx.modules_in(event.target)
-    modules, complete = ctx.parameters_of(optimizer)
-    if not (clipped and known and complete):
-        return False
-    return all(any(ctx.reaches(owner, module) or ctx.reaches(module, owner) for module in modules) for owner in clipped)
+def _concerns(event: GradientClip, optimizer: Value, optimizers: list[Value], ctx: Context) -> bool:
+    """Whether what is clipped belongs to one of several optimizers, and to it alone."""
+    target = event.target
+    if isinstance(target, Symbol) and target.name == "parameters" and target.inputs:
+        clipped, known = ctx.objects(target.inputs[0]), True
+    else:
+        clipped, known = ctx.modules_in(target)
+    others = [other for other in optimizers if other is not optimizer]
+    seen = known and all(ctx.parameters_of(each)[0] for each in optimizers)
+    return (
+        bool(clipped)
+        and seen
+        and all(
+            _has(optimizer, owner, ctx) and not any(_has(other, owner, ctx) for other in others) for owner in clipped
+        )
+    )
+
+
+def _has(optimizer: Value, owner: Value, ctx: Context) -> bool:
+    modules, _ = ctx.parameters_of(optimizer)
+    return any(ctx.reaches(module, owner) for module in modules)
