@@ -17,8 +17,9 @@ Adam and AdamW alike.
         optimizer.step()
 
 ## Not reported
-Optimizers that go into a call that cannot be resolved, or are returned to a caller that is not seen; loops that read
-the gradients themselves (saliency, Fisher information, manual updates); loops that a framework runs.
+Optimizers of a class of the project, or that go into a call that cannot be resolved, or are returned to a caller that
+is not seen; loops that read the gradients themselves (saliency, Fisher information, manual updates); loops that a
+framework runs.
 
 ## Fix (unsafe)
 Inserts `optimizer.step()` behind the backward pass and what clips its gradients, where the loop has one backward pass
@@ -33,11 +34,13 @@ from collections.abc import Iterator
 from dllint.api import (
     AttributeAssigned,
     Backward,
+    Class,
     Context,
     Edit,
     Event,
     Finding,
     GradientClip,
+    Instance,
     Loop,
     OpaqueCall,
     OptimizerCreated,
@@ -87,15 +90,20 @@ class MissingOptimizerStep(Rule):
                 if isinstance(event, ZeroGrad)
                 else None
             )
-            for optimizer in ctx.objects(subject):
-                if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in (*seen, *stepped)):
+            options = ctx.objects(subject)
+            if any(option is known or ctx.reaches(known, option) for option in options for known in stepped):
+                continue  # also one of several that may be stepped, and one inside another (Lookahead)
+            for optimizer in options:
+                if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in seen):
                     continue
                 seen.append(optimizer)
+                if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
+                    continue  # what a step of the project's own optimizers does is not followed
                 if not any(isinstance(other, OpaqueCall) and ctx.opaque_to(other, optimizer) for other in ctx.events):
                     yield optimizer
 
     def _idle_loop(self, backward: Backward, optimizer: Value, ctx: Context) -> Loop | None:
-        """The loop around a backward pass that should step the optimizer: it clears the gradients, or is the only one."""
+        """The loop around a backward pass that should step the optimizer: it clears them, or is the only one."""
         for loop in ctx.loops_around(backward):
             inside = list(walk(loop.body))
             if any(isinstance(event, ZeroGrad) and ctx.is_same(event.target, optimizer) for event in inside):
