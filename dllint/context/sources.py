@@ -56,5 +56,6 @@ class Sources(ProgramView):
         )
 
     def is_unit_test(self, event: Event) -> bool:
-        """Whether an event happens in a function called ``test_…`` that nobody in the file calls."""
-        return self.program.kind != "module" and self.program.name.rpartition(".")[2].startswith("test_")
+        """Whether an event happens in a function called ``test_…`` or ``testThat`` that nobody in the file calls."""
+        name = self.program.name.rpartition(".")[2]
+        return self.program.kind != "module" and (name.startswith("test_") or bool(re.match("test[A-Z]", name)))
