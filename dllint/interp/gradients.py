@@ -96,7 +96,7 @@ def _combine(parts: Iterable[Gradient]) -> Gradient:
 
 
 def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
-    if value.grad == "off" and value.name not in _DATA:
+    if value.grad == "off" and value.name not in _DATA and not _is_kept(value):
         return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
     if value.grad == "unknown":
         return _UNKNOWN
@@ -141,6 +141,14 @@ def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
     if name.startswith("numpy."):
         return _NONE
     return _UNKNOWN
+
+
+def _is_kept(value: Symbol) -> bool:
+    """Whether a value is an attribute that an object keeps: it need not be computed where it is read."""
+    if value.name != "attribute":
+        return False
+    owner = value.inputs[0]
+    return not (isinstance(owner, Symbol) and is_tensor_operation(owner))
 
 
 def _detaches(machine: Machine, value: Symbol) -> bool:
