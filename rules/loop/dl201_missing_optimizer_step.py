@@ -29,6 +29,7 @@ and clears the gradients itself. Unsafe because it changes training, as it shoul
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -56,6 +57,9 @@ from dllint.api import (
     offer,
     walk,
 )
+
+_HARMLESS = re.compile(r"(save|log|print|report|write|info|debug|warning|adjust|add_scalar)(_|$)")
+_LOGGED = re.compile(r"Histogram|\.(norm|item|mean|max)\(|isnan|isinf|isfinite")
 
 
 class MissingOptimizerStep(Rule):
@@ -99,7 +103,7 @@ class MissingOptimizerStep(Rule):
                 seen.append(optimizer)
                 if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
                     continue  # what a step of the project's own optimizers does is not followed
-                if not any(isinstance(other, OpaqueCall) and ctx.opaque_to(other, optimizer) for other in ctx.events):
+                if not any(_may_step(other, optimizer, ctx) for other in ctx.events if isinstance(other, OpaqueCall)):
                     yield optimizer
 
     def _idle_loop(self, backward: Backward, optimizer: Value, ctx: Context) -> Loop | None:
@@ -122,11 +126,9 @@ class MissingOptimizerStep(Rule):
 
     def _trains(self, backward: Backward, optimizer: Value, ctx: Context) -> bool:
         """Whether the loss certainly comes from a module that the optimizer was given."""
-        modules, complete = ctx.parameters_of(optimizer)
+        modules, _ = ctx.parameters_of(optimizer)
         behind = ctx.models_behind(backward.loss) if backward.loss is not None else []
-        return complete and any(
-            ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind
-        )
+        return any(ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind)
 
     def _report(self, backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Finding:
         name = ctx.name_of(optimizer) or "the optimizer"
@@ -145,6 +147,11 @@ class MissingOptimizerStep(Rule):
                 at=backward.site,
             ),
         )
+
+
+def _may_step(event: OpaqueCall, optimizer: Value, ctx: Context) -> bool:
+    """Whether an unresolved call could take the step: it gets the optimizer, and does not just log or save it."""
+    return not _HARMLESS.match(event.name.rpartition(".")[2]) and ctx.opaque_to(event, optimizer)
 
 
 def _is_used(backward: Backward, ctx: Context) -> bool:
@@ -211,6 +218,8 @@ def _mentions_grad(site: Site) -> bool:
     """Whether gradients are kept for something else. Changing or logging them in place is no use of them."""
     kept = (node for node in ast.walk(site.node) if isinstance(node, ast.Assign | ast.AugAssign | ast.Return))
     for statement in kept:
+        if statement.value is not None and _LOGGED.search(ast.unparse(statement.value)):
+            continue
         inner = list(ast.walk(statement.value)) if statement.value is not None else []
         functions = {id(node.func) for node in inner if isinstance(node, ast.Call)}  # torch.autograd.grad(...)
         if any(isinstance(n, ast.Attribute) and n.attr == "grad" and id(n) not in functions for n in inner):
