@@ -79,6 +79,8 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
         result = Symbol(function, tuple(given.all()), site, arguments=given, grad=machine.grad)
         machine.emit(LibraryCall(site, function, given, result))
         return result
+    if isinstance(base, Instance) and base.library_name in machine.facts.random_generators:
+        return _draw(machine, base, name, arguments, site)
     if name in _UPDATES:
         owner = graph.gradient_owner(base)
         if owner is not None:
@@ -88,6 +90,14 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
     if name not in machine.facts.harmless_methods:
         _maybe_opaque(machine, base, name, arguments, site)
     return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+
+
+def _draw(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
+    """A method of a random generator. ``torch.Generator().manual_seed(0)`` is the generator itself."""
+    given = _with_receiver(base, arguments)
+    result = base if name == "manual_seed" else Symbol(f".{name}", tuple(given.all()), site, arguments=arguments)
+    machine.emit(LibraryCall(site, f"{base.library_name}.{name}", given, result))
+    return result
 
 
 def _with_receiver(base: Value, arguments: Arguments) -> Arguments:
