@@ -74,7 +74,7 @@ class MissingOptimizerStep(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         backwards = [event for event in ctx.events if isinstance(event, Backward) and not ctx.is_managed(event)]
-        if not backwards or any(isinstance(event, ParametersUpdated) for event in ctx.events):
+        if not backwards or any(isinstance(event, ParametersUpdated) or _is_hook(event) for event in ctx.events):
             return
         for optimizer in self._idle_optimizers(ctx):
             idle = [(backward, loop) for backward in backwards if (loop := self._idle_loop(backward, optimizer, ctx))]
@@ -85,6 +85,7 @@ class MissingOptimizerStep(Rule):
     def _idle_optimizers(self, ctx: Context) -> Iterator[Value]:
         """The optimizers that are seen whole, from creation or clearing on, and never take a step."""
         stepped = ctx.stepped_optimizers()
+        places = {optimizer.site.node for optimizer in stepped if optimizer.site is not None}
         seen: list[Value] = []
         for event in ctx.events:
             subject = (
@@ -103,6 +104,8 @@ class MissingOptimizerStep(Rule):
                 seen.append(optimizer)
                 if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
                     continue  # what a step of the project's own optimizers does is not followed
+                if optimizer.site is not None and optimizer.site.node in places:
+                    continue  # the same code is run for something else, too
                 if not any(_may_step(other, optimizer, ctx) for other in ctx.events if isinstance(other, OpaqueCall)):
                     yield optimizer
 
@@ -147,6 +150,11 @@ class MissingOptimizerStep(Rule):
                 at=backward.site,
             ),
         )
+
+
+def _is_hook(event: Event) -> bool:
+    """Whether gradients go to a hook, which may be all that they are computed for."""
+    return isinstance(event, OpaqueCall) and event.name.startswith("register_") and event.name.endswith("hook")
 
 
 def _may_step(event: OpaqueCall, optimizer: Value, ctx: Context) -> bool:
