@@ -181,9 +181,9 @@ def _without_prose(text: re.Match[str]) -> str:
 
 
 def _imported_names(statement: ast.Import | ast.ImportFrom, name: str) -> list[str]:
-    """The parts of the name of what an import binds to ``name``."""
-    aliases = [alias.name for alias in statement.names if (alias.asname or alias.name.partition(".")[0]) == name]
-    return [part for alias in aliases for part in alias.split(".") if part not in _COMMON]
+    """The parts of the name of what an import binds to ``name``; a common word counts where it is given another one."""
+    aliases = [alias for alias in statement.names if (alias.asname or alias.name.partition(".")[0]) == name]
+    return [part for alias in aliases for part in alias.name.split(".") if part not in _COMMON or alias.asname]
 
 
 def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
