@@ -25,11 +25,13 @@ steps is 1.349 instead of .130. Adam, AdamW, RMSprop and Adagrad do not care abo
 ## Not reported
 Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), gradients that
 are rescaled by hand, another network's turn every few steps (GAN critics), sums over several losses of one batch,
-frameworks that divide by themselves, and accumulation over a literal 1.
+and accumulation over a literal 1. Under a framework that divides by itself the division is what is reported: with
+`Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times too small (.106 instead of .425).
 
 ## Fix (unsafe)
 Divides what is sent backward: `(loss / steps).backward()`, so that the logged loss stays as it is. Unsafe because
-updates become smaller, as they should, and the learning rate may have been chosen for the larger ones.
+updates become smaller, as they should, and the learning rate may have been chosen for the larger ones. A division that
+Accelerate repeats is taken out.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ from dllint.api import (
     Value,
     ZeroGrad,
     offer,
+    remove,
     replace_range,
+    statement_around,
     walk,
 )
 
@@ -85,6 +89,9 @@ class UnnormalisedGradientAccumulation(Rule):
         backwards = [event for event in ctx.events if isinstance(event, Backward) and event.loss is not None]
         scaled = {event.site.node for event in backwards if _is_scaled(event, ctx)}
         for backward in backwards:
+            division = _second_division(backward, ctx)
+            if division is not None:
+                yield self._report_second(backward, division, ctx)
             if backward.site.node in scaled or self._is_divided_elsewhere(backward, ctx):
                 continue
             step = self._boundary(backward, ctx)
@@ -95,12 +102,7 @@ class UnnormalisedGradientAccumulation(Rule):
         """Whether the framework or helper around a backward pass divides by the number of batches."""
         if ctx.is_managed(backward) or backward.via == "deepspeed" or "accumulate" in backward.contexts:
             return True
-        return backward.via == "accelerate" and any(
-            isinstance(event.result, Instance)
-            and event.result.library_name == "accelerate.Accelerator"
-            and event.result.arguments.get(None, "gradient_accumulation_steps") is not None
-            for event in ctx.library_calls("accelerate.Accelerator")
-        )
+        return backward.via == "accelerate" and bool(_accumulation_of_accelerators(ctx))
 
     def _boundary(self, backward: Backward, ctx: Context) -> OptimizerStep | None:
         """The step that uses what several runs of this backward pass have added up."""
@@ -156,6 +158,20 @@ class UnnormalisedGradientAccumulation(Rule):
             confidence="certain" if self._has_known_class(step.optimizer, ctx) else "likely",
         )
 
+    def _report_second(self, backward: Backward, division: Symbol, ctx: Context) -> Finding:
+        site = division.site or backward.site
+        return ctx.finding(
+            self,
+            site,
+            "the loss is divided by the number of accumulated batches, and Accelerate divides it again",
+            effect="each update is as many times too small as batches are accumulated; Adam-like ones are not",
+            help="leave the division to `accelerator.backward`",
+            trace=[(site, "divided here"), (backward.site, "and again here")],
+            fixes=offer("Divide once", _undivided(site, ctx), "unsafe", of=site, at=site),
+            severity="warning",
+            confidence="likely",
+        )
+
     def _is_scale_invariant(self, optimizer: Value, ctx: Context) -> bool:
         """Whether the optimizer's updates do not depend on the scale of gradients (an unknown one counts as such)."""
         names = {name.rpartition(".")[2] for value in ctx.objects(optimizer) for name in ctx.library_bases(value)}
@@ -163,6 +179,41 @@ class UnnormalisedGradientAccumulation(Rule):
 
     def _has_known_class(self, optimizer: Value, ctx: Context) -> bool:
         return all(isinstance(value, Instance) for value in ctx.objects(optimizer))
+
+
+def _accumulation_of_accelerators(ctx: Context) -> list[Value]:
+    """The numbers of batches that accelerators of the program accumulate, and divide by."""
+    made = (event.result for event in ctx.library_calls("accelerate.Accelerator"))
+    given = [each.arguments.get(None, "gradient_accumulation_steps") for each in made if isinstance(each, Instance)]
+    return [number for number in given if number is not None]
+
+
+def _second_division(backward: Backward, ctx: Context) -> Symbol | None:
+    """The division of a loss by the number of batches that the accelerator divides by itself."""
+    if backward.via != "accelerate" or backward.loss is None:
+        return None
+    numbers = _accumulation_of_accelerators(ctx)
+    for origin in ctx.origins(backward.loss):
+        division = origin.value
+        if isinstance(division, Symbol) and division.name == "/" and len(division.inputs) == 2:
+            by = division.inputs[1]
+            if any(number is by or (ctx.constant(by) or 1) == ctx.constant(number) != 1 for number in numbers):
+                return division
+            if numbers and _ACCUMULATION.search(ctx.name_of(by)):
+                return division
+    return None
+
+
+def _undivided(division: Site, ctx: Context) -> tuple[Edit, ...]:
+    """Leave what is divided; ``loss = loss / n`` and ``loss /= n`` go altogether."""
+    statement = statement_around(division)
+    node = division.node
+    if not isinstance(node, ast.BinOp):
+        return remove(division) if isinstance(statement, ast.AugAssign) else ()
+    left = ctx.source_of(Site(division.module, node.left))
+    if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == left and statement.value is node:
+        return remove(division)
+    return replace_range(division, left)
 
 
 def _shares(guards: Guards, boundary: Sequence[Guard]) -> bool:
