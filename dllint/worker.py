@@ -97,9 +97,14 @@ _worker: Worker | None = None
 def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, str]) -> None:
     """Make this process a worker."""
     global _worker
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)  # syntax trees live long: looking through them costs more than it frees
+    relax_collector()
     _worker = Worker(settings, working_directory, overlay)
+
+
+def relax_collector() -> None:
+    """Collect garbage seldom: syntax trees live long, and going through them costs more than it frees."""
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:

@@ -83,6 +83,11 @@ def text_of(node: ast.expr) -> str:
         return f"{text_of(node.value)}.{node.attr}"
     if isinstance(node, ast.Constant):
         return repr(node.value)
+    return _unparsed(node)
+
+
+@lru_cache(maxsize=8192)
+def _unparsed(node: ast.expr) -> str:
     return ast.unparse(node)
 
 
