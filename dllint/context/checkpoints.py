@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeGuard
 
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow
@@ -14,7 +15,7 @@ from dllint.interp.machine import Machine
 from dllint.sites import Guards, Site
 from dllint.values import Absent, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 
-STATES = ("module", "wrapper", "optimizer", "scheduler", "scaler")
+STATES = frozenset(("module", "wrapper", "optimizer", "scheduler", "scaler"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,14 @@ class CheckpointView:
 
     def kind(self, value: Value) -> str:
         """What a saved value is or is the state of: ``module``, ``optimizer``, ``scheduler``, ``scaler`` or nothing."""
-        owner = value.inputs[0] if isinstance(value, Symbol) and value.name == "state_dict" else value
+        owner = value.inputs[0] if _is_state(value) else _original(value)
         if owner is value and not isinstance(value, Instance):
             return ""
         candidates = [option for _, option in alternatives(owner)] + graph.objects(self._machine, owner)
-        kinds = {kind for each in candidates if (kind := roles.known_or_guessed(self._machine, each)) in STATES}
+        found = {roles.known_or_guessed(self._machine, each) for each in candidates}
+        if found == {""} and _is_state(value):  # an object of a class that is not known
+            found = {roles.guess_role(each) for each in candidates}
+        kinds = found & STATES
         if len(kinds - {"wrapper"}) > 1:
             return ""
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
@@ -160,6 +164,17 @@ def _parts(content: Value, key: str, guards: Guards) -> Iterator[Part]:
                 yield from _parts(item, key, guards + more)
         elif not isinstance(option, Absent):
             yield Part(key, option, guards + more)
+
+
+def _is_state(value: Value) -> TypeGuard[Symbol]:
+    return isinstance(value, Symbol) and value.name == "state_dict"
+
+
+def _original(value: Value) -> Value:
+    """What ``deepcopy(model).half()`` is a copy of."""
+    while isinstance(value, Symbol) and value.inputs and value.name in (*graph.SELF_RETURNING, "copy.deepcopy"):
+        value = value.inputs[0]
+    return value
 
 
 def _key_of(sources: list[Value], result: Value) -> str:

@@ -16,6 +16,7 @@ from dllint.interp.origins import Origin, origins
 from dllint.interp.sensitivity import is_mode_sensitive
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
 
+_PARTS = ("attribute", "item", "element")
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
 
 
@@ -138,6 +139,17 @@ class Objects(ProgramView):
     def library_calls(self, name: str) -> list[LibraryCall]:
         """The calls of a library function or class in the program."""
         return [event for event in self.all_of(LibraryCall) if event.name == name]
+
+    def is_part(self, part: Value, module: Value) -> bool:
+        """Whether an object is a module or belongs to it, as ``model.encoder`` does to ``model``."""
+        while isinstance(part, Symbol) and part.name in _PARTS and part.inputs:
+            if self.is_same(part, module):
+                return True
+            part = part.inputs[0]  # model.encoder.layers[0] of a model that is not known
+        if self.is_same(part, module):
+            return True
+        leads_up = isinstance(module, Symbol) and module.name in _PARTS
+        return not leads_up and self.reaches(module, part)
 
     def framework(self, event: Event) -> str:
         """The framework under whose loop an event happens, or an empty string."""

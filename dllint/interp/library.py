@@ -283,6 +283,16 @@ def _scale_loss(machine: Machine, name: str, arguments: Arguments, site: Site) -
     return loss if loss is not None else Symbol("unknown", site=site)
 
 
+def _replace_parameters(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """``fully_shard(module)`` and ``weight_norm(module)`` return the module, which has other parameters now."""
+    given = arguments.get(0, "module")
+    if given is None:
+        return _other(machine, name, arguments, site)
+    machine.emit(LibraryCall(site, name, arguments, given))
+    machine.emit(ModelChanged(site, given, name, arguments, given))
+    return given
+
+
 def _foreach_zero(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
     given = arguments.get(0, "self")
     for source in graph.sources(given) if given is not None else ():
@@ -313,6 +323,9 @@ _BY_NAME: dict[str, Handler] = {
     "copy.deepcopy": _deepcopy,
     "apex.amp.scale_loss": _scale_loss,
     "torch._foreach_zero_": _foreach_zero,
+    "torch.distributed.fsdp.fully_shard": _replace_parameters,
+    "torch.nn.utils.weight_norm": _replace_parameters,
+    "torch.nn.utils.parametrizations.weight_norm": _replace_parameters,
     "apex.amp.initialize": _amp_initialize,
 }
 
