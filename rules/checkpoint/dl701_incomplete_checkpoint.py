@@ -57,6 +57,7 @@ from dllint.api import (
     Event,
     Finding,
     Fix,
+    Function,
     Instance,
     OptimizerCreated,
     OptimizerStep,
@@ -76,9 +77,11 @@ from dllint.api import (
 )
 
 _OPTIMIZER = re.compile(r"opt(im|imi[sz]er)?s?(\b|_|\d)|optim|opt$", re.IGNORECASE)
+_OPTIONS = re.compile(r"pars|arg|option|config|setting")
 _PROGRESS = re.compile(r"epoch|step|iter", re.IGNORECASE)
 _RESUMING = re.compile(r"resum|continu(e|ing)(\b|_)|restart(\b|_)", re.IGNORECASE)
 _FOR_USE = re.compile(r"best|final|export|(\b|_)ema(\b|_)|pretrain|infer|deploy|release", re.IGNORECASE)
+_SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 _SAVES_ALL = ("save_state", "optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
 
 
@@ -106,13 +109,20 @@ class IncompleteCheckpoint(Rule):
         models = [each for each in saved if _has_model(each, ctx) and not _is_doubtful(each)]
         if not optimizers or not models:
             return
-        in_progress = [each for each in models if _progress_of(each)]
-        is_complete = any(_holds_optimizer(each, optimizers, ctx) for each in saved) or _is_saved_elsewhere(ctx)
+        complete = [each for each in saved if _holds_optimizer(each, optimizers, ctx)]
+        is_complete = bool(complete) or _is_saved_elsewhere(ctx)
+        is_alone = all(_has_model(each, ctx) for each in complete)  # the optimizer has no file of its own
         reported: set[int] = set()
-        for each in in_progress or models:
-            evidence = _missing_key(each, ctx) or (None if is_complete else _evidence(each, ctx))
-            is_pedantic = not is_complete and evidence is None and _progress_of(each) != "" and not _is_for_use(each)
-            if (evidence is None and not is_pedantic) or id(each.site.node) in reported:
+        for each in [each for each in models if _progress_of(each)] or models:
+            if id(each.site.node) in reported or any(each is other for other in complete):
+                continue
+            evidence = _missing_key(each, ctx)
+            if evidence is None and (not is_complete or (complete and is_alone)):
+                evidence = _state_to_resume_from(each, ctx)
+            if evidence is None and not is_complete:
+                evidence = _resumption(each, ctx)
+            is_pedantic = not is_complete and _progress_of(each) != "" and not _is_for_use(each)
+            if evidence is None and not is_pedantic:
                 continue
             reported.add(id(each.site.node))
             yield self._report(each, evidence, optimizers, ctx)
@@ -122,8 +132,7 @@ class IncompleteCheckpoint(Rule):
     def _report(self, saved: Saved, evidence: _Evidence | None, optimizers: list[Value], ctx: Context) -> Finding:
         name = ctx.name_of(optimizers[0]) or "optimizer"
         missing = f"`{name}`" if len(optimizers) == 1 else "the optimizers"
-        progress = _progress_of(saved)
-        what = f"the model's state and `{progress}`" if progress else "the model's state"
+        what = "the model's state" + (f" and `{_progress_of(saved)}`" if _progress_of(saved) else "")
         place = _place(saved, ctx)
         return ctx.finding(
             self,
@@ -132,10 +141,7 @@ class IncompleteCheckpoint(Rule):
             effect="a run that resumes from it starts with a cold optimizer: its first updates have the wrong length "
             "and undo part of the training",
             help=f"save `{name}.state_dict()` with it, and load that where the model's state is loaded",
-            trace=[
-                (place, "this is saved"),
-                *([(evidence.site, evidence.text)] if evidence is not None else []),
-            ],
+            trace=[(place, "this is saved"), *([(evidence.site, evidence.text)] if evidence is not None else [])],
             fixes=_fix(saved, optimizers[0], name, ctx) if len(optimizers) == 1 else [],
             severity=None if evidence is not None else "info",
             confidence="certain" if evidence is not None else "likely",
@@ -162,18 +168,16 @@ def _is_memoryless(optimizer: Value, ctx: Context) -> bool:
 
 def _has_model(saved: Saved, ctx: Context) -> bool:
     """Whether a checkpoint has a model's state, or a whole model in a dict."""
-    return any(
-        _is_trained(part.value, ctx) if part.key and not _is_state(part.value) else _is_state_of_model(part.value, ctx)
-        for part in saved.parts
-    )
+    for part in saved.parts:
+        if ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state(part.value)):
+            return True
+        if part.key and not _is_state(part.value) and _is_trained(part.value, ctx):
+            return True
+    return False
 
 
 def _is_state(value: Value) -> bool:
     return isinstance(value, Symbol) and value.name == "state_dict"
-
-
-def _is_state_of_model(value: Value, ctx: Context) -> bool:
-    return _is_state(value) and ctx.checkpoints.kind(value) == "module"
 
 
 def _is_trained(value: Value, ctx: Context) -> bool:
@@ -214,7 +218,8 @@ def _is_open(part: Part) -> bool:
     if not isinstance(part.value, Symbol):
         return False
     if _OPTIMIZER.search(part.key) and part.value.name != "state_dict":
-        return True
+        made_by = part.value.inputs[0] if part.value.inputs else None
+        return not (isinstance(made_by, Function) and _OPTIONS.search(made_by.name))  # {"opt": parse_options()}
     return not part.key and part.value.name != "state_dict"
 
 
@@ -264,28 +269,36 @@ def _key_read(call: ast.Call) -> str:
 
 
 def _is_written(key: str, ctx: Context) -> bool:
-    """Whether a dict, anywhere in the program's files, gets an entry of this name."""
-    for _, tree in ctx.trees(key):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Dict) and any(_is_text(each, key) for each in node.keys):
-                return True
-            if isinstance(node, ast.keyword) and node.arg == key:
-                return True
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == key:
-                return True
-            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _is_text(node.slice, key):
-                return True
-    return False
+    """Whether a dict, anywhere in the program's files, gets an entry of this name that is not a plain setting."""
+    return any(_writes(node, key) for _, tree in ctx.trees(key) for node in ast.walk(tree))
+
+
+def _writes(node: ast.AST, key: str) -> bool:
+    if isinstance(node, ast.Dict):
+        entries = zip(node.keys, node.values, strict=True)
+        return any(_is_text(name, key) and not isinstance(value, ast.Constant | ast.Dict) for name, value in entries)
+    if isinstance(node, ast.Call):
+        return any(each.arg == key for each in node.keywords) and bool(_SAVING.search(ast.unparse(node.func)))
+    if isinstance(node, ast.ClassDef):
+        fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+        return bool(_SAVING.search(node.name)) and any(isinstance(f, ast.Name) and f.id == key for f in fields)
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _is_text(node.slice, key)
 
 
 def _is_text(node: ast.expr | None, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
 
 
-def _evidence(saved: Saved, ctx: Context) -> _Evidence | None:
+def _state_to_resume_from(saved: Saved, ctx: Context) -> _Evidence | None:
+    """What is in a checkpoint only to go on from it: a scheduler's or gradient scaler's state."""
     for part in saved.parts:
         if ctx.checkpoints.kind(part.value) in ("scheduler", "scaler") and part.value.site is not None:
             return _Evidence(part.value.site, f"the {ctx.checkpoints.kind(part.value)}'s state is saved to resume from")
+    return None
+
+
+def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
+    """Code that reads a checkpoint back before it trains on."""
     if _is_before_training(saved, ctx):
         return None  # the weights that training begins with, to be put back
     for event, read in _loads(saved, ctx):

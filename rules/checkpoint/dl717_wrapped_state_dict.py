@@ -198,7 +198,7 @@ def _loaded_by_name(state: Symbol, wrapping: Wrapping, possible: list[Wrapping],
         assert isinstance(site.node, ast.Call)
         if site.module is not state.site.module:
             continue
-        if _receiver(site.node) in (f"{receiver}.module", f"{receiver}._orig_mod"):
+        if _receiver(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
         elif _receiver(site.node) == receiver:
             is_behind = made is None or ctx.scope(site) != ctx.scope(made) or made.line < site.line
