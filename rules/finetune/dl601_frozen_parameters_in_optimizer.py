@@ -179,15 +179,7 @@ def _frozen_in(change: AttributeAssigned, ctx: Context) -> list[Value]:
 def _has(optimizer: Value, change: AttributeAssigned, ctx: Context) -> bool:
     """Whether an optimizer was given what is frozen: its modules, or a part of one."""
     modules, _ = ctx.parameters_of(optimizer)
-    return any(_is_part(part, module, ctx) for module in modules for part in _frozen_in(change, ctx))
-
-
-def _is_part(part: Value, module: Value, ctx: Context) -> bool:
-    while isinstance(part, Symbol) and part.name in ("attribute", "item", "element") and part.inputs:
-        if ctx.is_same(part, module):
-            return True
-        part = part.inputs[0]  # model.encoder.layers[0] of a model that is not known
-    return ctx.reaches(module, part)
+    return any(ctx.is_part(part, module) for module in modules for part in _frozen_in(change, ctx))
 
 
 def _is_same_part(left: AttributeAssigned, right: AttributeAssigned, ctx: Context) -> bool:
