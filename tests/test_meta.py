@@ -18,9 +18,6 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = rule_files(builtin_directory())
 RULES = [(path, rule) for path in FILES for rule in load_file(path)]
 
-WITHOUT_FIXTURE = frozenset(("DL306"))
-"""Codes of rules whose fixture is still to be written. No rule joins them."""
-
 KNOWN_FAULTS: dict[str, str] = {}
 """Tests that fail, with the reason. One that passes again fails until its line here is gone."""
 
@@ -61,7 +58,7 @@ def test_has_triggers(path: Path, rule: type[Rule]) -> None:
 @each_rule
 def test_fixture(path: Path, rule: type[Rule]) -> None:
     fixture = ROOT / "fixtures" / path.relative_to(builtin_directory())
-    assert fixture.exists() or rule.code in WITHOUT_FIXTURE
+    assert fixture.exists()
 
 
 def test_fixtures_have_rules() -> None:
