@@ -27,6 +27,9 @@ that are unscaled by hand, and scalers that an unresolved helper may have used.
 ## Fix (unsafe)
 Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands in the same function. Unsafe because
 updates become larger, as they should.
+
+## On real code
+112 public repositories: 1 finding, true: the example of distributed minGPT clips scaled gradients.
 """
 
 from __future__ import annotations
