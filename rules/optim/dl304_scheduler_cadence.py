@@ -5,7 +5,9 @@ stepped per epoch never leaves its first percent.
 
 Measured on torch 2.13: a cosine over 10 epochs stepped per batch has a period of 20 batches; `StepLR(30)` per batch
 leaves 1/1000 of the rate after one epoch of 100 batches; `OneCycleLR` over 1,000 steps stepped 10 times goes from .0400
-to .0421 and never approaches its maximum; a cosine sized in 100 steps and stepped 10 times ends at .976.
+to .0421 and never approaches its maximum; a cosine sized in 100 steps and stepped 10 times ends at .976. Lightning
+steps a scheduler once per epoch unless it is told `"interval": "step"`: a `OneCycleLR` then goes over .004, .010 and
+.027, where its peak is .097.
 
 ## Bad
     scheduler = CosineAnnealingLR(optimizer, T_max=epochs)
@@ -24,7 +26,7 @@ to .0421 and never approaches its maximum; a cosine sized in 100 steps and stepp
 ## Not reported
 Schedules whose horizon cannot be related to the loops, steps with an epoch argument (`step(epoch + i / n)`), steps that
 are conditional on the position in the epoch, warm restarts, steps that are meant to be small (`StepLR` with a `gamma`
-above 0.9), and schedulers that Accelerate has prepared.
+above 0.9), schedulers that Accelerate has prepared, and those that Lightning is told an interval for.
 
 ## Fix (suggestion)
 Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
@@ -35,6 +37,7 @@ Moves the step out of the loop over the batches, or into it, where both loops st
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -45,12 +48,14 @@ from dllint.api import (
     Event,
     Finding,
     Fix,
+    Frame,
     Instance,
     Items,
     Loop,
     OptimizerStep,
     Program,
     Rule,
+    SchedulerCreated,
     SchedulerStep,
     Setting,
     Site,
@@ -74,6 +79,7 @@ _HORIZONS = {
     "get_polynomial_decay_schedule_with_warmup": ("num_training_steps",),
 }
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
+_TOO_SELDOM = "only the first percent of the schedule is ever used"
 _FEW_EPOCHS = 5  # a constant below could be anything
 
 
@@ -82,10 +88,26 @@ class SchedulerCadence(Rule):
     name = "scheduler-cadence"
     category = "correctness"
     severity = "error"
-    triggers = (("step",), tuple(_HORIZONS))
+    triggers = (("step", "configure_optimizers"), tuple(_HORIZONS))
     confirmable = True
     fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
+
+    def on_scheduler_created(self, event: SchedulerCreated, ctx: Context) -> Iterator[Finding]:
+        """A schedule that Lightning steps by itself."""
+        scheduler, frame = event.scheduler, event.frame
+        if frame.function != "configure_optimizers" or not ctx.is_managed(event) or not isinstance(scheduler, Instance):
+            return
+        horizon = _horizon(scheduler, ctx)
+        if horizon is None or not _is_in_batches(horizon, scheduler, ctx) or not _is_left_to_epochs(frame, ctx):
+            return
+        yield ctx.finding(
+            self,
+            event.site,
+            f"`{_class_of(scheduler)}` is sized in batches, but Lightning steps it once per epoch",
+            effect=_TOO_SELDOM,
+            help='return it as `{"scheduler": …, "interval": "step"}`',
+        )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if ctx.library_calls("accelerate.Accelerator"):
@@ -125,7 +147,7 @@ class SchedulerCadence(Rule):
             f"`{_class_of(scheduler)}` is sized in {unit} but stepped once per {cadence}",
             effect="the schedule is over within the first epoch and starts anew or stays at its end"
             if cadence == "batch"
-            else "only the first percent of the schedule is ever used",
+            else _TOO_SELDOM,
             help=f"step `{name}` once per {'epoch' if cadence == 'batch' else 'batch'}, or size it in "
             + ("batches" if cadence == "batch" else "epochs"),
             trace=[
@@ -199,13 +221,26 @@ def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon is computed from the length of a loader."""
     if _class_of(scheduler) == "OneCycleLR" and _option(scheduler, "steps_per_epoch", ctx) is not None:
         return True
-    lengths = (
-        source
-        for _, option in alternatives(horizon)
-        for source in ctx.sources(option)
-        if isinstance(source, Symbol) and source.name == "len" and source.inputs
+    sources = [source for _, option in alternatives(horizon) for source in ctx.sources(option)]
+    symbols = [source for source in sources if isinstance(source, Symbol) and source.inputs]
+    return any(
+        source.detail == "estimated_stepping_batches"
+        or (source.name == "len" and ctx.guessed_role(source.inputs[0]) == "loader")
+        for source in symbols
     )
-    return any(ctx.guessed_role(length.inputs[0]) == "loader" for length in lengths)
+
+
+def _is_left_to_epochs(frame: Frame, ctx: Context) -> bool:
+    """Whether ``configure_optimizers`` plainly returns a scheduler, and says nothing of an interval."""
+    configure = frame.definition
+    if configure is None or "interval" in ctx.source_of(configure):
+        return False
+    returned = [node.value for node in ast.walk(configure.node) if isinstance(node, ast.Return)]
+    return any(
+        (isinstance(value, ast.Tuple | ast.List) and len(value.elts) == 2)
+        or (isinstance(value, ast.Dict) and any(getattr(key, "value", "") == "lr_scheduler" for key in value.keys))
+        for value in returned
+    )
 
 
 # ----------------------------------------------------------------------------------------------------- the loops
