@@ -24,6 +24,10 @@ framework runs.
 ## Fix (unsafe)
 Inserts `optimizer.step()` behind the backward pass and what clips its gradients, where the loop has one backward pass
 and clears the gradients itself. Unsafe because it changes training, as it should.
+
+## On real code
+112 public repositories: no finding. Code that trains nothing is not published; of 50 steps deleted from it as a test,
+32 were found, and the others stand in classes whose loop is elsewhere or in one branch of several.
 """
 
 from __future__ import annotations
@@ -85,29 +89,36 @@ class MissingOptimizerStep(Rule):
     def _idle_optimizers(self, ctx: Context) -> Iterator[Value]:
         """The optimizers that are seen whole, from creation or clearing on, and never take a step."""
         stepped = ctx.stepped_optimizers()
-        places = {optimizer.site.node for optimizer in stepped if optimizer.site is not None}
+        made = [event for event in ctx.events if isinstance(event, OptimizerCreated)]
+        variables = {
+            (event.frame, ctx.name_of(event.optimizer))
+            for event in made
+            if any(ctx.is_same(event.optimizer, known) for known in stepped)
+        }
         seen: list[Value] = []
         for event in ctx.events:
-            subject = (
-                event.optimizer
-                if isinstance(event, OptimizerCreated)
-                else event.target
-                if isinstance(event, ZeroGrad)
-                else None
-            )
+            subject = _optimizer_of(event)
             options = ctx.objects(subject)
             if any(option is known or ctx.reaches(known, option) for option in options for known in stepped):
                 continue  # also one of several that may be stepped, and one inside another (Lookahead)
+            if isinstance(event, OptimizerCreated) and (event.frame, ctx.name_of(event.optimizer)) in variables:
+                seen.extend(options)  # an alternative to one that steps
             for optimizer in options:
                 if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in seen):
                     continue
                 seen.append(optimizer)
-                if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
-                    continue  # what a step of the project's own optimizers does is not followed
-                if optimizer.site is not None and optimizer.site.node in places:
-                    continue  # the same code is run for something else, too
-                if not any(_may_step(other, optimizer, ctx) for other in ctx.events if isinstance(other, OpaqueCall)):
+                if not self._may_be_stepped(optimizer, stepped, ctx):
                     yield optimizer
+
+    def _may_be_stepped(self, optimizer: Value, stepped: list[Value], ctx: Context) -> bool:
+        """Whether a step is likely to be out of sight: in the project's class, a call, another run of this code."""
+        if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
+            return True
+        if optimizer.site is not None and any(
+            known.site is not None and known.site.node is optimizer.site.node for known in stepped
+        ):
+            return True
+        return any(_may_step(event, optimizer, ctx) for event in ctx.events if isinstance(event, OpaqueCall))
 
     def _idle_loop(self, backward: Backward, optimizer: Value, ctx: Context) -> Loop | None:
         """The loop around a backward pass that should step the optimizer: it clears them, or is the only one."""
@@ -150,6 +161,13 @@ class MissingOptimizerStep(Rule):
                 at=backward.site,
             ),
         )
+
+
+def _optimizer_of(event: Event) -> Value | None:
+    """The optimizer that is created, or what is cleared."""
+    if isinstance(event, OptimizerCreated):
+        return event.optimizer
+    return event.target if isinstance(event, ZeroGrad) else None
 
 
 def _is_hook(event: Event) -> bool:

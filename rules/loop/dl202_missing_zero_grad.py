@@ -30,7 +30,8 @@ Inserts `optimizer.zero_grad()` before the backward pass, or behind the step whe
 Unsafe because it changes training, as it should.
 
 ## On real code
-112 public repositories: 3 findings, all true (examples of tensor parallelism that train on random numbers).
+112 public repositories: 6 findings, all true: three clear once an epoch, or once before training, and three are examples
+of tensor parallelism that train on random numbers.
 """
 
 from __future__ import annotations
