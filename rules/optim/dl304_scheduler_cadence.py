@@ -4,10 +4,10 @@
 stepped per epoch never leaves its first percent.
 
 Measured on torch 2.13: a cosine over 10 epochs stepped per batch has a period of 20 batches; `StepLR(30)` per batch
-leaves 1/1000 of the rate after one epoch of 100 batches; `OneCycleLR` over 1,000 steps stepped 10 times goes from .0400
-to .0421 and never approaches its maximum; a cosine sized in 100 steps and stepped 10 times ends at .976. Lightning
-steps a scheduler once per epoch unless it is told `"interval": "step"`: a `OneCycleLR` then goes over .004, .010 and
-.027, where its peak is .097.
+leaves 1/1000 of the rate after one epoch of 100 batches, `ExponentialLR(0.95)` 1/170; `OneCycleLR` over 1,000 steps
+stepped 10 times goes from .0400 to .0421 and never approaches its maximum; a cosine sized in 100 steps and stepped 10
+times ends at .976. Lightning steps a scheduler once per epoch unless it is told `"interval": "step"`: a `OneCycleLR`
+then goes over .004, .010 and .027, where its peak is .097.
 
 ## Bad
     scheduler = CosineAnnealingLR(optimizer, T_max=epochs)
@@ -79,6 +79,7 @@ _HORIZONS = {
     "get_polynomial_decay_schedule_with_warmup": ("num_training_steps",),
 }
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
+_STEEP = 0.95  # 100 batches leave 1/170 of the rate
 _TOO_SELDOM = "only the first percent of the schedule is ever used"
 _FEW_EPOCHS = 5  # a constant below could be anything
 
@@ -88,7 +89,7 @@ class SchedulerCadence(Rule):
     name = "scheduler-cadence"
     category = "correctness"
     severity = "error"
-    triggers = (("step", "configure_optimizers"), tuple(_HORIZONS))
+    triggers = (("step", "configure_optimizers"), (*_HORIZONS, "ExponentialLR"))
     confirmable = True
     fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
@@ -124,15 +125,17 @@ class SchedulerCadence(Rule):
     def _judge(self, event: SchedulerStep, scheduler: Instance, ctx: Context) -> Finding | None:
         loops = ctx.loops_around(event)
         horizon = _horizon(scheduler, ctx)
-        if horizon is None or not loops or _is_meant_to_be_small(scheduler, ctx):
+        if not loops or _is_meant_to_be_small(scheduler, ctx):
             return None
         if any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards):
             return None
         if _is_batch_loop(loops[0], ctx):
             epochs = _count(loops[1]) if len(loops) > 1 else None
-            if epochs is not None and _is_in_epochs(horizon, epochs, scheduler, ctx):
+            if epochs is None:
+                return None
+            if _is_over_at_once(scheduler, ctx) or (horizon and _is_in_epochs(horizon, epochs, scheduler, ctx)):
                 return self._report(event, scheduler, "epochs", "batch", loops[0], ctx)
-        elif _is_in_batches(horizon, scheduler, ctx) and _is_epoch_loop(loops[0], ctx):
+        elif horizon and _is_in_batches(horizon, scheduler, ctx) and _is_epoch_loop(loops[0], ctx):
             return self._report(event, scheduler, "batches", "epoch", loops[0], ctx)
         return None
 
@@ -185,6 +188,12 @@ def _is_meant_to_be_small(scheduler: Instance, ctx: Context) -> bool:
     gamma = _option(scheduler, "gamma", ctx)
     number = ctx.constant(gamma)
     return gamma is not None and (not isinstance(number, int | float) or number > 0.9)
+
+
+def _is_over_at_once(scheduler: Instance, ctx: Context) -> bool:
+    """Whether an exponential decay is so steep that an epoch of batches leaves nothing of the rate."""
+    gamma = ctx.constant(_option(scheduler, "gamma", ctx)) if _class_of(scheduler) == "ExponentialLR" else None
+    return isinstance(gamma, int | float) and gamma <= _STEEP
 
 
 def _is_in_epochs(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
