@@ -232,7 +232,7 @@ def _has_inertia(optimizer: Value, ctx: Context) -> bool:
     if optimizer.library_name != "torch.optim.SGD":
         return True
     options = [ctx.argument(optimizer, 2, "momentum"), ctx.argument(optimizer, 4, "weight_decay")]
-    return any(option is not None and ctx.constant(option) not in (0, None) for option in options)
+    return any(option is not None and ctx.constant(option) != 0 for option in options)  # who gives one means one
 
 
 def _step_with_stale_gradient(
