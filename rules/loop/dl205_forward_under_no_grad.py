@@ -34,7 +34,10 @@ from typing import Any
 
 from dllint.api import Backward, Context, Finding, Program, Rule, Site
 
-_PHASE = re.compile(r"train|optim|backward|phase|mode|update|learn|eval|val|test|grad", re.IGNORECASE)
+_PHASE = re.compile(
+    r"(?<![a-z])(train\w*|is_train\w*|optim\w*|backward|phase|mode|update|learn|eval|val|valid|test)(?![a-z])",
+    re.IGNORECASE,
+)
 
 
 class ForwardUnderNoGrad(Rule):
@@ -58,7 +61,9 @@ class ForwardUnderNoGrad(Rule):
 
     def _cut(self, event: Backward, ctx: Context) -> Site | None:
         """Where gradients were off when the loss was computed, if that holds for all of it."""
-        if event.loss is None or (event.grad == "off" and any(_PHASE.search(guard.subject) for guard in event.guards)):
+        if event.loss is None or (
+            event.grad == "off" and any(_PHASE.search(guard.subject.rpartition(":")[2]) for guard in event.guards)
+        ):
             return None  # training and evaluation share the code, and a condition keeps them apart
         gradient = ctx.gradient(event.loss)
         if gradient.flows is not False:

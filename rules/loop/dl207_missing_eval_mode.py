@@ -85,7 +85,7 @@ class MissingEvalMode(Rule):
     name = "missing-eval-mode"
     category = "suspicious"
     severity = "warning"
-    triggers = (("backward", "manual_backward", "train"),)
+    triggers = (("no_grad", "inference_mode", "set_grad_enabled", "backward", "manual_backward", "train"),)
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval",)
