@@ -21,12 +21,13 @@ single sample when `__getitem__` seeds the generator or is wrapped in `lru_cache
 
 ## Not reported
 Seeds that come from `torch.initial_seed()`, `get_worker_info()`, the time, an epoch or anything else that is not known,
-loaders for evaluation (there it is wanted), loaders without workers, seeds of a generator that the samples do not use,
-and with `persistent_workers=True` seeds that differ between the workers.
+loaders for evaluation (there it is wanted), loaders without workers, and with `persistent_workers=True` seeds that
+differ between the workers. Seeds of a generator that the samples do not use are reported only if the rule is selected
+by name.
 
 ## On real code
 112 public repositories with 18 loaders that are given a `worker_init_fn`: 1 finding, the popular fix for torch before
-1.9. It is true.
+1.9. It is true. One more, of a generator that the samples do not use, is shown if the rule is selected by name.
 """
 
 from __future__ import annotations
@@ -93,23 +94,33 @@ class ConstantWorkerSeed(Rule):
         worker = Symbol("parameter", site=loader.site, detail="worker_id")
         for _, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
             seeds = [event for event in ctx.data.calling(function, worker) if isinstance(event, RandomSeeded)]
-            if drawn is not None and not any(_concerns(event, drawn) for event in seeds):
-                continue
+            used = None if drawn is None else any(_concerns(event, drawn) for event in seeds)
             for event in seeds:
                 parts = _parts(event.seed, ctx) if event.seed is not None else None
                 if parts is not None and _repeats(parts, worker, loader, ctx):
-                    yield self._report_workers(event, parts, worker, loader, drawn is not None, ctx)
+                    yield self._report_workers(event, parts, worker, loader, used, ctx)
                     break
 
     def _report_workers(
-        self, event: RandomSeeded, parts: list[Value], worker: Value, loader: LoaderCreated, drawn: bool, ctx: Context
+        self,
+        event: RandomSeeded,
+        parts: list[Value],
+        worker: Value,
+        loader: LoaderCreated,
+        used: bool | None,
+        ctx: Context,
     ) -> Finding:
+        """``used`` tells whether the samples draw from a generator that is seeded; ``None`` if that is not known."""
         differs = any(part is worker for part in parts)
         effects = [] if differs else ["all workers draw the same random numbers"]
         if not _is_persistent(loader, ctx):
             effects.append("each epoch draws the same random numbers as the one before")
         if any(isinstance(part, Symbol) and part.name == _STATE for part in parts):
             effects[-1] += ": `get_state()[1][0]` is a constant since torch 1.9"
+        if used is False:
+            effects = [
+                "none yet, as the samples do not draw from it: one that does gets the same numbers in every epoch"
+            ]
         guessed = any(part is not worker and _is_guess(part, ctx) for part in parts)
         return ctx.finding(
             self,
@@ -119,7 +130,8 @@ class ConstantWorkerSeed(Rule):
             help="drop the `worker_init_fn`: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
             trace=[(loader.site, "the workers of this loader"), (event.site, "are seeded here")],
             severity=None if differs else "error",
-            confidence="certain" if drawn and not guessed else "likely",
+            confidence="likely" if guessed or used is None else "certain",
+            pedantic=used is False,
         )
 
     def _in_samples(self, loader: LoaderCreated, drawn: set[str] | None, ctx: Context) -> Iterator[Finding]:
