@@ -171,9 +171,8 @@ def _is_change(event: AttributeAssigned, ctx: Context) -> bool:
 
 def _frozen_in(change: AttributeAssigned, ctx: Context) -> list[Value]:
     """The modules whose parameters are frozen (or some of them are)."""
-    if ctx.guessed_role(change.target) == "module":
-        return ctx.objects(change.target)
-    return ctx.modules_in(change.target)[0]
+    owners, _ = ctx.modules_in(change.target)  # of ``parameter.requires_grad = False`` in a loop over parameters
+    return owners or ctx.objects(change.target)
 
 
 def _has(optimizer: Value, change: AttributeAssigned, ctx: Context) -> bool:
