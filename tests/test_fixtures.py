@@ -21,7 +21,6 @@ from dllint.testing.variations import NAMES
 FOLDER = Path(__file__).resolve().parent.parent / "fixtures"
 FIXTURES = [path for path in sorted(FOLDER.rglob("*.py")) if re.fullmatch(r"(dl|axc)\d+_\w+\.py", path.name)]
 KNOWN_FAULTS = {
-    "test_fix_safety_is_that_of_the_fixes[dl202_missing_zero_grad]": "the rule declares a fix and offers none",
     "test_triggers_are_shown[dl103_probabilities_into_bce_with_logits]": "the fixture does not show all its triggers",
     "test_triggers_are_shown[dl104_nll_loss_without_log_softmax]": "the fixture does not show all its triggers",
     "test_triggers_are_shown[dl113_log_of_softmax]": "the fixture does not show all its triggers",
