@@ -93,7 +93,7 @@ class NormalizeStatsMismatch(Rule):
     name = "normalize-stats-mismatch"
     category = "suspicious"
     severity = "warning"
-    triggers = (("Normalize",), ("torchvision", "albumentations"))
+    triggers = (("Normalize",),)
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/models.html",)

@@ -75,10 +75,7 @@ class RandomAugmentationInEval(Rule):
     name = "random-augmentation-in-eval"
     category = "suspicious"
     severity = "warning"
-    triggers = (
-        ("DataLoader", "random_split", "Compose", "transform", "transforms"),
-        ("torchvision", "albumentations"),
-    )
+    triggers = (("DataLoader", "random_split", "Compose", "transform", "transforms"),)
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/transforms.html",)
