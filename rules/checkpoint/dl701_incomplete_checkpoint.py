@@ -41,7 +41,7 @@ to be changed with it: load the optimizer's state where the model's is loaded.
 
 ## On real code
 112 public repositories: 27 findings, 26 of them true. One is doubtful: its `--resume` may be meant for weights only.
-Another 7 checkpoints with an epoch that nothing is seen to resume from are reported if the rule is selected by name.
+Another 6 checkpoints with an epoch that nothing is seen to resume from are reported if the rule is selected by name.
 """
 
 from __future__ import annotations

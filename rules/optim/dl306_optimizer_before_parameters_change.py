@@ -29,7 +29,7 @@ rely on the order, and because it changes training, as it should.
 
 ## On real code
 112 public repositories: 1 finding, true: masks that are made anew in an exception handler. Moves behind the optimizer,
-which are harmless, are reported 60 times if the rule is selected by name.
+which are harmless, are reported 29 times if the rule is selected by name.
 """
 
 from __future__ import annotations
