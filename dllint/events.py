@@ -46,6 +46,9 @@ class Frame:
         return f"{self.owner}.{self.function}" if self.owner else self.function
 
 
+_NOWHERE = Frame("")
+
+
 @dataclass(slots=True, eq=False)
 class Event:
     """Something that happens at ``site``.
@@ -55,7 +58,7 @@ class Event:
     """
 
     site: Site
-    frame: Frame = field(default_factory=lambda: Frame(""), kw_only=True)
+    frame: Frame = field(default=_NOWHERE, kw_only=True)
     grad: str = field(default="on", kw_only=True)
     contexts: frozenset[str] = field(default=frozenset(), kw_only=True)
     guards: Guards = field(default=(), kw_only=True)

@@ -8,7 +8,7 @@ whose inputs say from what, so that a rule can still follow ``F.softmax(model(x)
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,9 +78,9 @@ class Arguments:
             return self.positional[position]
         return None
 
-    def all(self) -> Iterator[Value]:
-        yield from self.positional
-        yield from self.keywords.values()
+    def all(self) -> tuple[Value, ...]:
+        """All arguments, positional ones first."""
+        return (*self.positional, *self.keywords.values())
 
 
 class Scope:

@@ -223,7 +223,7 @@ def invoke(
         receiver,
     )
     node = function.node
-    with machine.calling(function, frame, site) as activation:
+    with machine.calling(function, scope, frame, site) as activation:
         if isinstance(node, ast.Lambda):
             from dllint.interp.evaluate import evaluate
 

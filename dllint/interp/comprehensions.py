@@ -20,6 +20,7 @@ Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
     """The list, set or dict that a comprehension makes."""
     inner = Scope(scope.module, scope, scope.function)
+    machine.made(inner.variables)
     site = Site(scope.module, node)
     first = node.generators[0]
     iterable = evaluate(machine, first.iter, scope)

@@ -96,11 +96,13 @@ def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Sco
             items.append(evaluate(machine, element, scope))
     made = Items(kind, items, Site(scope.module, node), exact=exact)
     made.contents["depth"] = machine.loop_depth
+    machine.made(made.contents)
     return made
 
 
 def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:
     table = Table({}, Site(scope.module, node))
+    machine.made(table.contents)
     for key_node, value_node in zip(node.keys, node.values, strict=True):
         value = evaluate(machine, value_node, scope)
         if key_node is None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def instantiate(machine: Machine, cls: Class, arguments: Arguments, site: Site) -> Instance:
     """Make an instance: bind the fields of a dataclass, or interpret ``__init__``."""
     instance = Instance(cls, arguments, site)
+    machine.made(instance.attributes)
     if any(ancestor.dataclass for ancestor in ancestors(cls)):
         _bind_fields(machine, cls, instance, arguments)
     init = find_member(machine, cls, "__init__")

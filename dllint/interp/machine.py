@@ -47,16 +47,33 @@ class LimitError(Exception):
 class Activation:
     """What a running function has returned and yielded so far, each value with the guards on the way to it.
 
-    ``ended`` holds what the branches that returned have written.
+    ``ended`` holds what the branches that returned have written, but for the function's own ``variables``.
     """
 
-    __slots__ = ("ended", "path_start", "returned", "yielded")
+    __slots__ = ("ended", "path_start", "returned", "variables", "yielded")
 
-    def __init__(self, path_start: int) -> None:
+    def __init__(self, path_start: int, variables: dict[str, Value]) -> None:
         self.path_start = path_start
+        self.variables = variables
         self.returned: list[tuple[Guards, Value]] = []
         self.yielded: list[tuple[Guards, Value]] = []
         self.ended: list[tuple[Guards, Writes]] = []
+
+    def end(self, guards: Guards, writes: Writes) -> None:
+        """Remember what a branch that returned has written."""
+        lasting = {where: entry for where, entry in writes.items() if entry[0] is not self.variables}
+        if lasting:
+            self.ended.append((guards, lasting))
+
+
+class _Journal:
+    """What an arm of a branch has overwritten, and which containers it has ``made`` itself."""
+
+    __slots__ = ("entries", "made")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.made: set[int] = set()
 
 
 class Machine:
@@ -71,7 +88,7 @@ class Machine:
         self.facts = facts
         self.main = main
         self.relevance = relevance
-        self.scopes: dict[Any, Scope] = {}
+        self.scopes: dict[SourceModule, Scope] = {}
         self.block: Block | None = None
         self.frame = Frame("")
         self.grad = "on"
@@ -89,7 +106,7 @@ class Machine:
         self.deadline = float("inf")
         self._running: list[Function] = []
         self._calls: dict[ast.AST, int] = {}
-        self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
+        self._journal: _Journal | None = None
         self._interrupted: list[tuple[Guards, Writes]] = []
 
     # ------------------------------------------------------------------------------------------ recording
@@ -136,32 +153,41 @@ class Machine:
 
     def write(self, container: dict[Any, Any], key: Any, value: Any) -> None:
         """Set ``container[key]``; inside a branch the old value is kept for the other arms."""
-        if self._journal is not None:
-            self._journal.append((container, key, container.get(key, MISSING)))
+        journal = self._journal
+        if journal is not None and id(container) not in journal.made:
+            journal.entries.append((container, key, container.get(key, MISSING)))
         container[key] = value
+
+    def made(self, container: dict[Any, Any]) -> None:
+        """A container is made here: the other arms of the branch we are in never see it, so nothing need be kept."""
+        if self._journal is not None:
+            self._journal.made.add(id(container))
 
     def delete(self, container: dict[Any, Any], key: Any) -> None:
         """Remove ``container[key]``, if it is there; inside a branch it is kept for the other arms."""
         if key in container:
-            if self._journal is not None:
-                self._journal.append((container, key, container[key]))
+            journal = self._journal
+            if journal is not None and id(container) not in journal.made:
+                journal.entries.append((container, key, container[key]))
             del container[key]
 
     def run_arm(self, guards: Guards, body: Any) -> tuple[Any, Writes]:
         """Interpret ``body()`` under guards, undo its writes, and return its result and the writes."""
-        outer, self._journal = self._journal, []
+        outer, journal = self._journal, _Journal()
+        self._journal = journal
         self.path.extend(guards)
         try:
             result = body()
         finally:
             if guards:
                 del self.path[-len(guards) :]
-            journal, self._journal = self._journal, outer
+            self._journal = outer
             writes: Writes = {}
-            for container, key, old in journal:
-                writes.setdefault((id(container), key), (container, key, old))
-            writes = {where: (c, key, c.get(key, MISSING)) for where, (c, key, _) in writes.items()}
-            for container, key, old in reversed(journal):
+            for container, key, _ in journal.entries:
+                where = (id(container), key)
+                if where not in writes:
+                    writes[where] = (container, key, container.get(key, MISSING))
+            for container, key, old in reversed(journal.entries):
                 if old is MISSING:
                     container.pop(key, None)
                 else:
@@ -197,9 +223,12 @@ class Machine:
         """
         outcomes, recorded, live = [], [], []
         for guards, body in arms:
-            block = Block() if self.block is not None else None
-            with self.recording(block):
+            outer = self.block
+            block = self.block = Block() if outer is not None else None
+            try:
                 (left, result), writes = self.run_arm(guards, body)
+            finally:
+                self.block = outer
             outcomes.append((left, result, writes))
             if block is not None:
                 recorded.append(Arm(guards, block))
@@ -208,8 +237,7 @@ class Machine:
             elif left in ("break", "continue"):
                 self._interrupted.append((guards, writes))
             elif left == "return" and self.activation is not None:
-                on_the_way = self.path[self.activation.path_start :]
-                self.activation.ended.append(((*on_the_way, *guards), writes))
+                self.activation.end((*self.path[self.activation.path_start :], *guards), writes)
         if self.block is not None and any(arm.body.items for arm in recorded):
             self.block.items.append(Branch(site, recorded))
         if live:
@@ -241,7 +269,7 @@ class Machine:
         return self._calls.get(node, 0) < max(MIN_CALLS_PER_FUNCTION, MAX_LINES_PER_FUNCTION // lines)
 
     @contextmanager
-    def calling(self, function: Function, frame: Frame, site: Site) -> Iterator[Activation]:
+    def calling(self, function: Function, scope: Scope, frame: Frame, site: Site) -> Iterator[Activation]:
         """Interpret inside a call of ``function``; behind it, what its branches that returned wrote may hold, too."""
         node = function.node
         self._calls[node] = self._calls.get(node, 0) + 1
@@ -252,7 +280,7 @@ class Machine:
             self.block.items.append(Invocation(frame, site, body := Block()))
             self.block = body
         self.frame = frame
-        activation = self.activation = Activation(len(self.path))
+        activation = self.activation = Activation(len(self.path), scope.variables)
         if function.grad is not None:
             self.grad = function.grad
         self._running.append(function)
@@ -296,9 +324,9 @@ class Machine:
 
     def module_scope(self, module: SourceModule) -> Scope:
         """The variables of a module: those executed (the entry's) or evaluated on demand."""
-        scope = self.scopes.get(module.file)
+        scope = self.scopes.get(module)
         if scope is None:
-            scope = self.scopes[module.file] = Scope(module)
+            scope = self.scopes[module] = Scope(module)
         return scope
 
     def site(self, module: SourceModule, node: ast.AST) -> Site:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 def bind_parameters(machine: Machine, function: Function, arguments: Arguments, receiver: Value | None = None) -> Scope:
     """The scope of a call: each parameter with its argument, its default, or a symbol when neither is known."""
     scope = Scope(function.module, function.scope, function)
+    machine.made(scope.variables)
     parameters = function.node.args
     positional = [*parameters.posonlyargs, *parameters.args]
     given = list(arguments.positional)

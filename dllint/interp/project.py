@@ -96,10 +96,11 @@ class Project:
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self.used: set[Path] = set()
+        self._known_paths: dict[Path, Path] = {}
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
         """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
-        self.used.add(file)
+        self._use(file)
         if file not in self._modules:
             try:
                 self._modules[file] = self.load(file, name)
@@ -119,6 +120,10 @@ class Project:
             source = read_source(file) if text is None else source_from_text(text, file)
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
+
+    def _use(self, path: Path) -> None:
+        """Note that an answer depends on a file or folder. Each is one object: comparing paths is slow."""
+        self.used.add(self._known_paths.setdefault(path, path))
 
     def digest(self, path: Path) -> str:
         """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
@@ -193,7 +198,7 @@ class Project:
         return known
 
     def _list(self, folder: Path) -> frozenset[str]:
-        self.used.add(folder)
+        self._use(folder)
         known = self._listings.get(folder)
         if known is None:
             try:

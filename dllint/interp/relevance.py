@@ -37,6 +37,11 @@ class Relevance:
             for mask in trigger:
                 self._effects |= mask
         self._effects &= ~graph.mask(_NUMBERS)
+        self._imports = {
+            name: imports
+            for name, statements in module.bindings.names.items()
+            if (imports := [each for each in statements if isinstance(each, ast.Import | ast.ImportFrom)])
+        }
         self._functions: dict[ast.AST, bool] = {}
 
     def is_relevant(self, definition: ast.stmt) -> bool:
@@ -73,11 +78,10 @@ class Relevance:
     def _imported_losses(self, words: frozenset[str]) -> int:
         """The words of the modules of other files that compute losses, among those named here."""
         mask = 0
-        for word in words:
-            for statement in self._module.bindings.names.get(word, ()):
-                if isinstance(statement, ast.Import | ast.ImportFrom):
-                    for module, name in self._graph.imported(self._module, statement, word):
-                        mask |= self._losses_of(module, name)
+        for word in words & self._imports.keys():
+            for statement in self._imports[word]:
+                for module, name in self._graph.imported(self._module, statement, word):
+                    mask |= self._losses_of(module, name)
         return mask
 
     def _losses_of(self, module: SourceModule, name: str) -> int:
