@@ -23,7 +23,7 @@ no range check finds. Statistics of (.5, .5, .5) leave a mean of -.08 and a devi
 
 ## Not reported
 Numbers that are not known, differences that do not matter (below .02 of the mean or a twentieth of the deviation),
-datasets of different classes, transforms that are never there together, the order of BGR where images may be read by
+datasets of different kinds, transforms that are never there together, the order of BGR where images may be read by
 OpenCV or flipped, and a mean above 1 behind a step that may scale the pixels.
 
 ## Fix (unsafe)
@@ -55,6 +55,7 @@ from dllint.api import (
     TransformsComposed,
     TransformStep,
     Value,
+    alternatives,
     likely_under,
     offer,
     replace_range,
@@ -104,9 +105,9 @@ class NormalizeStatsMismatch(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         composed = [event for event in ctx.events if isinstance(event, TransformsComposed)]
         for event in composed:
-            pipeline = _normalized(event.composition, event.guards, ctx)
-            if pipeline is not None and self._is_new(pipeline):
-                yield from self._check_numbers(pipeline, ctx)
+            for pipeline in _normalized(event.composition, event.guards, ctx):
+                if pipeline is not None and self._is_new(pipeline):
+                    yield from self._check_numbers(pipeline, ctx)
         groups = [_of_datasets(ctx)]
         groups.extend(
             _of_names([event for event in composed if event.frame is frame], ctx)
@@ -167,31 +168,36 @@ class NormalizeStatsMismatch(Rule):
 # ------------------------------------------------------------------------------------------------ the pipelines
 
 
-def _normalized(transform: Value, guards: Guards, ctx: Context) -> _Normalized | None:
-    """The pipeline that a transform is, if it normalises once and with known numbers."""
+def _normalized(transform: Value, guards: Guards, ctx: Context) -> list[_Normalized | None]:
+    """The pipelines that a transform may be, if it normalises once; ``None`` stands for numbers that are not known."""
     steps = ctx.data.steps(transform)
     found = [index for index, step in enumerate(steps) if step.kind in ("Normalize", "A.Normalize")]
-    if len(found) != 1:
-        return None
-    step = steps[found[0]]
-    normalize = step.value
-    if not isinstance(normalize, Instance) or normalize.site is None:
-        return None
+    step = steps[found[0]] if found else None
+    if step is None or len(found) > 1 or not isinstance(step.value, Instance) or step.value.site is None:
+        return [None]
+    normalize, site = step.value, step.value.site
     is_other = step.kind == "A.Normalize"
-    mean = _numbers(ctx.argument(normalize, 0, "mean"), _MEAN if is_other else None)
-    std = _numbers(ctx.argument(normalize, 1, "std"), _STD if is_other else None)
-    if (
-        not mean
-        or not std
-        or (is_other and len(normalize.arguments.positional) + len(normalize.arguments.keywords) > 2)
-    ):
-        return None
-    return _Normalized(normalize, normalize.site, mean, std, (*guards, *step.guards), tuple(steps[: found[0]]))
+    if is_other and len(normalize.arguments.positional) + len(normalize.arguments.keywords) > 2:
+        return [None]
+    means = _numbers(ctx.argument(normalize, 0, "mean"), _MEAN if is_other else None)
+    stds = _numbers(ctx.argument(normalize, 1, "std"), _STD if is_other else None)
+    before = tuple(steps[: found[0]])
+    return [
+        _Normalized(normalize, site, mean, std, (*guards, *step.guards, *one, *other), before) if mean and std else None
+        for one, mean in means
+        for other, std in stds
+        if ctx.consistent(one, other)
+    ]
 
 
-def _numbers(value: Value | None, default: Numbers | None) -> Numbers | None:
+def _numbers(value: Value | None, default: Numbers | None) -> list[tuple[Guards, Numbers | None]]:
+    """The numbers that an argument may be, and when; ``None`` where they are not known."""
     if value is None:
-        return default
+        return [((), default)]
+    return [(guards, _constants(option)) for guards, option in alternatives(value)]
+
+
+def _constants(value: Value) -> Numbers | None:
     items = value.items if isinstance(value, Items) and value.exact else (value,)
     found = [item.value for item in items if isinstance(item, Const) and isinstance(item.value, int | float)]
     return tuple(float(number) for number in found) if len(found) == len(items) else None
@@ -219,8 +225,14 @@ def _of_datasets(ctx: Context) -> list[_Use]:
         for dataset, part in parts.values()
         if not ctx.data.inner(dataset)
         for applied in ctx.data.applied(dataset)
-        for use in _use(part, dataset.cls, applied.value, applied.guards, ctx)
+        for use in _use(part, _kind(dataset, ctx), applied.value, applied.guards, ctx)
     ]
+
+
+def _kind(dataset: Instance, ctx: Context) -> object:
+    """The class of a dataset, or the library's that it derives from."""
+    bases = [base for base in ctx.library_bases(dataset) if "datasets." in base]
+    return bases[0] if len(bases) == 1 else dataset.cls
 
 
 def _of_names(events: list[TransformsComposed], ctx: Context) -> list[_Use]:
@@ -236,7 +248,7 @@ def _use(part: str, kind: object, transform: Value, guards: Guards, ctx: Context
     """What a transform is used for, if that is known and it is not one that certainly does not normalise."""
     kinds = {step.kind for step in ctx.data.steps(transform)}
     if part and ({"", "Lambda", "Normalize", "A.Normalize"} & kinds):
-        yield _Use(part, kind, _normalized(transform, guards, ctx))
+        yield from (_Use(part, kind, pipeline) for pipeline in _normalized(transform, guards, ctx))
 
 
 def _mismatches(uses: list[_Use], ctx: Context) -> Iterator[tuple[_Normalized, _Normalized]]:
