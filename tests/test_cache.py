@@ -20,6 +20,26 @@ from dllint.runner import lint_files
 
 Lint = Callable[..., list[Finding]]
 
+WRAPPED = """
+import torch
+import torch.nn.functional as F
+
+
+def train(model, loader):
+    model = torch.compile(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.mse_loss(model(x), y).backward()
+        optimizer.step()
+    torch.save(model.state_dict(), "model.pt")
+"""
+STRIPPED = """
+import torch
+
+state = {key.removeprefix("_orig_mod."): value for key, value in torch.load("model.pt").items()}
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -88,6 +108,16 @@ def test_and_what_a_new_file_may_have_a_bearing_on(project: Path, analysed: list
     (project / "model.py").write_text(MODEL)
     assert [finding.code for finding in lint(project, "train.py")] == ["DL101"]
     assert analysed == ["train.py", "train.py"]
+
+
+def test_nor_are_scripts_overlooked_that_nothing_imports(project: Path, analysed: list[str]) -> None:
+    (project / "train.py").write_text(WRAPPED)
+    assert [finding.code for finding in lint(project, "train.py")] == ["DL717"]
+    (project / "predict.py").write_text(STRIPPED)
+    assert lint(project, "train.py") == []
+    (project / "predict.py").write_text(STRIPPED.replace("_orig_mod.", ""))
+    assert [finding.code for finding in lint(project, "train.py")] == ["DL717"]
+    assert analysed == ["train.py"] * 3
 
 
 def test_files_that_cannot_be_imported_have_none(project: Path, analysed: list[str]) -> None:
