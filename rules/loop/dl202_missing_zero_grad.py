@@ -30,7 +30,7 @@ Inserts `optimizer.zero_grad()` before the backward pass, or behind the step whe
 Unsafe because it changes training, as it should.
 
 ## On real code
-112 public repositories: 6 findings, all true: three clear once an epoch or before training, and three are examples
+111 public repositories: 6 findings, all true: three clear once an epoch or before training, and three are examples
 of tensor parallelism that train on random numbers.
 """
 

@@ -34,7 +34,7 @@ updates become smaller, as they should, and the learning rate may have been chos
 Accelerate repeats is taken out.
 
 ## On real code
-112 public repositories: 2 findings, both true (the two branches of one loop, with AdamW: `info`).
+111 public repositories: 2 findings, both true (the two branches of one loop, with AdamW: `info`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands 
 updates become larger, as they should.
 
 ## On real code
-112 public repositories: 1 finding, true: the example of distributed minGPT clips scaled gradients.
+111 public repositories: 1 finding, true: the example of distributed minGPT clips scaled gradients.
 """
 
 from __future__ import annotations
