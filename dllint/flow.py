@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -38,6 +38,7 @@ class Structure:
     def __init__(self, body: Block) -> None:
         self.body = body
         self.events: list[Event] = []
+        self._by_kind: dict[type[Event], list[int]] = {}
         self._ranges: dict[int, tuple[int, int]] = {}
         self._leaving: set[int] = set()
         self._index(body)
@@ -45,6 +46,7 @@ class Structure:
     def _index(self, node: Node) -> bool:
         """Number the events below a node; returns whether control may leave it other than by its end."""
         if isinstance(node, Event):
+            self._by_kind.setdefault(type(node), []).append(len(self.events))
             self.events.append(node)
             return False
         if isinstance(node, Leave):
@@ -59,9 +61,14 @@ class Structure:
             self._leaving.add(id(node))
         return leaves
 
-    def reduced(self, relevant: Callable[[Event], bool]) -> Block:
-        """The same structure with only the relevant events, and without what has become empty."""
-        wanted = [index for index, event in enumerate(self.events) if relevant(event)]
+    def all_of(self, kind: type[Event]) -> list[Event]:
+        """The events of one kind, in order."""
+        return [self.events[index] for index in self._by_kind.get(kind, ())]
+
+    def reduced(self, kinds: Iterable[type[Event]], relevant: Callable[[Event], bool]) -> Block:
+        """The same structure with only the relevant events of some kinds, and without what has become empty."""
+        candidates = sorted(index for kind in kinds for index in self._by_kind.get(kind, ()))
+        wanted = [index for index in candidates if relevant(self.events[index])]
         return self._reduce(self.body, wanted) if wanted else Block()
 
     def _reduce(self, node: Block, wanted: list[int]) -> Block:
@@ -120,10 +127,11 @@ def follow(
     structure: Structure,
     start: State,
     step: Callable[[Event, State], State],
+    kinds: Iterable[type[Event]],
     relevant: Callable[[Event], bool],
 ) -> Flow[State]:
-    """Follow the paths through a program. Only ``relevant`` events change the state or are recorded."""
-    reduced = structure.reduced(relevant)
+    """Follow the paths through a program; only ``relevant`` events of these kinds change the state or are recorded."""
+    reduced = structure.reduced(kinds, relevant)
     walker = _Walker(step, _repeated_guards(reduced))
     final = walker.walk(reduced, {(start, frozenset())})
     ends = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}

@@ -30,6 +30,9 @@ class ProgramView:
         self._reach: dict[int, frozenset[int]] = {}
         self._identities: dict[int, frozenset[int]] = {}
         self._behind: dict[int, list[Value]] = {}
+        self._kinds: dict[type[Event], list[Event]] = {}
+        self._modules: dict[int, tuple[list[Value], bool]] = {}
+        self._training: dict[int, bool] = {}
 
     @property
     def facts(self) -> Facts:
@@ -44,13 +47,9 @@ class ProgramView:
         """All events of the program, in order."""
         return tuple(self._structure.events)
 
-    @cached_property
-    def _events_by_kind(self) -> dict[type[Event], list[Event]]:
-        found: dict[type[Event], list[Event]] = {}
-        for event in self.events:
-            found.setdefault(type(event), []).append(event)
-        return found
-
     def all_of(self, kind: type[E]) -> Sequence[E]:
         """The events of one kind, in order."""
-        return cast("Sequence[E]", self._events_by_kind.get(kind, ()))
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = self._structure.all_of(kind)
+        return cast("Sequence[E]", known)

@@ -126,7 +126,9 @@ class CheckpointView:
                 return "passed" if state == "fresh" else state
             return "trained" if state == "fresh" else state
 
-        flow = follow(self._structure, "fresh", advance, lambda e: e is event or id(e) in ids)
+        flow = follow(
+            self._structure, "fresh", advance, {type(event), OptimizerStep}, lambda e: e is event or id(e) in ids
+        )
         return any("passed" in states for e, states in flow.arrivals.items() if id(e) in ids)
 
     def wrappings(self, model: Value) -> list[Wrapping]:

@@ -23,7 +23,7 @@ from dllint.events import (
 )
 from dllint.interp import pipelines, splits
 from dllint.interp.calls import call
-from dllint.interp.classes import role_of
+from dllint.interp.classes import find_member, role_of
 from dllint.interp.graph import inputs_of, sources
 from dllint.interp.machine import Machine
 from dllint.interp.pipelines import TransformStep
@@ -31,6 +31,7 @@ from dllint.sites import Site
 from dllint.values import Arguments, BoundMethod, Class, Function, Instance, Items, Partial, Symbol, Value, alternatives
 
 _MAX_SOURCES = 120
+_FETCHES = ("__getitem__", "__getitems__")
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
 _NOT_ITERATED = _NUMBERS | {"element", "item", "attribute", "slice"}
 
@@ -53,6 +54,7 @@ class DataView:
         self._program = program
         self._events = events
         self._applied: dict[int, list[TransformStep]] = {}
+        self._fetched: dict[int, tuple[Event, ...]] = {}
 
     @cached_property
     def loaders(self) -> tuple[LoaderCreated, ...]:
@@ -125,6 +127,20 @@ class DataView:
             with self._machine.aside(), self._machine.recording(body):
                 self._machine.run_arm((), lambda: (None, call(self._machine, function, Arguments(given), site)))
         return tuple(walk(body))
+
+    def fetching(self, dataset: Instance) -> tuple[Event, ...]:
+        """What happens when a sample of a dataset of the project is fetched."""
+        known = self._fetched.get(id(dataset))
+        if known is None:
+            own = dataset.cls if isinstance(dataset.cls, Class) else None
+            fetches = [find_member(self._machine, own, name) for name in _FETCHES] if own is not None else []
+            known = self._fetched[id(dataset)] = tuple(
+                event
+                for fetch in fetches
+                if isinstance(fetch, Function)
+                for event in self.calling(fetch, dataset, Symbol("index", site=fetch.site))
+            )
+        return known
 
     # ------------------------------------------------------------------------------------------ loops
 

@@ -29,6 +29,12 @@ class Optimizers(Objects):
         Follows ``model.parameters()``, parameter groups, ``filter`` and ``chain``. The second result is false when
         some part of the value leads nowhere known.
         """
+        known = self._modules.get(id(value))
+        if known is None:
+            known = self._modules[id(value)] = self._find_modules(value)
+        return known
+
+    def _find_modules(self, value: Value | None) -> tuple[list[Value], bool]:
         found: list[Value] = []
         complete = value is not None
         for source in graph.sources(value) if value is not None else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice
 
@@ -52,18 +52,29 @@ class Paths(ProgramView):
     def training_loop(self, step: Event) -> Loop | None:
         """The innermost loop around an event that also contains a backward pass."""
         for loop in self.loops_around(step):
-            if any(isinstance(event, Backward) for event in walk(loop.body)):
+            if self.trains(loop):
                 return loop
         return None
 
     def follow(
-        self, start: State, step: Callable[[Event, State], State], relevant: Callable[[Event], bool]
+        self,
+        start: State,
+        step: Callable[[Event, State], State],
+        kinds: Iterable[type[Event]],
+        relevant: Callable[[Event], bool],
     ) -> Flow[State]:
-        """Follow all paths through the program with a state machine over its relevant events.
+        """Follow all paths through the program with a state machine over the relevant events of some kinds.
 
         The fewer events are relevant, the faster and the more exact this is (see :mod:`dllint.flow`).
         """
-        return follow(self._structure, start, step, relevant)
+        return follow(self._structure, start, step, kinds, relevant)
+
+    def trains(self, loop: Loop) -> bool:
+        """Whether there is a backward pass in a loop."""
+        known = self._training.get(id(loop))
+        if known is None:
+            known = self._training[id(loop)] = any(isinstance(event, Backward) for event in walk(loop.body))
+        return known
 
     def consistent(self, guards: Guards, others: Guards) -> bool:
         """Whether two sets of conditions can hold together, as far as can be told."""

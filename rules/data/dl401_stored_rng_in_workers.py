@@ -186,10 +186,7 @@ def _is_legacy(ctx: Context) -> bool:
 def _in_workers(loader: LoaderCreated, ctx: Context) -> Iterator[Event]:
     """What happens when a worker fetches a sample and makes a batch."""
     for dataset in ctx.data.datasets(loader.dataset):
-        for method in ("__getitem__", "__getitems__"):
-            fetch = ctx.member(dataset, method)
-            if fetch is not None:
-                yield from ctx.data.calling(fetch, dataset, Symbol("index", site=fetch.site))
+        yield from ctx.data.fetching(dataset)
     for _, collate in alternatives(loader.options.get("collate_fn") or Const(None)):
         yield from ctx.data.calling(collate, Symbol("batch", site=loader.site))
 

@@ -143,7 +143,7 @@ class ConstantWorkerSeed(Rule):
                 continue
             if drawn and _is_cached(get_item):
                 yield self._report_cache(get_item, loader, ctx)
-            for event in ctx.data.calling(get_item, dataset, Symbol("index", site=get_item.site)):
+            for event in ctx.data.fetching(dataset):
                 if (
                     isinstance(event, RandomSeeded)
                     and event.seed is not None
@@ -234,7 +234,7 @@ def _drawn(loader: LoaderCreated, ctx: Context) -> set[str] | None:
         get_item = ctx.member(dataset, "__getitem__")
         if get_item is None and not steps:
             return None
-        events = ctx.data.calling(get_item, dataset, Symbol("index")) if get_item is not None else ()
+        events = ctx.data.fetching(dataset)
         if any(isinstance(event, OpaqueCall) for event in events):
             return None
         calls = (event.name for event in events if isinstance(event, LibraryCall))

@@ -41,8 +41,8 @@ were frozen before, gives the optimizer only those that are trained; safe, since
 the optimizer's state.
 
 ## On real code
-112 public repositories: no finding; hardly anybody freezes in the middle of training and keeps `set_to_none=False`. Three
-optimizers that are given frozen parameters are reported if the rule is selected by name.
+112 public repositories: no finding; hardly anybody freezes in the middle of training and keeps `set_to_none=False`.
+Three optimizers that are given frozen parameters are reported if the rule is selected by name.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ from dllint.api import (
     walk,
 )
 
+_KINDS = (Backward, ZeroGrad, OptimizerStep, OptimizerCreated, AttributeAssigned, OpaqueCall)
+
 
 class FrozenParametersInOptimizer(Rule):
     code = "DL601"
@@ -88,7 +90,7 @@ class FrozenParametersInOptimizer(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        changes = [event for event in ctx.events if isinstance(event, AttributeAssigned) and _is_change(event, ctx)]
+        changes = [event for event in ctx.all_of(AttributeAssigned) if _is_change(event, ctx)]
         freezes = [event for event in changes if ctx.constant(event.value) is False and not ctx.is_managed(event)]
         for freeze in freezes:
             for optimizer in ctx.stepped_optimizers():
@@ -166,8 +168,9 @@ def _is_change(event: AttributeAssigned, ctx: Context) -> bool:
 
     ``module.requires_grad_(False)`` does that to all of a module's; ``module.requires_grad = False`` does nothing.
     """
-    is_effective = isinstance(event.site.node, ast.Call) or ctx.guessed_role(event.target) != "module"
-    return event.attribute == "requires_grad" and is_effective
+    if event.attribute != "requires_grad":
+        return False
+    return isinstance(event.site.node, ast.Call) or ctx.guessed_role(event.target) != "module"
 
 
 def _frozen_in(change: AttributeAssigned, ctx: Context) -> list[Value]:
@@ -270,7 +273,7 @@ def _step_with_stale_gradient(
             return True
         return isinstance(event, Backward) or event is freeze or any(event is other for other in others)
 
-    arrivals = ctx.follow("clean", advance, is_relevant).arrivals
+    arrivals = ctx.follow("clean", advance, _KINDS, is_relevant).arrivals
     found = (event for event, states in arrivals.items() if isinstance(event, OptimizerStep) and "stepped" in states)
     return next(found, None)
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import partial
 
 from dllint.api import (
     AttributeAssigned,
@@ -52,6 +53,7 @@ from dllint.api import (
 
 State = tuple[str, Event | None]  # of the gradients: none, fresh, cleared or unknown, and what cleared them
 _START: State = ("none", None)
+_KINDS = (Backward, ZeroGrad, OptimizerStep, AttributeAssigned)
 
 
 class ZeroGradBetweenBackwardAndStep(Rule):
@@ -67,8 +69,8 @@ class ZeroGradBetweenBackwardAndStep(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for optimizer in ctx.stepped_optimizers():
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
-            if _steps_without_gradients(optimizer, ctx, besides=OpaqueCall):
-                for step, clearing in _steps_without_gradients(optimizer, ctx):
+            if _steps_without_gradients(_KINDS, optimizer, ctx):
+                for step, clearing in _steps_without_gradients((*_KINDS, OpaqueCall), optimizer, ctx):
                     yield self._report(step, clearing, optimizer, ctx)
 
     def _report(self, step: OptimizerStep, clearing: Event, optimizer: Value, ctx: Context) -> Finding:
@@ -109,10 +111,10 @@ def _clear_first(clearing: Event, ctx: Context) -> tuple[Edit, ...]:
 
 
 def _steps_without_gradients(
-    optimizer: Value, ctx: Context, besides: type[Event] | tuple[()] = ()
+    kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context
 ) -> list[tuple[OptimizerStep, Event]]:
     """The steps that find gradients cleared on every path, with what clears them."""
-    flow = ctx.follow(_START, _next, lambda event: not isinstance(event, besides) and _matters(optimizer, ctx, event))
+    flow = ctx.follow(_START, _next, kinds, partial(_matters, optimizer, ctx))
     return [
         (event, min((by for _, by in states if by is not None), key=lambda by: by.site.line))
         for event, states in flow.arrivals.items()

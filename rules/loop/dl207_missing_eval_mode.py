@@ -65,6 +65,7 @@ from dllint.api import (
 )
 
 State = str  # of the model: train, eval or unknown
+_KINDS = (ModelForward, ModeChange, OpaqueCall)
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|vali|test|testing|infer|inference|dev)"
     r"(_|$|\d|[A-Z]|loader|data|set|iter)"
@@ -91,14 +92,14 @@ class MissingEvalMode(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        candidates = [event for event in ctx.events if isinstance(event, ModelForward) and self._evaluates(event, ctx)]
+        candidates = [event for event in ctx.all_of(ModelForward) if self._evaluates(event, ctx)]
         seen: set[tuple[int, int]] = set()
         for model in _distinct(value for event in candidates for value in ctx.objects(event.model)):
             mine = [event for event in candidates if ctx.is_same(event.model, model)]
             if not ctx.is_mode_sensitive(model) or _needs_training_mode(model, ctx):
                 continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
-            flow = ctx.follow(start, _next, partial(_matters, model, ctx))
+            flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))
             for event in mine:
                 definition = event.frame.definition  # one finding for a function: one call mends them all
                 key = (id(definition.node if definition is not None else None), id(model))
@@ -141,7 +142,7 @@ class MissingEvalMode(Rule):
         if evaluating is not None:
             within = frames[: evaluating + 1]
             loops = tuple(loop for loop in loops if any(loop.frame is frame for frame in within))
-        if loops and any(isinstance(other, Backward) for other in walk(loops[0].body)):
+        if loops and ctx.trains(loops[0]):
             return False
         if event.grad != "off" and evaluating is None:
             return False

@@ -31,6 +31,7 @@ because updates become smaller, as they should.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from dllint.api import (
     Backward,
@@ -51,6 +52,8 @@ from dllint.api import (
 
 State = str  # of the gradients: none, fresh or used
 
+_KINDS = (Backward, GradientClip, OptimizerStep)
+
 
 class ClipAfterStep(Rule):
     code = "DL212"
@@ -70,7 +73,7 @@ class ClipAfterStep(Rule):
         optimizers = ctx.stepped_optimizers() if ctx.all_of(GradientClip) else []
         for optimizer in optimizers:
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
-            late = _late_clips(optimizer, ctx, besides=OpaqueCall) and _late_clips(optimizer, ctx)
+            late = _late_clips(_KINDS, optimizer, ctx) and _late_clips((*_KINDS, OpaqueCall), optimizer, ctx)
             for event in late:
                 if len(optimizers) == 1 or _concerns(event, optimizer, optimizers, ctx):
                     yield self._report(event, optimizer, ctx)
@@ -100,9 +103,9 @@ class ClipAfterStep(Rule):
         return move_before(clip.site, step.site)
 
 
-def _late_clips(optimizer: Value, ctx: Context, besides: type[Event] | tuple[()] = ()) -> list[GradientClip]:
+def _late_clips(kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context) -> list[GradientClip]:
     """The clippings that find the gradients used on every path."""
-    flow = ctx.follow("none", _next, lambda event: not isinstance(event, besides) and _matters(optimizer, ctx, event))
+    flow = ctx.follow("none", _next, kinds, partial(_matters, optimizer, ctx))
     return [
         event
         for event, states in flow.arrivals.items()

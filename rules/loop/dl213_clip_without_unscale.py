@@ -60,6 +60,8 @@ from dllint.api import (
 
 State = str  # of the gradients: plain, scaled, clipped (while scaled), unscaled or unknown
 
+_KINDS = (Backward, GradientClip, OptimizerStep, ScalerUnscale, AttributeAssigned, OpaqueCall)
+
 
 class ClipWithoutUnscale(Rule):
     code = "DL213"
@@ -83,7 +85,7 @@ class ClipWithoutUnscale(Rule):
         for scaler in scalers:
             if _is_off(scaler, ctx):
                 continue
-            flow = ctx.follow("plain", _next, partial(_matters, scaler, ctx))
+            flow = ctx.follow("plain", _next, _KINDS, partial(_matters, scaler, ctx))
             for event, states in flow.arrivals.items():
                 if isinstance(event, GradientClip) and "scaled" in states and states <= {"scaled", "clipped", "plain"}:
                     yield self._report(event, scaler, ctx)

@@ -48,7 +48,6 @@ _PRODUCTS = ("torch.matmul", "torch.mm", "torch.addmm", "torch.spmm", "torch.spa
 _MAX_DEPTH = 4
 
 
-
 class NllLossWithoutLogSoftmax(Rule):
     code = "DL104"
     name = "nll-loss-without-log-softmax"
