@@ -100,6 +100,7 @@ class FixtureItem(pytest.Item):
         super().__init__(**given)
         self._line = line
         self._run = run
+        self.funcargs: dict[str, object] = {}  # other plugins (pytest-lsp 1.0) fail on tests that have none
 
     def runtest(self) -> None:
         if faults := list(self._run()):
