@@ -84,15 +84,19 @@ class Arguments:
 
 
 class Scope:
-    """Variables of a module, function, class or comprehension, with the scope it is nested in."""
+    """Variables of a module, function, class or comprehension, with the scope it is nested in.
 
-    __slots__ = ("function", "global_names", "module", "nonlocal_names", "parent", "variables")
+    ``undefined`` are names that a module uses and does not bind: a star import may have brought them.
+    """
+
+    __slots__ = ("function", "global_names", "module", "nonlocal_names", "parent", "undefined", "variables")
 
     def __init__(self, module: Any, parent: Scope | None = None, function: Function | None = None) -> None:
         self.module = module
         self.parent = parent
         self.function = function
         self.variables: dict[str, Value] = {}
+        self.undefined: dict[str, Value] = {}
         self.global_names: frozenset[str] = frozenset()
         self.nonlocal_names: frozenset[str] = frozenset()
 

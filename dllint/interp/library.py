@@ -167,7 +167,8 @@ def _clip(machine: Machine, name: str, arguments: Arguments, site: Site) -> Valu
 
 
 def _seed(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
-    machine.emit(RandomSeeded(site, name, arguments.get(0, machine.facts.signatures[name][0])))
+    seed = arguments.get(0, machine.facts.signatures[name][0]) if machine.facts.signatures[name] else None
+    machine.emit(RandomSeeded(site, name, seed))
     return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
 
 

@@ -50,7 +50,7 @@ def global_name(machine: Machine, name: str, module: SourceModule) -> Value:
         return found
     if name in _BUILTINS:
         return External(name)
-    return Symbol("unknown", detail=name)
+    return machine.module_scope(module).undefined.setdefault(name, Symbol("unknown", detail=name))
 
 
 def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value | None:
