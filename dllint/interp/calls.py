@@ -67,7 +67,7 @@ def super_of(machine: Machine, scope: Scope, site: Site) -> Value:
 
 def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
     """Call a value."""
-    from dllint.interp import library, modules
+    from dllint.interp import library, methods, modules
     from dllint.interp.instances import instantiate
 
     if isinstance(callee, Function):
@@ -93,8 +93,11 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
         return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
     if isinstance(callee, Setting):
         return call(machine, callee.default, arguments, site)
-    if _is_bound_method(callee):
-        return call_method(machine, callee.inputs[0], callee.detail, arguments, site)  # step = optimizer.step; step()
+    if _is_bound_method(callee):  # step = optimizer.step; step()
+        owner, name = callee.inputs[0], callee.detail
+        if isinstance(owner, Instance):
+            return _class_method(machine, owner, name, arguments, site)
+        return methods.call_unknown_method(machine, owner, name, arguments, site)
     return modules.call_unknown(machine, callee, arguments, site)
 
 
@@ -157,11 +160,16 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -
 
 
 def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
-    from dllint.interp import methods
-
     stored = base.attributes.get(name)
     if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
         return call(machine, stored, arguments, site)
+    return _class_method(machine, base, name, arguments, site)
+
+
+def _class_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
+    """Call a method that the class of an object has, whatever the object itself may hold under that name."""
+    from dllint.interp import methods
+
     if isinstance(base.cls, Class):
         member = find_member(machine, base.cls, name)
         if isinstance(member, Function):
