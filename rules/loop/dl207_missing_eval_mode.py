@@ -199,6 +199,8 @@ def _switch(event: ModelForward, called: str, ctx: Context) -> tuple[Edit, ...]:
     if not called or any(called.partition(".")[0] in loop.targets for loop in loops):
         return ()
     evaluation = [loop for loop in loops if not any(isinstance(other, Backward) for other in walk(loop.body))]
+    if any(isinstance(other, ModeChange) and other.training for loop in evaluation for other in walk(loop.body)):
+        return ()  # it would not last
     place = evaluation[-1].site if evaluation else event.site
     before = insert_before(place, f"{called}.eval()")
     trains_again = any(
