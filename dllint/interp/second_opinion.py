@@ -1,100 +1,87 @@
 """What astroid infers where the interpreter cannot resolve the base classes of a class of the project.
 
-It is asked rarely, only about files of the project, and never opens a library: a module outside the project's root
-is an import error to it.
+It is asked rarely, about one file at a time as it stands in the project, and opens no other: whatever a file imports
+is an import error to it. Answers therefore depend on the text of the file alone.
 """
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dllint.values import External, Scope, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
+    from dllint.interp.project import SourceModule
 
-_MAX_QUESTIONS = 6
-_asked: dict[str, int] = {}
+_MAX_CLASSES = 50  # of one file
 
 
 def infer_bases(machine: Machine, node: ast.ClassDef, scope: Scope) -> list[Value | None] | None:
     """What astroid makes of the bases of a class: project classes, library names, or ``None`` for each unknown one."""
-    path = scope.module.path
     if not all(isinstance(base, ast.Name | ast.Attribute | ast.Call | ast.Subscript) for base in node.bases):
         return None
-    if _asked.get(path, 0) >= _MAX_QUESTIONS:
-        return None
-    _asked[path] = _asked.get(path, 0) + 1
-    tree = _tree(machine, scope.module)
-    if tree is None:
-        return None
-    found = next((cls for cls in tree.nodes_of_class(_class_type()) if cls.lineno == node.lineno), None)
+    found = _classes(scope.module).get(node.lineno)
     if found is None:
         return None
-    return [_infer(machine, base) for base in found.bases]
+    with _without_imports():
+        return [_infer(machine, scope.module, base) for base in found.bases]
 
 
-def _class_type() -> Any:
+@lru_cache(maxsize=4)
+def _classes(module: SourceModule) -> dict[int, Any]:
+    """The first classes of a file as astroid has them, by the line of their ``class`` or first decorator."""
     from astroid import nodes
-
-    return nodes.ClassDef
-
-
-def _tree(machine: Machine, module: Any) -> Any:
-    manager = _manager(machine.project.root)
     from astroid.exceptions import AstroidError
+    from astroid.manager import AstroidManager
 
     try:
-        return manager.ast_from_file(str(module.file), module.file.stem, source=True)
+        with _without_imports():
+            tree = AstroidManager().ast_from_string(module.source.text, filepath=str(module.file))
     except (AstroidError, RecursionError):
-        return None
+        return {}
+    classes = list(tree.nodes_of_class(nodes.ClassDef))
+    return {cls.lineno: cls for cls in classes[:_MAX_CLASSES]}
 
 
-_managers: dict[Path, Any] = {}
+@contextmanager
+def _without_imports() -> Iterator[None]:
+    """Let astroid import nothing but the builtins for a while."""
+    from astroid.exceptions import AstroidImportError
+    from astroid.manager import AstroidManager
+
+    original = AstroidManager.ast_from_module_name
+
+    def only_builtins(manager: Any, name: str | None, *args: Any, **options: Any) -> Any:
+        if name != "builtins":
+            raise AstroidImportError(f"{name} is another file")
+        return original(manager, name, *args, **options)
+
+    AstroidManager.ast_from_module_name = only_builtins
+    try:
+        yield
+    finally:
+        AstroidManager.ast_from_module_name = original
 
 
-def _manager(root: Path) -> Any:
-    """A manager that sees the project and nothing else."""
-    manager = _managers.get(root)
-    if manager is None:
-        from astroid.exceptions import AstroidImportError
-        from astroid.manager import AstroidManager
-
-        manager = AstroidManager()
-        original = manager.ast_from_file
-
-        def inside_only(filepath: str, *args: Any, **kwargs: Any) -> Any:
-            if root not in Path(filepath).resolve().parents:
-                raise AstroidImportError(f"{filepath} is not in the project")
-            return original(filepath, *args, **kwargs)
-
-        manager.ast_from_file = inside_only
-        _managers[root] = manager
-    return manager
-
-
-def _infer(machine: Machine, base: Any) -> Value | None:
+def _infer(machine: Machine, module: SourceModule, base: Any) -> Value | None:
+    """The class that an expression certainly is: one of this file, or a builtin one."""
     from astroid import nodes
     from astroid.exceptions import AstroidError
+
+    from dllint.interp.names import module_attribute
 
     try:
         inferred = list(base.infer())
     except (AstroidError, RecursionError):
         return None
-    classes = [value for value in inferred if isinstance(value, nodes.ClassDef)]
-    if len(inferred) != 1 or len(classes) != 1:
+    if len(inferred) != 1 or not isinstance(inferred[0], nodes.ClassDef):
         return None
-    return _value_of(machine, classes[0])
-
-
-def _value_of(machine: Machine, cls: Any) -> Value | None:
-    """The project class that astroid found, or the library class that it derives from by name."""
-    from dllint.interp.names import module_attribute
-
-    file = Path(cls.root().file or "")
-    module = machine.project.module(file) if file.suffix == ".py" else None
-    if module is not None:
+    cls = inferred[0]
+    if cls.root().file == str(module.file):
         return module_attribute(machine, module, cls.name)
     return External(machine.facts.canonical(cls.qname()))
