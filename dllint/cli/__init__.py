@@ -54,6 +54,7 @@ class CommandGroup(click.Group):
 group = CommandGroup(
     {
         "check": "dllint.cli.check:command",
+        "confirm": "dllint.cli.confirm:command",
         "rule": "dllint.cli.rule:command",
         "config": "dllint.cli.config:command",
         "baseline": "dllint.cli.baseline:command",

@@ -1,0 +1,139 @@
+"""What a run under probes leaves behind: plain data that the run writes as JSON and dllint reads.
+
+This module is imported in the user's process as well as in dllint's own, so it imports nothing but the standard
+library.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+SCHEMA = 1
+
+Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
+Voice = Literal["alarm", "note", ""]  # how a confirmed judgement speaks where no finding asks for it
+
+MARKS = {
+    "epoch": "E",
+    "forward": "F",
+    "forward without gradients": "f",
+    "backward": "B",
+    "zero_grad": "Z",
+    "step": "S",
+    "scheduler": "L",
+    "clip": "C",
+    "unscale": "U",
+    "scaler step": "K",
+    "scaler update": "k",
+}
+"""The letters of the timeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A line of the user's code that was being executed."""
+
+    path: str  # absolute
+    line: int
+    function: str
+
+
+Stack = tuple[Frame, ...]
+"""Frames of the user's code, innermost first."""
+
+
+@dataclass(slots=True)
+class Settings:
+    """How a run is bounded and observed.
+
+    ``records`` is the folder the evidence goes to, ``scratch`` the one that takes the files the script writes (empty:
+    they go where the script wants them). ``steps`` and ``epoch_batches`` of 0 are no bounds.
+    """
+
+    records: str
+    scratch: str = ""
+    steps: int = 24
+    epoch_batches: int = 8
+    max_seconds: float = 120.0
+    every: int = 10
+
+
+@dataclass(slots=True)
+class Judgement:
+    """What one probe says about one rule, at one place of the script or (without ``stacks``) about the whole run.
+
+    ``statistics`` are the numbers it rests on and ``threshold`` says what they were compared with; ``events`` is how
+    many observations there were, ``steps`` the optimizer steps of the first and the last.
+    """
+
+    rule: str
+    probe: str
+    verdict: Verdict
+    message: str
+    threshold: str
+    statistics: dict[str, Any] = field(default_factory=dict)
+    events: int = 0
+    steps: tuple[int, int] = (0, 0)
+    stacks: tuple[Stack, ...] = ()
+    voice: Voice = ""
+
+
+@dataclass(slots=True)
+class ProbeError:
+    """A probe that failed: the first traceback, and whether it was switched off for it."""
+
+    probe: str
+    traceback: str
+    disabled: bool = False
+
+
+@dataclass(slots=True)
+class Record:
+    """The evidence of one process.
+
+    ``stop`` is why observation ended: ``budget`` (steps), ``backwards`` (nothing steps), ``time``, ``exception`` or
+    ``end``. ``traces`` are numbers over the run by name, ``seconds`` the time each probe took.
+    """
+
+    process: int
+    rank: int
+    torch: str
+    device: str
+    stop: str
+    error: str = ""
+    steps: int = 0
+    backwards: int = 0
+    epochs: int = 0
+    elapsed: float = 0.0
+    timeline: str = ""
+    traces: dict[str, list[float]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    judgements: list[Judgement] = field(default_factory=list)
+    errors: list[ProbeError] = field(default_factory=list)
+    redirected: list[str] = field(default_factory=list)
+
+    def write(self, folder: str) -> None:
+        """Write the record to a folder. Raises OSError."""
+        target = Path(folder, f"rank{self.rank}-{self.process}.json")
+        partial = target.with_suffix(".partial")
+        partial.write_text(json.dumps({"schema": SCHEMA, **asdict(self)}), encoding="utf-8")
+        partial.replace(target)
+
+
+def read_record(path: Path) -> Record:
+    """Read a record. Raises OSError, and ValueError if it is none."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    if data.pop("schema") != SCHEMA:
+        raise ValueError(f"{path} is of another version")
+    data["judgements"] = [_judgement(item) for item in data["judgements"]]
+    data["errors"] = [ProbeError(**item) for item in data["errors"]]
+    return Record(**data)
+
+
+def _judgement(data: dict[str, Any]) -> Judgement:
+    stacks = tuple(tuple(Frame(**frame) for frame in stack) for stack in data.pop("stacks"))
+    first, last = data.pop("steps")
+    return Judgement(**data, steps=(first, last), stacks=stacks)

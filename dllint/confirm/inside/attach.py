@@ -1,0 +1,62 @@
+"""Waits for the script to import torch, and attaches the probes then."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from dllint.confirm.evidence import Settings
+
+
+def await_torch(settings: str) -> None:
+    """Attach the probes as soon as torch has been imported, and keep the files of the user from being changed.
+
+    Args:
+        settings: the settings of the run as JSON.
+    """
+    parsed = Settings(**json.loads(settings))
+    if parsed.scratch:
+        from dllint.confirm.inside.files import guard_files
+
+        guard_files(parsed.scratch)
+    sys.meta_path.insert(0, _TorchFinder(parsed))
+
+
+class _TorchFinder(MetaPathFinder):
+    """Finds torch as it would be found without dllint, and adds one thing to do after its import."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The specification of torch; None for any other module."""
+        if fullname != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec("torch")
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_attach(module: ModuleType) -> None:
+            execute(module)
+            _attach(self._settings)
+
+        spec.loader.exec_module = execute_and_attach  # type: ignore[method-assign]
+        return spec
+
+
+def _attach(settings: Settings) -> None:
+    try:
+        from dllint.confirm.inside.install import install
+
+        install(settings)
+    except Exception as error:  # the script must run as it would without dllint
+        print(f"dllint confirm: the probes cannot be attached: {error!r}", file=sys.stderr)

@@ -1,0 +1,40 @@
+"""Puts observers around torch, as soon as it has been imported, and sees to the end of the run."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from types import TracebackType
+
+from dllint.confirm.evidence import Settings
+from dllint.confirm.inside import forwards, loaders, losses, saving, training
+from dllint.confirm.inside.run import Run, StopTraining
+from dllint.confirm.probes import PROBES
+
+
+def install(settings: Settings) -> Run:
+    """Begin to observe this process. Returns the run."""
+    run = Run(settings)
+    run.watch(PROBES)
+    for room in (training, forwards, losses, loaders, saving):
+        room.observe_all(run)
+    if settings.scratch:
+        from dllint.confirm.inside.files import redirected
+
+        run.redirected = redirected
+    _report_at_the_end(run)
+    run.start()
+    return run
+
+
+def _report_at_the_end(run: Run) -> None:
+    """Write the record when the script ends by itself or by an exception; end silently where dllint ended it."""
+    tell = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        run.finish("exception", f"{kind.__name__}: {error}")
+        if not issubclass(kind, StopTraining):
+            tell(kind, error, trace)
+
+    sys.excepthook = excepthook
+    atexit.register(run.finish, "end")

@@ -1,0 +1,65 @@
+"""Observes data loaders, and ends their passes early, so that code at the end of epochs is reached."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch.utils.data import dataloader
+
+from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.workers import observe_fetching
+from dllint.confirm.probes.base import Batches
+
+_Iterator = dataloader._BaseDataLoaderIter
+
+
+def observe_all(run: Run) -> None:
+    """Observe passes over loaders, batch by batch."""
+    passes: WeakKeyDictionary[Any, Batches] = WeakKeyDictionary()
+    counts: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+    def begins(iterator: Any, loader: Any) -> None:
+        number = counts[loader] = counts.get(loader, -1) + 1
+        passes[iterator] = Batches(loader, number)
+        run.epochs += 1
+        run.mark("epoch")
+        run.tell("pass", passes[iterator])
+
+    def made(_: None, iterator: Any, loader: Any) -> None:
+        begins(iterator, loader)
+
+    def begins_again(_: None, iterator: Any, loader: Any, first_iter: bool = False) -> None:
+        if not first_iter:
+            begins(iterator, loader)
+
+    def drawn(index: Any, iterator: Any) -> None:
+        if iterator in passes and isinstance(index, (list, int)):
+            passes[iterator].indices.append(index)
+
+    observe(run, _Iterator, "__init__", after=made)
+    observe(run, _Iterator, "_reset", after=begins_again)
+    observe(run, _Iterator, "_next_index", after=drawn)
+    _end_early(run, passes)
+    observe_fetching(run.settings.records)
+
+
+def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
+    advance = _Iterator.__next__
+
+    @functools.wraps(advance)
+    def following(iterator: Any) -> Any:
+        run.refuse_to_go_on()
+        batches = passes.get(iterator)
+        limit = run.settings.epoch_batches
+        if batches is not None and limit and batches.taken >= limit:
+            raise StopIteration
+        batch = advance(iterator)
+        if batches is not None and run.is_listening:
+            batches.taken += 1
+            run.guard(run.tell, "batch", batches, batch)
+        return batch
+
+    _Iterator.__next__ = following  # type: ignore[assignment,method-assign]

@@ -1,0 +1,48 @@
+"""Observes the loss functions, which the modules of ``torch.nn`` call as well."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch.nn.functional as functional
+from torch import Tensor
+
+from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import stack
+from dllint.confirm.probes.base import LossCall
+
+_LOSSES = (
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "multilabel_soft_margin_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+)
+
+
+def observe_all(run: Run) -> None:
+    """Observe the loss functions of ``torch.nn.functional``."""
+    for name in _LOSSES:
+        if hasattr(functional, name):
+            observe(run, functional, name, after=_teller(run, name, inspect.signature(getattr(functional, name))))
+
+
+def _teller(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:
+    def computed(result: Any, *arguments: Any, **named: Any) -> None:
+        bound = signature.bind(*arguments, **named)
+        bound.apply_defaults()
+        values = dict(bound.arguments)
+        scores, target = values.pop("input", None), values.pop("target", None)
+        if all(isinstance(value, Tensor) for value in (scores, target, result)):
+            run.tell("loss", LossCall(name, scores, target, values, result, stack()))
+
+    return computed

@@ -1,0 +1,40 @@
+"""Putting an observer around a function of torch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from dllint.confirm.inside.run import Run
+
+Before = Callable[..., Any]
+After = Callable[..., Any]
+
+
+def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, after: After | None = None) -> None:
+    """Have a function observed. It takes and returns what it did; observers that fail are noted and forgotten.
+
+    Args:
+        run: the run that guards the observers.
+        owner: the module or class that has the function. Nothing happens where it has none of this name.
+        name: the name of the function.
+        before: is given the arguments before the call.
+        after: is given the result and the arguments after the call, if that succeeds.
+    """
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def observed(*arguments: Any, **named: Any) -> Any:
+        if not run.is_listening:
+            return original(*arguments, **named)
+        if before is not None:
+            run.guard(lambda: before(*arguments, **named))
+        result = original(*arguments, **named)
+        if after is not None and run.is_listening:
+            run.guard(lambda: after(result, *arguments, **named))
+        return result
+
+    setattr(owner, name, observed)

@@ -1,0 +1,203 @@
+"""The run that is observed: it passes events to the probes, keeps to the budget, and writes the record."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dllint.confirm.evidence import MARKS, Judgement, ProbeError, Record, Settings
+from dllint.confirm.probes.base import Probe
+
+if TYPE_CHECKING:
+    from dllint.confirm.probes.gradients import Gradients
+
+_LONGEST_TIMELINE = 400
+_TOLERATED = 3  # failures after which a probe is switched off
+_IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
+_GRACE = 30.0  # seconds that the script has for its own clean-up after the time is over
+
+
+class StopTraining(BaseException):
+    """Ends the script when the budget is spent. It is no ``Exception``, so that scripts do not catch it by chance."""
+
+
+class Run:
+    """What is known about the run, and who wants to know.
+
+    Attributes:
+        settings: how the run is bounded.
+        steps: steps of the optimizer that has made the most.
+        backwards: backward passes.
+        epochs: passes over data loaders.
+        ended_by: why observation is over, as in :class:`Record`; empty until it is.
+        gradients: the probe that the others ask about the gradients of an optimizer.
+    """
+
+    gradients: Gradients
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.steps = 0
+        self.backwards = 0
+        self.epochs = 0
+        self.ended_by = ""
+        self.redirected: Callable[[], list[str]] = list
+        self._probes: list[Probe] = []
+        self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
+        self._failures: Counter[str] = Counter()
+        self._errors: list[ProbeError] = []
+        self._timeline: list[str] = []
+        self._traces: dict[str, list[float]] = {}
+        self._seconds: dict[str, float] = {}
+        self._steps_by_optimizer: Counter[int] = Counter()
+        self._process = os.getpid()
+        self._started = time.perf_counter()
+        self._is_over = False
+        self._lock = threading.Lock()
+        self._inside = threading.local()
+
+    def watch(self, probes: Sequence[type[Probe]]) -> None:
+        """Let probes listen from now on, in this order."""
+        for kind in probes:
+            probe = kind(self)
+            self._probes.append(probe)
+            for name in vars(Probe):
+                if name.startswith("on_") and getattr(kind, name) is not getattr(Probe, name):
+                    self._listeners.setdefault(name[3:], []).append((probe, getattr(probe, name)))
+
+    def start(self) -> None:
+        """Begin to keep to the time."""
+        os.register_at_fork(after_in_child=self._retire)
+        if self.settings.max_seconds:
+            threading.Thread(target=self._keep_time, name="dllint-confirm", daemon=True).start()
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether what happens now is to be told: observation goes on, and it is not a probe that makes it happen."""
+        return not self._is_over and not getattr(self._inside, "probe", False)
+
+    def mark(self, what: str) -> None:
+        """Add to the timeline one of the things of ``MARKS``."""
+        if len(self._timeline) < _LONGEST_TIMELINE:
+            self._timeline.append(MARKS[what])
+
+    def trace(self, name: str, value: float) -> None:
+        """Add a number to a trace."""
+        self._traces.setdefault(name, []).append(value)
+
+    def tell(self, event: str, *details: Any) -> None:
+        """Tell the probes that listen of an event. Never raises an error of theirs."""
+        for probe, listener in tuple(self._listeners.get(event, ())):
+            self._guarded(probe, listener, *details)
+
+    def guard(self, action: Callable[..., Any], *arguments: Any) -> Any:
+        """Do something of dllint's own in the user's process. Never raises its errors; returns None then."""
+        return self._guarded(None, action, *arguments)
+
+    def _guarded(self, probe: Probe | None, action: Callable[..., Any], *arguments: Any) -> Any:
+        name = probe.name if probe is not None else "attachment"
+        begin = time.perf_counter()
+        nested = getattr(self._inside, "probe", False)
+        self._inside.probe = True
+        try:
+            with torch.no_grad():
+                return action(*arguments)
+        except Exception:
+            self._note_failure(name, probe)
+            return None
+        finally:
+            self._inside.probe = nested
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - begin
+
+    def _note_failure(self, name: str, probe: Probe | None) -> None:
+        self._failures[name] += 1
+        if self._failures[name] == 1:
+            self._errors.append(ProbeError(name, traceback.format_exc()))
+        if probe is not None and self._failures[name] >= _TOLERATED:
+            for event, listeners in self._listeners.items():
+                self._listeners[event] = [pair for pair in listeners if pair[0] is not probe]
+            next(error for error in self._errors if error.probe == name).disabled = True
+
+    def count_step(self, optimizer: object) -> None:
+        """Note that an optimizer has stepped. Raises StopTraining when the budget is spent."""
+        self._steps_by_optimizer[id(optimizer)] += 1
+        self.steps = max(self.steps, self._steps_by_optimizer[id(optimizer)])
+        if self.settings.steps and self.steps >= self.settings.steps:
+            self.stop("budget")
+
+    def count_backward(self) -> None:
+        """Note that gradients have been computed. Raises StopTraining when too many were, and nothing stepped."""
+        self.backwards += 1
+        if self.settings.steps and not self.steps and self.backwards >= _IDLE_FACTOR * self.settings.steps:
+            self.stop("backwards")
+
+    def stop(self, why: str) -> None:
+        """Write the record, and end the script. Raises StopTraining."""
+        self.finish(why)
+        raise StopTraining(why)
+
+    def refuse_to_go_on(self) -> None:
+        """Leave the process if the script has gone on after it was stopped."""
+        if self._is_over and os.getpid() == self._process:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+
+    def finish(self, why: str, error: str = "") -> None:
+        """Let the probes judge, and write the record, unless that has been done or this process did not train."""
+        with self._lock:
+            if self._is_over or os.getpid() != self._process:
+                return
+            self._is_over = True
+            self.ended_by = why
+        if self.backwards or self.steps or self.epochs:
+            record = self._record(why, error)
+            self.guard(record.write, self.settings.records)
+
+    def _record(self, why: str, error: str) -> Record:
+        rank = os.environ.get("RANK", "0")
+        elapsed = time.perf_counter() - self._started
+        judgements = [judgement for probe in self._probes for judgement in self._guarded(probe, self._ask, probe) or ()]
+        return Record(
+            process=self._process,
+            rank=int(rank) if rank.isdigit() else 0,
+            torch=str(torch.__version__),
+            device="cuda" if torch.cuda.is_available() else "cpu",
+            stop=why,
+            error=error,
+            steps=self.steps,
+            backwards=self.backwards,
+            epochs=self.epochs,
+            elapsed=elapsed,
+            timeline="".join(self._timeline),
+            traces=self._traces,
+            seconds=self._seconds,
+            judgements=judgements,
+            errors=self._errors,
+            redirected=self.redirected(),
+        )
+
+    @staticmethod
+    def _ask(probe: Probe) -> list[Judgement]:
+        return list(probe.judge())
+
+    def _retire(self) -> None:
+        """Be quiet in a process that was forked from the one that trains: it reports for itself, or not at all."""
+        self._is_over = True
+
+    def _keep_time(self) -> None:
+        time.sleep(self.settings.max_seconds)
+        self.finish("time")
+        stop = ctypes.py_object(StopTraining)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.main_thread().ident or 0), stop)
+        time.sleep(_GRACE)
+        self.refuse_to_go_on()

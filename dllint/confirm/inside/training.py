@@ -1,0 +1,152 @@
+"""Observes what trains: backward passes, optimizers, schedulers, scalers, and clipping."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer, lr_scheduler
+
+from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.confirm.probes.base import BackwardCall
+
+_CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
+
+
+def observe_all(run: Run) -> None:
+    """Observe training."""
+    _observe_backward(run)
+    _observe_optimizers(run)
+    _observe_clipping(run)
+    _observe_schedulers(run)
+    _observe_scalers(run)
+
+
+def _observe_backward(run: Run) -> None:
+    calls: list[BackwardCall | None] = []  # those under way; None for one that is made inside another
+
+    def start(tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> None:
+        run.refuse_to_go_on()
+        if is_inside_backward() != -1:
+            calls.append(None)
+            return
+        roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+        call = BackwardCall(roots, _factor(grad_tensors), stack())
+        calls.append(call)
+        run.mark("backward")
+        run.tell("backward_start", call)
+
+    def end(*_: Any, **__: Any) -> None:
+        call = calls.pop() if calls else None
+        if call is not None:
+            run.tell("backward_end", call)
+            run.count_backward()
+
+    is_inside_backward = getattr(torch._C, "_current_graph_task_id", lambda: -1)
+    observe(run, torch.autograd, "backward", before=start, after=end)
+
+
+def _factor(gradient: Any) -> float:
+    """What a gradient argument multiplies by: 1 where there is none, ``nan`` where it is no single number."""
+    first = gradient[0] if isinstance(gradient, (list, tuple)) and len(gradient) == 1 else gradient
+    if first is None:
+        return 1.0
+    return float(first) if isinstance(first, Tensor) and first.numel() == 1 else math.nan
+
+
+def _observe_optimizers(run: Run) -> None:
+    hooks = sys.modules["torch.optim.optimizer"]  # in torch 2.13 no attribute of torch.optim
+
+    def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
+        run.tell("optimizer", optimizer, stack())
+
+    def start(optimizer: Optimizer, *_: Any) -> None:
+        run.refuse_to_go_on()
+        if run.is_listening:
+            run.guard(run.tell, "step_start", optimizer)
+
+    def end(optimizer: Optimizer, *_: Any) -> None:
+        if run.is_listening:
+            run.guard(_step_end, optimizer)
+            run.count_step(optimizer)
+
+    def _step_end(optimizer: Optimizer) -> None:
+        run.mark("step")
+        run.tell("step_end", optimizer, stack())
+
+    def cleared(_: Any, owner: Optimizer | nn.Module, *__: Any, **___: Any) -> None:
+        run.mark("zero_grad")
+        run.tell("zero_grad", owner, stack())
+
+    observe(run, Optimizer, "__init__", after=made)
+    observe(run, Optimizer, "zero_grad", after=cleared)
+    observe(run, nn.Module, "zero_grad", after=cleared)
+    hooks.register_optimizer_step_pre_hook(start)
+    hooks.register_optimizer_step_post_hook(end)
+
+
+def _observe_clipping(run: Run) -> None:
+    for name in _CLIPPING:
+        clip = _observed_clipping(run, getattr(torch.nn.utils.clip_grad, name))
+        setattr(torch.nn.utils.clip_grad, name, clip)
+        setattr(torch.nn.utils, name, clip)
+
+
+def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
+        if run.is_listening and not isinstance(parameters, Tensor):
+            listed = list(parameters)
+            run.guard(clipping, listed)
+            parameters = (parameter for parameter in listed)  # as torch warns only of generators that are empty
+        return original(parameters, *arguments, **named)
+
+    def clipping(parameters: list[Tensor]) -> None:
+        run.mark("clip")
+        run.tell("clip", parameters, stack())
+
+    return clip
+
+
+def _observe_schedulers(run: Run) -> None:
+    def stepped(_: Any, scheduler: Any, *arguments: Any, **named: Any) -> None:
+        if calling_module() == lr_scheduler.__name__:
+            return  # made by the constructor, or by a scheduler that is made of others
+        run.mark("scheduler")
+        run.tell("scheduler", scheduler, bool(arguments or named), stack())
+
+    for kind in vars(lr_scheduler).values():
+        if inspect.isclass(kind) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind):
+            observe(run, kind, "step", after=stepped)
+
+
+def _observe_scalers(run: Run) -> None:
+    scaler = torch.amp.GradScaler
+
+    def scaled(result: Any, owner: Any, *_: Any) -> None:
+        if isinstance(result, Tensor):
+            run.tell("scale", owner, result)
+
+    def unscaled(_: None, owner: Any, optimizer: Optimizer) -> None:
+        run.mark("unscale")
+        run.tell("unscale", owner, optimizer)
+
+    def stepping(*_: Any, **__: Any) -> None:
+        run.mark("scaler step")
+
+    def updated(_: None, owner: Any, *__: Any, **___: Any) -> None:
+        run.mark("scaler update")
+        run.tell("scaler_update", owner)
+
+    observe(run, scaler, "scale", after=scaled)
+    observe(run, scaler, "unscale_", after=unscaled)
+    observe(run, scaler, "step", before=stepping)
+    observe(run, scaler, "update", after=updated)

@@ -1,0 +1,118 @@
+"""Notes the random state that each worker of a loader begins its work in, by the worker itself.
+
+A worker is a process of its own, which does not report. It writes a line for the first batch that it fetches in each
+pass; the process that trains reads them at the end.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.utils.data import get_worker_info
+from torch.utils.data._utils import fetch
+
+_DEPTH = 3  # attributes between a dataset and a generator that it keeps
+_FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
+_SIMPLE = (str, bytes, int, float, bool, type(None), torch.Tensor, type, ModuleType)
+
+
+def observe_fetching(folder: str) -> None:
+    """Note the random states around the first fetch of each pass, in this process and in those forked from it."""
+    for name in _FETCHERS:
+        _observe(getattr(fetch, name), folder)
+
+
+def read_notes(folder: str) -> list[dict[str, Any]]:
+    """The lines that workers have written, those of one worker in their order."""
+    files = sorted(Path(folder).glob("fetch-*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
+
+def key_of(dataset: Any) -> str:
+    """What a dataset is known by in all processes."""
+    length = len(dataset) if hasattr(dataset, "__len__") else "?"
+    return f"{type(dataset).__qualname__}[{length}]"
+
+
+def _observe(fetcher: Any, folder: str) -> None:
+    original = fetcher.fetch
+
+    @functools.wraps(original)
+    def observed(self: Any, index: Any) -> Any:
+        if getattr(self, "_dllint_noted", False):
+            return original(self, index)
+        self._dllint_noted = True
+        before = _states(self)
+        result = original(self, index)
+        _note(folder, self, before, _states(self))
+        return result
+
+    fetcher.fetch = observed
+
+
+def _note(folder: str, fetcher: Any, before: dict[str, str], after: dict[str, str]) -> None:
+    try:
+        worker = get_worker_info()
+        note = {
+            "worker": worker.id if worker is not None else -1,
+            "dataset": key_of(fetcher.dataset),
+            "states": {name: [state, after[name]] for name, state in before.items() if name in after},
+        }
+        with open(Path(folder, f"fetch-{os.getpid()}.jsonl"), "a") as file:
+            file.write(json.dumps(note) + "\n")
+    except Exception as error:  # the worker must go on as without dllint
+        print(f"dllint confirm: the state of a worker cannot be noted: {error!r}", file=sys.stderr)
+
+
+def _states(fetcher: Any) -> dict[str, str]:
+    """A digest of each generator that can be drawn from, by name; none where they cannot be read."""
+    try:
+        found: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().tolist()}
+        if numpy := sys.modules.get("numpy"):
+            found["numpy"] = [str(part) for part in numpy.random.get_state()]
+        for root in ("dataset", "collate_fn"):
+            found |= dict(_generators(getattr(fetcher, root), root, _DEPTH, set()))
+        return {name: hashlib.sha256(repr(state).encode()).hexdigest()[:12] for name, state in found.items()}
+    except Exception as error:
+        print(f"dllint confirm: random states cannot be read: {error!r}", file=sys.stderr)
+        return {}
+
+
+def _generators(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """The states of the generators that an object keeps, by the path to them."""
+    if id(value) in seen or isinstance(value, _SIMPLE):
+        return
+    seen.add(id(value))
+    if isinstance(value, random.Random):
+        yield name, value.getstate()
+    elif isinstance(value, torch.Generator):
+        yield name, value.get_state().tolist()
+    elif type(value).__module__.startswith("numpy.random"):
+        yield name, _numpy_state(value)
+    elif depth:
+        for key, item in _parts(value):
+            yield from _generators(item, f"{name}{key}", depth - 1, seen)
+
+
+def _numpy_state(generator: Any) -> str:
+    bits = getattr(generator, "bit_generator", None)
+    return str(bits.state if bits is not None else [str(part) for part in generator.get_state()])
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (list, tuple)):
+        yield from ((f"[{number}]", item) for number, item in enumerate(value[:20]))
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:20])
+    else:
+        yield from ((f".{name}", item) for name, item in getattr(value, "__dict__", {}).items())

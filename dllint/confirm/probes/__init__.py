@@ -1,0 +1,36 @@
+"""The probes. Each listens to what the run does, and judges rules in its light; the order is that of listening."""
+
+from __future__ import annotations
+
+from dllint.confirm.probes.accumulation import Accumulation
+from dllint.confirm.probes.backward import Roots
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.checkpoints import Checkpoints
+from dllint.confirm.probes.coverage import Coverage
+from dllint.confirm.probes.data import Order, Randomness
+from dllint.confirm.probes.gradients import Gradients
+from dllint.confirm.probes.loss_input import LossInput
+from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
+from dllint.confirm.probes.order import Clipping, SchedulerOrder
+from dllint.confirm.probes.padding import Padding
+from dllint.confirm.probes.schedules import Cadence
+from dllint.confirm.probes.updates import Decay, Traces
+
+PROBES: tuple[type[Probe], ...] = (
+    Accumulation,  # asks for the gradients of a step before they count as used
+    Clipping,
+    Gradients,
+    Roots,
+    Coverage,
+    LossInput,
+    Padding,
+    EvaluationMode,
+    FunctionalDropout,
+    SchedulerOrder,
+    Cadence,
+    Randomness,
+    Order,
+    Checkpoints,
+    Decay,
+    Traces,
+)

@@ -1,0 +1,94 @@
+"""DL210: gradients summed over several backward passes, without dividing the loss by their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
+
+_ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
+_CLOSE = 0.05
+_MOST = 60  # backward passes from each place whose loss is looked at
+
+
+@dataclass(slots=True)
+class _Windows:
+    """Backward passes from one place: how many made up the gradients of a step, and how the loss was scaled."""
+
+    sizes: list[int] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+    is_adaptive: bool = False
+    last: int = 0
+
+
+class Accumulation(Probe):
+    """Compares what is sent backward with the last loss that was computed."""
+
+    name = "accumulation"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Windows] = {}
+        self._loss: Tensor | None = None
+
+    def on_loss(self, call: LossCall) -> None:
+        self._loss = call.result.detach() if call.result.numel() == 1 else None
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        seen = self._seen.setdefault(call.stack, _Windows())
+        if self._loss is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
+            return
+        loss = float(self._loss) * (self.run.gradients.scale_of(call.roots) or 1.0)
+        factor = float(call.roots[0].detach()) * call.factor / loss if loss else math.nan
+        if math.isfinite(factor):
+            seen.factors.append(factor)
+        self._loss = None
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        tracked = self.run.gradients.of(optimizer)
+        if not tracked.is_fresh or tracked.is_polluted:
+            return  # gradients that are never cleared are another bug
+        for stack, size in tracked.window.items():
+            seen = self._seen.setdefault(stack, _Windows())
+            seen.sizes.append(size)
+            seen.is_adaptive = any(name in tracked.kind for name in _ADAPTIVE)
+            seen.last = self.run.steps
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            if seen.sizes:
+                size = int(median(seen.sizes))
+                factor = median(seen.factors) if seen.factors else math.nan
+                yield Judgement(
+                    "DL210",
+                    self.name,
+                    _verdict(seen, size),
+                    f"{size} backward passes per step, each with "
+                    + (f"{factor:.3g} times the loss" if seen.factors else "a loss of unknown scale"),
+                    "2 or more per step, each within 5 % of the whole loss, in 3 or more steps; 1 per step, or within "
+                    "5 % of the loss divided by their number, refutes",
+                    {"per_step": size, "factor": factor if seen.factors else None, "adaptive": seen.is_adaptive},
+                    len(seen.sizes),
+                    (0, seen.last),
+                    (stack,),
+                    "note" if seen.is_adaptive or len(set(seen.sizes[:-1])) > 1 else "alarm",
+                )
+
+
+def _verdict(seen: _Windows, size: int) -> Verdict:
+    if len(seen.sizes) < ENOUGH:
+        return "INCONCLUSIVE"
+    if size == 1:
+        return "REFUTED"
+    if seen.factors and all(abs(factor - 1) < _CLOSE for factor in seen.factors):
+        return "CONFIRMED"
+    is_divided = seen.factors and all(abs(factor * size - 1) < _CLOSE for factor in seen.factors)
+    return "REFUTED" if is_divided else "INCONCLUSIVE"

@@ -1,0 +1,120 @@
+"""What a probe is: it listens to events of the run, and judges rules when observation ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack
+
+if TYPE_CHECKING:
+    from dllint.confirm.inside.run import Run
+
+ENOUGH = 3
+"""Observations from which a statistic counts."""
+
+
+@dataclass(slots=True)
+class LossCall:
+    """A call of a loss function of ``torch.nn.functional``. ``options`` are its other arguments by name."""
+
+    function: str
+    input: Tensor
+    target: Tensor
+    options: dict[str, Any]
+    result: Tensor
+    stack: Stack
+
+
+@dataclass(slots=True)
+class BackwardCall:
+    """A call of ``torch.autograd.backward``; ``factor`` is the number its gradient argument multiplies by."""
+
+    roots: Sequence[Tensor]
+    factor: float
+    stack: Stack
+    leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
+
+
+@dataclass(slots=True)
+class Batches:
+    """One pass over a data loader. ``indices`` are those of the batches that were taken, as far as there are any."""
+
+    loader: Any
+    number: int  # of the pass over this loader, from 0
+    taken: int = 0
+    indices: list[Any] = field(default_factory=list)
+
+
+class Probe:
+    """Listens to the run by overriding some of the ``on_`` methods. Whatever one raises stays inside dllint."""
+
+    name: ClassVar[str]
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
+        """An optimizer has been made."""
+
+    def on_forward(self, module: nn.Module, inputs: tuple[Any, ...], with_gradients: bool, stack: Stack) -> None:
+        """A module is called that is called by no other."""
+
+    def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
+        """A function that drops is called, inside of the call of ``outermost``."""
+
+    def on_loss(self, call: LossCall) -> None:
+        """A loss has been computed."""
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        """Gradients are about to be computed."""
+
+    def on_backward_end(self, call: BackwardCall) -> None:
+        """Gradients have been computed."""
+
+    def on_zero_grad(self, owner: Optimizer | nn.Module, stack: Stack) -> None:
+        """``zero_grad`` of an optimizer or module has been called."""
+
+    def on_clip(self, parameters: list[Tensor], stack: Stack) -> None:
+        """Gradients are about to be clipped."""
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        """An optimizer is about to step. Where it is given a closure, there are no gradients yet."""
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        """An optimizer has stepped."""
+
+    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+        """A scheduler has stepped; ``explicit`` where it was told the epoch."""
+
+    def on_scale(self, scaler: Any, scaled: Tensor) -> None:
+        """A scaler has scaled a loss."""
+
+    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
+        """A scaler has unscaled the gradients of an optimizer."""
+
+    def on_scaler_update(self, scaler: Any) -> None:
+        """A scaler has been updated."""
+
+    def on_pass(self, batches: Batches) -> None:
+        """A pass over a loader begins."""
+
+    def on_batch(self, batches: Batches, batch: Any) -> None:
+        """A batch has been taken from a loader."""
+
+    def on_save(self, content: Any, stack: Stack) -> None:
+        """Something is about to be saved."""
+
+    def judge(self) -> Iterator[Judgement]:
+        """What the probe has found out, when observation ends."""
+        return iter(())
+
+
+def spread(values: Sequence[float]) -> str:
+    """The range of some numbers, for messages."""
+    low, high = min(values), max(values)
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

@@ -1,0 +1,246 @@
+"""Where the gradients of each optimizer come from, whether they are cleared, and whether they are used.
+
+Of each optimizer a few small parameters stand for all. Whether a gradient was cleared shows in the tensor itself (a new
+one, or one that was zeroed), so that any way of clearing counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import ref
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.graph import leaves
+
+_SAMPLES = 3
+_MANY = 64  # backward passes without a step that are no accumulation
+_LOOKED_AT = 3  # backward passes from each place whose graph is looked at
+
+
+class Tracked:
+    """What is known about one optimizer and its gradients.
+
+    Attributes:
+        is_fresh: gradients have arrived that no step has used.
+        is_scaled: these are the gradients of a scaled loss.
+        window: for each place, the backward passes from there that the present gradients are the sum of.
+    """
+
+    def __init__(self, optimizer: Optimizer, stack: Stack) -> None:
+        self._optimizer = ref(optimizer)
+        self.kind = type(optimizer).__name__
+        self.made = stack
+        self.steps = self.reached = self.stale = self.empty = self.looked = 0
+        self.is_fresh = self.is_scaled = self.was_used = self.is_polluted = False
+        self.window: dict[Stack, int] = {}
+        self.backward_stacks: dict[Stack, None] = {}
+        self.step_stacks: dict[Stack, None] = {}
+        self.clear_stacks: dict[Stack, None] = {}
+        self.begin: list[tuple[Tensor, Tensor]] = []
+        self._before: list[tuple[Tensor, Tensor | None, int, bool]] = []
+        self._left: dict[int, tuple[Tensor, int]] = {}  # each sample's gradient and version as last seen non-zero
+
+    @property
+    def optimizer(self) -> Optimizer | None:
+        """The optimizer, while it exists."""
+        return self._optimizer()
+
+    def parameters(self) -> list[Tensor]:
+        """All of its parameters."""
+        optimizer = self.optimizer
+        return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
+
+    def samples(self) -> list[Tensor]:
+        """The smallest of its trainable parameters, matrices before vectors."""
+        trainable = [p for p in self.parameters() if p.requires_grad]
+        return sorted(trainable, key=lambda p: (p.dim() < 2, p.numel()))[:_SAMPLES]
+
+    def look_before(self) -> None:
+        """Note the gradients before a backward pass."""
+        samples = self.samples()
+        if not self.begin:
+            self.begin = [(p, p.detach().clone()) for p in samples]
+        self._before = [(p, p.grad, _version(p.grad), self._is_dirty(p)) for p in samples]
+
+    def _is_dirty(self, parameter: Tensor) -> bool:
+        gradient = parameter.grad
+        if gradient is None:
+            return False
+        known, version = self._left.get(id(parameter), (None, -1))
+        return (known is gradient and version == gradient._version) or bool(gradient.any())
+
+    def look_after(self, call: BackwardCall, scaled: bool) -> bool:
+        """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
+        changed = [
+            (parameter, dirty and parameter.grad is gradient)
+            for parameter, gradient, version, dirty in self._before
+            if parameter.grad is not None and (parameter.grad is not gradient or parameter.grad._version != version)
+        ]
+        if not changed:
+            return False
+        if any(added for _, added in changed):
+            self.is_polluted = self.is_polluted or self.was_used
+        else:
+            self.is_polluted = self.was_used = False
+            self.window = {}
+        self.window[call.stack] = self.window.get(call.stack, 0) + 1
+        self._remember([parameter for parameter, _ in changed])
+        self.backward_stacks.setdefault(call.stack)
+        self.reached += 1
+        self.is_fresh, self.is_scaled = True, scaled
+        return True
+
+    def _remember(self, parameters: list[Tensor]) -> None:
+        for parameter in parameters:
+            if parameter.grad is not None:
+                self._left[id(parameter)] = (parameter.grad, parameter.grad._version)
+
+    def stepped(self, stack: Stack, look: bool) -> None:
+        """Note a step, and what it used."""
+        self.step_stacks.setdefault(stack)
+        self.steps += 1
+        self.stale += self.is_polluted
+        if look and self.reached:
+            self.looked += 1
+            self.empty += _are_empty(self.parameters())
+        self.was_used = self.is_polluted or self.is_fresh or self.was_used
+        self.is_fresh = self.is_scaled = False
+
+    def has_moved(self) -> bool:
+        """Whether a sample has another value than before the first backward pass."""
+        return any(not bool((p == start).all()) for p, start in self.begin)
+
+
+class Gradients(Probe):
+    """Follows the gradients of each optimizer, for itself and for the probes behind it."""
+
+    name = "gradients"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self.tracked: list[Tracked] = []
+        self._by_id: dict[int, Tracked] = {}  # of optimizers that exist; others get their ids later
+        self._scaled: tuple[Any, Tensor] | None = None
+        self._looks: dict[Stack, int] = {}
+        run.gradients = self
+
+    def of(self, optimizer: Optimizer) -> Tracked:
+        """What is known about an optimizer."""
+        known = self._by_id.get(id(optimizer))
+        if known is None or known.optimizer is not optimizer:
+            known = self._track(optimizer, ())
+        return known
+
+    def _track(self, optimizer: Optimizer, stack: Stack) -> Tracked:
+        tracked = self._by_id[id(optimizer)] = Tracked(optimizer, stack)
+        self.tracked.append(tracked)
+        return tracked
+
+    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
+        self._track(optimizer, stack)
+
+    def on_scale(self, scaler: Any, scaled: Tensor) -> None:
+        self._scaled = (scaler, scaled) if scaler.is_enabled() else None
+
+    def scale_of(self, roots: Any) -> float | None:
+        """What a scaler has multiplied the root of a backward pass by; None if it has not."""
+        if self._scaled is None or not any(root is self._scaled[1] for root in roots):
+            return None
+        return float(self._scaled[0].get_scale())
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+        if looks <= _LOOKED_AT:
+            call.leaves = leaves(call.roots)
+        for tracked in self.tracked:
+            tracked.look_before()
+
+    def on_backward_end(self, call: BackwardCall) -> None:
+        scaled = self.scale_of(call.roots) is not None
+        for tracked in self.tracked:
+            tracked.look_after(call, scaled)
+
+    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
+        self.of(optimizer).is_scaled = False
+
+    def on_zero_grad(self, owner: Optimizer | nn.Module, stack: Stack) -> None:
+        owned = {id(parameter) for parameter in owner.parameters()} if isinstance(owner, nn.Module) else set()
+        for tracked in self.tracked:
+            if owner is tracked.optimizer or not owned.isdisjoint(map(id, tracked.samples())):
+                tracked.clear_stacks.setdefault(stack)
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        tracked = self.of(optimizer)
+        tracked.stepped(stack, tracked.looked < ENOUGH or tracked.steps % self.run.settings.every == 0)
+
+    def judge(self) -> Iterator[Judgement]:
+        for tracked in self.tracked:
+            if tracked.reached or tracked.steps:
+                yield _missing_step(tracked, self.run.ended_by)
+            if tracked.steps >= ENOUGH:
+                yield _stale(tracked)
+            if tracked.looked >= ENOUGH:
+                yield _empty(tracked)
+
+
+def _missing_step(tracked: Tracked, ended_by: str) -> Judgement:
+    moved = tracked.has_moved()
+    is_used = bool(tracked.steps) or moved
+    enough = tracked.reached >= ENOUGH and (is_used or ended_by in ("end", "backwards") or tracked.reached >= _MANY)
+    return Judgement(
+        "DL201",
+        "gradients",
+        "INCONCLUSIVE" if not enough else "REFUTED" if is_used else "CONFIRMED",
+        f"{tracked.kind}: {tracked.reached} backward passes, {tracked.steps} steps, parameters "
+        + ("moved" if moved else "never moved"),
+        f"no step and no change in all backward passes of the script, or in {_MANY}",
+        {"optimizer": tracked.kind, "backwards": tracked.reached, "steps": tracked.steps, "moved": moved},
+        tracked.reached,
+        (0, tracked.steps),
+        tuple(tracked.backward_stacks),
+    )
+
+
+def _stale(tracked: Tracked) -> Judgement:
+    return Judgement(
+        "DL202",
+        "gradients",
+        "CONFIRMED" if tracked.stale >= ENOUGH else "INCONCLUSIVE" if tracked.stale else "REFUTED",
+        f"{tracked.stale} of {tracked.steps} steps of {tracked.kind} used gradients that were added to those of a step "
+        "before",
+        "3 or more such steps; none refutes",
+        {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.steps},
+        tracked.steps,
+        (0, tracked.steps),
+        (*tracked.step_stacks, *tracked.backward_stacks),
+        "alarm",
+    )
+
+
+def _empty(tracked: Tracked) -> Judgement:
+    return Judgement(
+        "DL203",
+        "gradients",
+        "CONFIRMED" if tracked.empty >= ENOUGH else "INCONCLUSIVE" if tracked.empty else "REFUTED",
+        f"{tracked.empty} of {tracked.looked} sampled steps of {tracked.kind} found no gradient, after "
+        f"{tracked.reached} backward passes",
+        "all gradients None or zero in 3 or more sampled steps; none refutes",
+        {"optimizer": tracked.kind, "empty": tracked.empty, "sampled": tracked.looked},
+        tracked.looked,
+        (0, tracked.steps),
+        (*tracked.clear_stacks, *tracked.step_stacks),
+        "alarm",
+    )
+
+
+def _version(gradient: Tensor | None) -> int:
+    return -1 if gradient is None else gradient._version
+
+
+def _are_empty(parameters: list[Tensor]) -> bool:
+    return not any(p.grad is not None and bool(p.grad.any()) for p in parameters)

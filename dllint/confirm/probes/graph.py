@@ -1,0 +1,49 @@
+"""Reading the graph that autograd has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor
+
+_MOST_NODES = 20_000
+_SHAPE_ONLY = (
+    "View", "UnsafeView", "Reshape", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Slice", "Select", "Expand",
+    "Clone", "ToCopy", "Alias", "Split", "Unbind", "Cat", "Index", "AsStrided", "Movedim", "SqueezeBackward",
+)  # fmt: skip
+
+
+def leaves(roots: Iterable[Tensor]) -> list[Tensor] | None:
+    """The tensors that a backward pass from here sends gradients to; None where the graph is too large to look at."""
+    found = {id(root): root for root in roots if root.grad_fn is None and root.requires_grad}
+    open_nodes: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    seen = set(open_nodes)
+    while open_nodes:
+        node = open_nodes.pop()
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            found[id(variable)] = variable
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                open_nodes.append(following)
+        if len(seen) > _MOST_NODES:
+            return None
+    return list(found.values())
+
+
+def origin(tensor: Tensor) -> str:
+    """What computed a tensor, such as ``Softmax``, looking through operations that only change its shape."""
+    node: Any = tensor.grad_fn
+    while node is not None:
+        operation = _operation(node)
+        if operation not in _SHAPE_ONLY:
+            return operation
+        node = node.next_functions[0][0] if node.next_functions else None
+    return ""
+
+
+def _operation(node: Any) -> str:
+    """``SoftmaxBackward0`` as ``Softmax``."""
+    return str(node.name()).partition("Backward")[0].lstrip("_")

@@ -1,0 +1,115 @@
+"""The order of clipping, unscaling, stepping and scheduling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.gradients import Tracked
+
+
+@dataclass(slots=True)
+class _Clips:
+    """Calls of a clipping function from one place."""
+
+    calls: int = 0
+    late: int = 0  # after the step that used the gradients
+    scaled: int = 0  # while a scaler had the gradients scaled
+    with_scaler: int = 0
+    first: int = 0
+    last: int = 0
+
+
+class Clipping(Probe):
+    """DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
+
+    name = "clipping"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._clips: dict[Stack, _Clips] = {}
+        self._scalers = 0
+
+    def on_scale(self, scaler: Any, scaled: Tensor) -> None:
+        self._scalers += bool(scaler.is_enabled())
+
+    def on_clip(self, parameters: list[Tensor], stack: Stack) -> None:
+        clipped = {id(parameter) for parameter in parameters}
+        owners = [t for t in self.run.gradients.tracked if not clipped.isdisjoint(map(id, t.parameters()))]
+        if not owners:
+            return
+        clips = self._clips.setdefault(stack, _Clips(first=self.run.steps))
+        clips.calls += 1
+        clips.late += all(owner.steps and not owner.is_fresh for owner in owners)
+        clips.scaled += any(owner.is_scaled for owner in owners)
+        clips.with_scaler += bool(self._scalers)
+        clips.last = self.run.steps
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, clips in self._clips.items():
+            if clips.calls >= ENOUGH:
+                yield _clipped("DL212", stack, clips, clips.late, "after the step that used the gradients")
+            if clips.with_scaler >= ENOUGH:
+                yield _clipped("DL213", stack, clips, clips.scaled, "while the gradients were scaled")
+
+
+def _clipped(rule: str, stack: Stack, clips: _Clips, wrong: int, when: str) -> Judgement:
+    return Judgement(
+        rule,
+        "clipping",
+        "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
+        f"{wrong} of {clips.calls} calls clipped {when}",
+        "3 or more such calls; none refutes",
+        {"wrong": wrong, "calls": clips.calls},
+        clips.calls,
+        (clips.first, clips.last),
+        (stack,),
+        "alarm",
+    )
+
+
+class SchedulerOrder(Probe):
+    """DL303: a scheduler that steps before its optimizer has."""
+
+    name = "scheduler_order"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._first: dict[int, tuple[Any, Stack, int, Tracked]] = {}  # keeps schedulers, so that ids stay theirs
+        self._skipping = False
+
+    def on_scaler_update(self, scaler: Any) -> None:
+        self._skipping = self._skipping or self.run.steps == 0
+
+    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+        optimizer = getattr(scheduler, "optimizer", None)
+        if explicit or isinstance(scheduler, ReduceLROnPlateau) or self._skipping or id(scheduler) in self._first:
+            return
+        if isinstance(optimizer, Optimizer):
+            tracked = self.run.gradients.of(optimizer)
+            self._first[id(scheduler)] = (scheduler, stack, tracked.steps, tracked)
+
+    def judge(self) -> Iterator[Judgement]:
+        for scheduler, stack, steps, tracked in self._first.values():
+            if not tracked.steps:
+                continue  # it never stepped, or something else steps in its place
+            kind = type(scheduler).__name__
+            yield Judgement(
+                "DL303",
+                self.name,
+                "REFUTED" if steps else "CONFIRMED",
+                f"the optimizer had made {steps} steps when {kind} stepped first",
+                "0 steps of the optimizer before the first of the scheduler",
+                {"scheduler": kind, "optimizer_steps": steps},
+                1,
+                (steps, steps),
+                (stack,),
+                "alarm",
+            )

@@ -1,0 +1,110 @@
+"""DL108: padding that the loss counts as a class."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+
+_BATCHES = 5  # from which padding is told from labels that happen to repeat
+_ROWS, _SHARE, _CONCENTRATION = 0.5, 0.05, 0.9
+_NONE = 0.01
+
+
+@dataclass(slots=True)
+class _Targets:
+    """What was seen of the targets of a loss at one place."""
+
+    calls: int = 0
+    values: Counter[int] = field(default_factory=Counter)
+    padded: int = 0  # calls whose targets look padded
+    clean: int = 0  # calls in which all padding, if any, is ignored
+    shares: list[float] = field(default_factory=list)
+    first: int = 0
+    last: int = 0
+
+
+class Padding(Probe):
+    """Looks for one value that fills the ends of rows, and hardly stands elsewhere."""
+
+    name = "padding"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Targets] = {}
+
+    def on_loss(self, call: LossCall) -> None:
+        rows = _rows(call.target) if call.function in ("cross_entropy", "nll_loss") else None
+        if rows is None:
+            return
+        seen = self._seen.setdefault(call.stack, _Targets(first=self.run.steps))
+        seen.calls += 1
+        if seen.calls > 2 * _BATCHES and seen.calls % self.run.settings.every:
+            return
+        value, share, is_padding = _padding(rows)
+        is_ignored = value == call.options.get("ignore_index", -100)
+        seen.values[value] += 1
+        seen.shares.append(share)
+        seen.padded += is_padding and not is_ignored
+        seen.clean += is_ignored or share < _NONE
+        seen.last = self.run.steps
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            value, times = seen.values.most_common(1)[0]
+            sampled = len(seen.shares)
+            yield Judgement(
+                "DL108",
+                self.name,
+                _verdict(seen, times == sampled),
+                f"{value} fills the ends of rows: {spread(seen.shares)} of the targets; counted as a class in "
+                f"{seen.padded} of {sampled} batches",
+                "one value at the end of over half of the rows, over 5 % of the targets, 90 % of it there, not "
+                "ignored, in 5 or more batches; ignored or under 1 % in 3 or more refutes",
+                {"value": value, "padded": seen.padded, "clean": seen.clean, "sampled": sampled, "shares": seen.shares},
+                sampled,
+                (seen.first, seen.last),
+                (stack,),
+                "alarm",
+            )
+
+
+def _verdict(seen: _Targets, is_constant: bool) -> Verdict:
+    sampled = len(seen.shares)
+    if seen.padded == sampled >= _BATCHES and is_constant:
+        return "CONFIRMED"
+    return "REFUTED" if seen.clean == sampled >= ENOUGH else "INCONCLUSIVE"
+
+
+def _rows(target: Tensor) -> Tensor | None:
+    """The targets as one row per sequence; None where they are none of sequences."""
+    if target.is_floating_point():
+        return None
+    base = target._base
+    if target.dim() == 1 and base is not None and base.numel() == target.numel():
+        target = base
+    return target if target.dim() == 2 and min(target.shape) > 1 else None
+
+
+def _padding(rows: Tensor) -> tuple[int, float, bool]:
+    """The likeliest value of padding, the share of the targets that it fills at the ends, and whether it is padding."""
+    candidates = [_at_the_end(rows), _at_the_end(rows.flip(1))]
+    return max(candidates, key=lambda candidate: (candidate[2], candidate[1]))
+
+
+def _at_the_end(rows: Tensor) -> tuple[int, float, bool]:
+    value = rows[:, -1].mode().values
+    is_value = rows == value
+    runs = is_value.flip(1).long().cumprod(1).sum(1)  # how many at the end of each row
+    in_runs = torch.where(runs >= 2, runs, torch.zeros_like(runs)).sum()
+    total = is_value.sum().clamp(min=1)
+    share = float(in_runs / rows.numel())
+    in_rows = float((runs >= 2).float().mean())
+    return int(value), share, in_rows > _ROWS and share > _SHARE and float(in_runs / total) > _CONCENTRATION

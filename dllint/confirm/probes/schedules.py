@@ -1,0 +1,141 @@
+"""DL304 and DL305: how often schedulers step, compared with the optimizer, the epochs, and their own horizon."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ReduceLROnPlateau
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+
+_HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
+_TWICE = 1.5  # steps of the scheduler per step of the optimizer, from which it is stepped twice
+_LEFT = 0.01  # share of the learning rate at which an exponential schedule counts as over
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The steps of one scheduler."""
+
+    scheduler: Any
+    steps: int = 0
+    first_at: int = 0  # steps of its optimizer when it made its first step
+    last_at: int = 0
+    stacks: Counter[Stack] = field(default_factory=Counter)
+
+
+class Cadence(Probe):
+    """Counts the steps of each scheduler."""
+
+    name = "cadence"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[int, _Steps] = {}
+        self._lengths: dict[int, tuple[int, int]] = {}  # by loader: its length, and batches followed by gradients
+        self._latest: Batches | None = None
+
+    def on_batch(self, batches: Batches, batch: Any) -> None:
+        self._latest = batches
+
+    def on_backward_start(self, call: Any) -> None:
+        if self._latest is not None and hasattr(self._latest.loader, "__len__"):
+            loader = self._latest.loader
+            _, used = self._lengths.get(id(loader), (0, 0))
+            self._lengths[id(loader)] = (_length(loader), used + 1)
+
+    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+        if isinstance(scheduler, ReduceLROnPlateau) or explicit:
+            return
+        at = self._optimizer_steps(scheduler)
+        seen = self._seen.setdefault(id(scheduler), _Steps(scheduler, first_at=at))
+        seen.steps += 1
+        seen.last_at = at
+        seen.stacks[stack] += 1
+
+    def _optimizer_steps(self, scheduler: Any) -> int:
+        optimizer = getattr(scheduler, "optimizer", None)
+        steps = self.run.gradients.of(optimizer).steps if isinstance(optimizer, Optimizer) else 0
+        return steps or int(self.run.steps)
+
+    def judge(self) -> Iterator[Judgement]:
+        for seen in self._seen.values():
+            yield self._cadence(seen)
+            yield self._doubled(seen)
+
+    def _batches(self) -> int:
+        """The length of the loader that trains; 0 where there is none."""
+        lengths = [(used, length) for length, used in self._lengths.values()]
+        return max(lengths)[1] if lengths else 0
+
+    def _cadence(self, seen: _Steps) -> Judgement:
+        batches, horizon = self._batches(), _horizon(seen.scheduler)
+        between = (seen.last_at - seen.first_at) / max(seen.steps - 1, 1)  # optimizer steps per scheduler step
+        unit = "optimizer step" if between < _TWICE else "several optimizer steps"
+        return Judgement(
+            "DL304",
+            self.name,
+            _verdict(seen, between, horizon, batches),
+            f"{type(seen.scheduler).__name__} made {seen.steps} steps, one per {unit}; its horizon is "
+            f"{horizon or 'unknown'} steps, the loader has {batches or 'an unknown number of'} batches",
+            "one step per batch and a horizon shorter than the loader, or one per epoch and a horizon of two loaders; "
+            "the reverse refutes",
+            {"steps": seen.steps, "optimizer_steps_between": between, "horizon": horizon, "batches": batches},
+            seen.steps,
+            (seen.first_at, seen.last_at),
+            tuple(seen.stacks),
+            "note",
+        )
+
+    def _doubled(self, seen: _Steps) -> Judgement:
+        optimizer_steps = max(self._optimizer_steps(seen.scheduler), 1)
+        ratio = seen.steps / optimizer_steps
+        few = min(optimizer_steps, seen.steps) < ENOUGH
+        return Judgement(
+            "DL305",
+            self.name,
+            "INCONCLUSIVE" if few else "CONFIRMED" if ratio >= _TWICE else "REFUTED",
+            f"{seen.steps} steps of {type(seen.scheduler).__name__} in {optimizer_steps} of the optimizer",
+            "1.5 or more per step of the optimizer; fewer refutes",
+            {"steps": seen.steps, "optimizer_steps": optimizer_steps},
+            seen.steps,
+            (seen.first_at, seen.last_at),
+            tuple(seen.stacks),
+            "note",
+        )
+
+
+def _verdict(seen: _Steps, between: float, horizon: float, batches: int) -> Verdict:
+    if not horizon or not batches or seen.steps < 2 or batches < ENOUGH:
+        return "INCONCLUSIVE"
+    if between < _TWICE:
+        if seen.steps < ENOUGH:
+            return "INCONCLUSIVE"
+        return "CONFIRMED" if horizon < batches else "REFUTED" if horizon >= 2 * batches else "INCONCLUSIVE"
+    return "CONFIRMED" if horizon >= 2 * batches else "REFUTED" if horizon < batches else "INCONCLUSIVE"
+
+
+def _horizon(scheduler: Any) -> float:
+    """The steps that a schedule is made for; 0 where it does not say."""
+    for name in _HORIZONS:
+        value = getattr(scheduler, name, None)
+        if isinstance(value, (int, float)) and value > 0:
+            return float(value)
+    milestones = getattr(scheduler, "milestones", None) or getattr(scheduler, "_milestones", None)
+    if milestones:
+        return float(max(milestones))
+    gamma = getattr(scheduler, "gamma", None)
+    return math.log(_LEFT) / math.log(gamma) if isinstance(gamma, float) and 0 < gamma < 1 else 0.0
+
+
+def _length(loader: Any) -> int:
+    try:
+        return len(loader)
+    except TypeError:  # a loader of an iterable dataset without a length
+        return 0

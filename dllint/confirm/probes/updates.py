@@ -1,0 +1,100 @@
+"""DL301, and the traces of loss, learning rate, scale and update length that the report draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.gradients import Tracked
+
+_COUPLED = ("Adam", "NAdam", "RAdam")
+_STRONG, _WEAK = 0.03, 0.005
+_MOST = 2000  # numbers in a trace
+
+
+class Decay(Probe):
+    """DL301: how much of the gradient is weight decay."""
+
+    name = "decay"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._shares: dict[Tracked, list[float]] = {}
+
+    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+        tracked = self.run.gradients.of(optimizer)
+        if tracked.kind not in _COUPLED or (tracked.steps > ENOUGH and tracked.steps % self.run.settings.every):
+            return
+        shares = [
+            float(group["weight_decay"] * parameter.norm() / parameter.grad.norm())
+            for group in optimizer.param_groups
+            if group.get("weight_decay") and not group.get("decoupled_weight_decay")
+            for parameter in group["params"]
+            if parameter.grad is not None and bool(parameter.grad.any())
+        ]
+        if shares:
+            self._shares.setdefault(tracked, []).append(median(shares))
+
+    def judge(self) -> Iterator[Judgement]:
+        for tracked, shares in self._shares.items():
+            share = median(shares)
+            enough = len(shares) >= ENOUGH
+            verdict = "CONFIRMED" if share >= _STRONG else "REFUTED" if share <= _WEAK else "INCONCLUSIVE"
+            yield Judgement(
+                "DL301",
+                self.name,
+                verdict if enough else "INCONCLUSIVE",  # type: ignore[arg-type]
+                f"weight decay is {share:.3g} of the gradient of the median parameter of {tracked.kind}",
+                "0.03 or more; 0.005 or less refutes",
+                {"share": share, "sampled": len(shares)},
+                len(shares),
+                (0, tracked.steps),
+                (tracked.made,) if tracked.made else (),
+                "note",
+            )
+
+
+class Traces(Probe):
+    """Numbers over the run: the loss that is sent backward, the learning rate, the scale, and relative updates."""
+
+    name = "traces"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._before: list[tuple[Tensor, Tensor]] = []
+        self._count = 0
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        self._count += 1
+        few = self._count <= 100 or self._count % self.run.settings.every == 0  # each reads a number from the device
+        if few and len(call.roots) == 1 and call.roots[0].numel() == 1 and self._count < _MOST:
+            scale = self.run.gradients.scale_of(call.roots) or 1.0
+            self.run.trace("loss", float(call.roots[0].detach()) / scale)
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        steps = self.run.gradients.of(optimizer).steps
+        self._before = []
+        if steps < ENOUGH or steps % self.run.settings.every == 0:
+            matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
+            self._before = [(p, p.detach().flatten()[:512].clone()) for p in matrices]
+
+    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+        self.run.trace("lr", float(optimizer.param_groups[0].get("lr", 0.0)))
+        ratios = [
+            torch.linalg.vector_norm(p.detach().flatten()[:512] - begin) / torch.linalg.vector_norm(begin)
+            for p, begin in self._before
+            if bool(begin.any())
+        ]
+        if ratios:
+            self.run.trace("update_ratio", median(float(ratio) for ratio in ratios))
+
+    def on_scaler_update(self, scaler: Any) -> None:
+        if scaler.is_enabled():
+            self.run.trace("scale", float(scaler.get_scale()))

@@ -1,0 +1,42 @@
+"""The evidence of a run as JSON, for other programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from dllint.confirm.evidence import SCHEMA, Judgement, Record
+from dllint.confirm.launch import Outcome
+from dllint.confirm.verdicts import Settled, Verdicts
+
+
+def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
+    """The verdicts, and the record of each process, as a JSON document."""
+    document = {
+        "schema": SCHEMA,
+        "command": outcome.command,
+        "exit_code": outcome.exit_code,
+        "verdicts": [_settled(item) for item in verdicts.settled],
+        "alarms": [_judgement(judgement) for judgement in verdicts.alarms],
+        "notes": [_judgement(judgement) for judgement in verdicts.notes],
+        "runs": [_run(record) for record in outcome.records],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _settled(item: Settled) -> dict[str, Any]:
+    finding = item.finding
+    about = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
+    place = {"path": finding.location.path, "line": finding.location.line}
+    evidence = _judgement(item.judgement) if item.judgement is not None else None
+    return {**about, **place, "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
+            "evidence": evidence}  # fmt: skip
+
+
+def _judgement(judgement: Judgement) -> dict[str, Any]:
+    return asdict(judgement)
+
+
+def _run(record: Record) -> dict[str, Any]:
+    return {**asdict(record), "judgements": [_judgement(judgement) for judgement in record.judgements]}

@@ -1,0 +1,37 @@
+"""Which rules a run can decide, and what has to happen for it."""
+
+from __future__ import annotations
+
+NEEDS: dict[str, str] = {
+    "DL101": "no cross-entropy was computed at this line",
+    "DL103": "no binary cross-entropy was computed at this line",
+    "DL104": "no negative log-likelihood was computed at this line",
+    "DL108": "no cross-entropy over sequences was computed at this line",
+    "DL201": "no gradients of the optimizer were computed here",
+    "DL202": "the optimizer took fewer than 3 steps here",
+    "DL203": "the optimizer took fewer than 3 steps here",
+    "DL205": "no gradients were computed here",
+    "DL206": "no gradients were computed here",
+    "DL207": "no model was called without gradients at this line",
+    "DL210": "no gradients were computed here",
+    "DL212": "gradients were clipped here less than 3 times",
+    "DL213": "gradients were clipped here less than 3 times, or no scaler was in use",
+    "DL216": "no model that is in evaluation mode reached this line",
+    "DL301": "no optimizer that was made here took a step",
+    "DL303": "the scheduler took no step here",
+    "DL304": "the scheduler took no step here",
+    "DL305": "the scheduler took no step here",
+    "DL306": "fewer than 3 steps were made",
+    "DL308": "fewer than 3 steps were made",
+    "DL309": "fewer than 3 steps were made, or nothing was frozen",
+    "DL401": "no worker of a training loader drew from a generator that the dataset keeps",
+    "DL402": "no worker of a training loader drew random numbers",
+    "DL414": "no loader with a distributed sampler that shuffles was used",
+    "DL601": "no optimizer held frozen parameters for 3 steps",
+    "DL701": "nothing was saved at this line",
+    "DL717": "nothing was saved at this line",
+}
+"""The reason for which a finding was not reached, for each rule that has a probe."""
+
+LINES = frozenset({"DL101", "DL103", "DL104", "DL108", "DL207", "DL216", "DL701", "DL717"})
+"""Rules about one line: what is seen elsewhere in the same function says nothing about it."""

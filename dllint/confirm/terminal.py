@@ -1,0 +1,93 @@
+"""The report of a run for people: a line for each verdict, the order of events, and the loss as a picture."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.verdicts import Settled, Verdicts
+from dllint.report.style import Style
+from dllint.report.text import count, one_line
+
+_TONES = {"CONFIRMED": "red", "ALARM": "red", "NOTE": "cyan", "REFUTED": "green"}
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_WIDTH = 60
+_ENDS = {
+    "budget": "its budget of steps was spent",
+    "backwards": "no optimizer took a step",
+    "time": "its time was over",
+    "exception": "an exception ended it",
+    "end": "the script ended",
+}
+
+
+def render(verdicts: Verdicts, records: Sequence[Record], *, color: bool) -> str:
+    """The whole report."""
+    style = Style(color)
+    lines = [_settled(item, style) for item in verdicts.settled]
+    lines += [_unasked("ALARM", judgement, style) for judgement in verdicts.alarms]
+    lines += [_unasked("NOTE", judgement, style) for judgement in verdicts.notes]
+    for record in records:
+        lines += ["", *_run(record, len(records) > 1)]
+    return "\n".join([*lines, "", _summary(verdicts)]) + "\n"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Numbers as a row of blocks, at most 60; what is no number is a question mark."""
+    step = max(1, -(-len(values) // _WIDTH))
+    shown = values[::step]
+    finite = [value for value in shown if value - value == 0]
+    if not finite:
+        return "?" * len(shown)
+    low, high = min(finite), max(finite)
+    scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BLOCKS[round((value - low) * scale)] if value - value == 0 else "?" for value in shown)
+
+
+def _settled(item: Settled, style: Style) -> str:
+    finding = item.finding
+    place = f"{finding.location.path}:{finding.location.line}"
+    what = item.judgement.message if item.judgement is not None else item.reason
+    steps = "" if item.judgement is None else _steps(item.judgement)
+    return f"{_label(item.answer, style)} {finding.code} {one_line(place)} {finding.name}: {one_line(what)}{steps}"
+
+
+def _unasked(label: str, judgement: Judgement, style: Style) -> str:
+    frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
+    place = f"{os.path.relpath(frame.path)}:{frame.line}: " if frame is not None else ""
+    return f"{_label(label, style)} {judgement.rule} {one_line(place)}{one_line(judgement.message)}{_steps(judgement)}"
+
+
+def _steps(judgement: Judgement) -> str:
+    first, last = judgement.steps
+    return f" [step {first}]" if first == last else f" [steps {first} to {last}]"
+
+
+def _label(text: str, style: Style) -> str:
+    return style.paint(f"{text:12}", "bold", _TONES.get(text, "yellow"))
+
+
+def _run(record: Record, with_rank: bool) -> list[str]:
+    name = f"rank {record.rank}" if with_rank else "run"
+    spent = record.seconds.get("attachment", 0.0)
+    lines = [
+        f"{name}: {count(record.steps, 'step')}, {count(record.backwards, 'backward call')}, "
+        f"{count(record.epochs, 'epoch')} of loaders in {record.elapsed:.1f} s on {record.device}; "
+        f"{_ENDS.get(record.stop, record.stop)}" + (f" ({one_line(record.error)})" if record.error else ""),
+        f"events: {record.timeline[:_WIDTH]}" if record.timeline else "",
+    ]
+    for trace, values in record.traces.items():
+        lines.append(f"{trace}: {sparkline(values)} {values[0]:.3g} to {values[-1]:.3g}")
+    lines.append(f"probes: {spent:.2f} s, {100 * spent / max(record.elapsed, 1e-9):.1f} % of the run")
+    lines += [f"a probe failed: {error.probe}: {error.traceback.splitlines()[-1]}" for error in record.errors]
+    if record.redirected:
+        lines.append(f"not written: {count(len(record.redirected), 'file')} of the script (see --in-place)")
+    return [line for line in lines if line]
+
+
+def _summary(verdicts: Verdicts) -> str:
+    answers = [item.answer for item in verdicts.settled]
+    parts = [f"{answers.count(answer)} {answer.lower()}" for answer in dict.fromkeys(answers)]
+    parts += [count(len(verdicts.alarms), "alarm")] if verdicts.alarms else []
+    return f"Settled {count(len(answers), 'finding')}: {', '.join(parts)}." if parts else "Nothing found."

@@ -1,0 +1,117 @@
+"""Joins what the linter found with what a run has shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.rules import LINES, NEEDS
+from dllint.findings import Finding, Hop, Location
+
+Answer = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
+
+_RANK = {"REFUTED": 0, "INCONCLUSIVE": 1, "CONFIRMED": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A finding, and what the run says about it: by a judgement, or by the reason for which there is none."""
+
+    finding: Finding
+    answer: Answer
+    judgement: Judgement | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """The outcome of a run: settled findings, and what it showed that no finding is about."""
+
+    settled: list[Settled] = field(default_factory=list)
+    alarms: list[Judgement] = field(default_factory=list)
+    notes: list[Judgement] = field(default_factory=list)
+
+    @property
+    def confirmed(self) -> int:
+        """How many bugs the run has shown."""
+        return len(self.alarms) + sum(item.answer == "CONFIRMED" for item in self.settled)
+
+
+def settle(findings: Sequence[Finding], records: Iterable[Record]) -> Verdicts:
+    """Decide each finding, and list what the run shows beyond them."""
+    judgements = [judgement for record in records for judgement in record.judgements]
+    verdicts = Verdicts()
+    used: set[int] = set()
+    for finding in findings:
+        about = [judgement for judgement in judgements if judgement.rule == finding.code]
+        matching = _matching(finding, about)
+        used.update(map(id, matching))
+        verdicts.settled.append(_settled(finding, matching))
+    found = {finding.code for finding in findings}
+    for judgement in judgements:
+        is_new = id(judgement) not in used and (judgement.stacks or judgement.rule not in found)
+        if judgement.verdict == "CONFIRMED" and judgement.voice and is_new:
+            target = verdicts.alarms if judgement.voice == "alarm" else verdicts.notes
+            if not any((known.rule, known.stacks) == (judgement.rule, judgement.stacks) for known in target):
+                target.append(judgement)
+    return verdicts
+
+
+def _settled(finding: Finding, matching: list[Judgement]) -> Settled:
+    if finding.code not in NEEDS:
+        return Settled(finding, "NOT TESTABLE", reason="no probe can decide this rule")
+    if not matching:
+        return Settled(finding, "NOT REACHED", reason=NEEDS[finding.code])
+    judgement = max(matching, key=lambda item: (_RANK[item.verdict], item.events))
+    return Settled(finding, judgement.verdict, judgement, "too few observations, or none that decides")
+
+
+def _matching(finding: Finding, judgements: list[Judgement]) -> list[Judgement]:
+    """The judgements about a finding: those about the whole run, or those seen where it is, the closest there are."""
+    whole = [judgement for judgement in judgements if not judgement.stacks]
+    if whole:
+        return whole
+    places = [finding.location, *(hop.location for hop in finding.trace)]
+    for place in places:
+        exact = [judgement for judgement in judgements if _is_at(judgement, place)]
+        if exact:
+            return exact
+    if finding.code in LINES:
+        return []
+    near = [judgement for judgement in judgements if _is_in(judgement, finding)]
+    return near if len(near) == 1 else []
+
+
+def _is_at(judgement: Judgement, place: Location) -> bool:
+    path = os.path.realpath(place.path)
+    return any(
+        os.path.realpath(frame.path) == path and place.line <= frame.line <= place.end_line
+        for stack in judgement.stacks
+        for frame in stack
+    )
+
+
+def _is_in(judgement: Judgement, finding: Finding) -> bool:
+    path = os.path.realpath(finding.location.path)
+    function = finding.scope.rpartition(".")[2] or "<module>"
+    innermost = [stack[0] for stack in judgement.stacks]
+    return any(os.path.realpath(frame.path) == path and frame.function == function for frame in innermost)
+
+
+def promoted(settled: Settled) -> Finding:
+    """A finding that a run has confirmed: it is certain, and its trace ends with the evidence."""
+    evidence = settled.judgement.message if settled.judgement is not None else ""
+    hop = Hop(settled.finding.location, f"a run confirms it: {evidence}")
+    return replace(settled.finding, confidence="certain", trace=(*settled.finding.trace, hop))
+
+
+def upheld(verdicts: Verdicts) -> list[Finding]:
+    """The findings without those that the run has refuted, the confirmed ones promoted."""
+    return [
+        promoted(item) if item.answer == "CONFIRMED" else item.finding
+        for item in verdicts.settled
+        if item.answer != "REFUTED"
+    ]

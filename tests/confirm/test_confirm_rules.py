@@ -1,0 +1,59 @@
+"""The probes on small scripts: what has a bug is confirmed, what has none is refuted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confirm_support import SCRIPTS, expectations, judgements_at, observed
+
+from dllint.confirm.launch import Outcome
+
+LOOPS = ("loops_bad", "loops_good")
+
+
+@pytest.fixture(scope="session")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    return {}
+
+
+def outcome_of(name: str, outcomes: dict[str, Outcome]) -> Outcome:
+    if name not in outcomes:
+        outcomes[name] = observed(SCRIPTS / f"{name}.py")
+    return outcomes[name]
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "rule", "verdict"),
+    [
+        pytest.param(name, *expected, id=f"{name}-{expected[0]}-{expected[1]}", marks=pytest.mark.xdist_group(name))
+        for name in LOOPS
+        for expected in expectations(SCRIPTS / f"{name}.py")
+    ],
+)
+def test_verdict_at_line(script: str, line: int, rule: str, verdict: str, outcomes: dict[str, Outcome]) -> None:
+    outcome = outcome_of(script, outcomes)
+    found = judgements_at(outcome, SCRIPTS / f"{script}.py", line, rule)
+    if verdict == "NOT CONFIRMED":
+        assert all(judgement.verdict != "CONFIRMED" for judgement in found)
+    else:
+        assert [judgement.verdict for judgement in found] == [verdict], found
+
+
+@pytest.mark.parametrize("script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LOOPS])
+def test_no_probe_fails(script: str, outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of(script, outcomes).records
+    assert (record.errors, record.stop, record.error) == ([], "end", "")
+
+
+@pytest.mark.xdist_group("loops_good")
+def test_good_loops_raise_no_alarm(outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of("loops_good", outcomes).records
+    assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
+
+
+@pytest.mark.xdist_group("loops_bad")
+def test_what_is_saved_goes_elsewhere(outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of("loops_bad", outcomes).records
+    assert {Path(path).name for path in record.redirected} >= {"incomplete.pt", "wrapped.pt"}
+    assert not Path("incomplete.pt").exists()
