@@ -341,13 +341,20 @@ class Absent(Value):
 class Choice(Value):
     """One of several values, each with the guards under which it is the one."""
 
-    __slots__ = ("options", "subjects")
+    __slots__ = ("_subjects", "options")
     LIMIT = 12
 
     def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
         self.options = tuple(options)
-        self.subjects = frozenset(guard.subject for guards, _ in self.options for guard in guards)
+        self._subjects: frozenset[str] | None = None
         self.site = options[0][1].site
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """What the guards speak of."""
+        if self._subjects is None:
+            self._subjects = frozenset([guard.subject for guards, _ in self.options for guard in guards])
+        return self._subjects
 
     def __repr__(self) -> str:
         return f"Choice({[(' and '.join(map(str, guards)), value) for guards, value in self.options]})"
@@ -361,8 +368,9 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     flat: list[tuple[Guards, Value]] = []
     for guards, value in options:
         for more, option in value.options if isinstance(value, Choice) else (((), value),):
+            kind = type(option)
             for index, (_, seen) in enumerate(flat):
-                if option is seen or same(option, seen):
+                if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
                     flat[index] = ((), seen)  # whichever way it came
                     break
             else:
@@ -372,6 +380,9 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     if len(flat) > Choice.LIMIT:
         return Symbol("unknown", site=flat[0][1].site)
     return Choice(flat)
+
+
+_COMPARABLE = (Const, External)
 
 
 def give_hint(value: Value, name: str) -> None:

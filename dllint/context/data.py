@@ -147,7 +147,7 @@ class DataView:
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
         """The loops over batches of known loaders."""
-        return tuple(self._find_passes())
+        return tuple(self._find_passes()) if self.loaders else ()
 
     def _find_passes(self) -> Iterator[Pass]:
         pending: list[tuple[Node, tuple[Loop, ...]]] = [(self._program.body, ())]

@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
     default = default_truth(machine, value)
-    periodic = any(isinstance(source, Symbol) and source.name == "%" for source in sources(value, 12))
+    periodic = isinstance(value, Symbol | Choice) and _has_remainder(value)
     positive = marked(guards_of(node, True, machine.frame.scope), default, periodic)
     negative = marked(guards_of(node, False, machine.frame.scope), None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+
+
+def _has_remainder(test: Symbol | Choice) -> bool:
+    return any(isinstance(source, Symbol) and source.name == "%" for source in sources(test, 12))
 
 
 def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:

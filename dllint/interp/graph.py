@@ -26,13 +26,13 @@ def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
     """The value and everything it was computed from, nearest first."""
     seen: set[int] = set()
     pending = [value]
-    while pending and len(seen) < limit:
-        current = pending.pop(0)
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        pending.extend(inputs_of(current))
+    for current in pending:  # which grows meanwhile
+        if len(seen) >= limit:
+            return
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            pending.extend(current.inputs if isinstance(current, Symbol) else inputs_of(current))
 
 
 def inputs_of(value: Value) -> tuple[Value, ...]:

@@ -34,7 +34,7 @@ def lookup(machine: Machine, name: str, scope: Scope) -> Value:
 
 def under_path(machine: Machine, value: Value) -> Value:
     """A value with the options removed that the conditions in force exclude."""
-    if not isinstance(value, Choice) or not value.subjects or not machine.path:
+    if not machine.path or not isinstance(value, Choice) or not value.subjects:
         return value
     relevant = [guard for guard in machine.path if guard.subject in value.subjects]
     if not relevant:

@@ -155,7 +155,7 @@ class IncompleteCheckpoint(Rule):
 def _optimizers(ctx: Context) -> list[Value]:
     """The optimizers of the program that have a memory."""
     stepped = ctx.stepped_optimizers()
-    created = [event for event in ctx.events if isinstance(event, OptimizerCreated) and not ctx.is_managed(event)]
+    created = [event for event in ctx.all_of(OptimizerCreated) if not ctx.is_managed(event)]
     return [each for each in stepped or [event.optimizer for event in created] if not _is_memoryless(each, ctx)]
 
 

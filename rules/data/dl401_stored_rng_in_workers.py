@@ -223,7 +223,7 @@ def _is_renewed(generator: Instance, loader: LoaderCreated, ctx: Context) -> boo
     """Whether a generator may be replaced or seeded outside a constructor, or decides the order of the data."""
     if any(option is generator for option in loader.options.values()):
         return True
-    orders = (event for event in ctx.events if isinstance(event, LibraryCall) and event.name.startswith(_ORDERING))
+    orders = (event for event in ctx.all_of(LibraryCall) if event.name.startswith(_ORDERING))
     if any(value is generator for event in orders for value in event.arguments.all()):
         return True
     names = {name for owner in _owners(loader, ctx) for name, held in _attributes(owner) if held is generator}

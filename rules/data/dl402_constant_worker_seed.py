@@ -181,8 +181,8 @@ class ConstantWorkerSeed(Rule):
         """``torch.manual_seed(CONST)`` in the loop over the epochs, outside the loop over the batches."""
         if any(isinstance(event, OptimizerCreated) for event in walk(loop.body)):
             return  # each iteration is a run of its own
-        for event in ctx.events:
-            if not isinstance(event, RandomSeeded) or event.seed is None or not _is_direct(event, loop):
+        for event in ctx.all_of(RandomSeeded):
+            if event.seed is None or not _is_direct(event, loop):
                 continue
             around = ctx.loops_around(event)
             if loop not in around or batches in around or event.function not in _ORDERING:

@@ -281,7 +281,7 @@ def _feeds_training(batches: Pass, one: _Sampled, ctx: Context) -> bool:
     yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(batches.loop.site.node))
     if not yields or batches.outer[0].kind != "while" or ctx.data.part_of_loader(one.event) == "eval":
         return False
-    return any(isinstance(event, Backward) for event in ctx.events)
+    return bool(ctx.all_of(Backward))
 
 
 def _is_made_in(loop: Loop, one: _Sampled) -> bool:

@@ -108,9 +108,7 @@ class FrozenParametersInOptimizer(Rule):
         """The finding for parameters that an optimizer moves after they were frozen."""
         if not _has(optimizer, freeze, ctx) or _is_done_at_start(freeze, ctx):
             return None
-        cleared = [
-            event for event in ctx.events if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, optimizer)
-        ]
+        cleared = [event for event in ctx.all_of(ZeroGrad) if ctx.may_concern(event.target, optimizer)]
         if cleared and not _has_inertia(optimizer, ctx):
             return None  # a gradient of zeros changes nothing
         step = _step_with_stale_gradient(freeze, changes, optimizer, ctx)

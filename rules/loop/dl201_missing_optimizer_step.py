@@ -77,7 +77,7 @@ class MissingOptimizerStep(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [event for event in ctx.events if isinstance(event, Backward) and not ctx.is_managed(event)]
+        backwards = [event for event in ctx.all_of(Backward) if not ctx.is_managed(event)]
         if not backwards or any(isinstance(event, ParametersUpdated) or _is_hook(event) for event in ctx.events):
             return
         for optimizer in self._idle_optimizers(ctx):
@@ -89,7 +89,7 @@ class MissingOptimizerStep(Rule):
     def _idle_optimizers(self, ctx: Context) -> Iterator[Value]:
         """The optimizers that are seen whole, from creation or clearing on, and never take a step."""
         stepped = ctx.stepped_optimizers()
-        made = [event for event in ctx.events if isinstance(event, OptimizerCreated)]
+        made = list(ctx.all_of(OptimizerCreated))
         variables = {
             (event.frame, ctx.name_of(event.optimizer))
             for event in made
@@ -203,7 +203,7 @@ def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -
     if backward.scaler is None:
         return insert_after(last.site, f"{name}.step()")
     scaler = _scaler_text(backward, ctx)
-    updates = any(isinstance(event, ScalerUpdate) for event in ctx.events)
+    updates = bool(ctx.all_of(ScalerUpdate))
     step = f"{scaler}.step({name})" if updates else f"{scaler}.step({name})\n{scaler}.update()"
     return insert_after(last.site, step) if scaler else ()
 

@@ -50,7 +50,7 @@ class ForwardUnderNoGrad(Rule):
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [event for event in ctx.events if isinstance(event, Backward) and event.loss is not None]
+        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None]
         found: dict[ast.AST, Finding | None] = {}
         for event in backwards:
             node = event.site.node

@@ -205,7 +205,7 @@ def _switch(event: ModelForward, called: str, ctx: Context) -> tuple[Edit, ...]:
     before = insert_before(place, f"{called}.eval()")
     trains_again = any(
         isinstance(other, Backward) for loop in ctx.loops_around(event) for other in walk(loop.body)
-    ) and not any(isinstance(other, ModeChange) and other.training is not False for other in ctx.events)
+    ) and not any(other.training is not False for other in ctx.all_of(ModeChange))
     if not before or not trains_again:
         return before
     after = insert_after(place, f"{called}.train()")

@@ -87,9 +87,9 @@ class UnnormalisedGradientAccumulation(Rule):
     references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if any(isinstance(event, AttributeAssigned) and event.attribute == "grad" for event in ctx.events):
+        if any(event.attribute == "grad" for event in ctx.all_of(AttributeAssigned)):
             return
-        backwards = [event for event in ctx.events if isinstance(event, Backward) and event.loss is not None]
+        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None]
         scaled = {event.site.node for event in backwards if _is_scaled(event, ctx)}
         for backward in backwards:
             division = _second_division(backward, ctx)

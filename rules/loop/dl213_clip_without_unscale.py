@@ -79,9 +79,9 @@ class ClipWithoutUnscale(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         scalers: list[Value] = []
-        for event in ctx.events:
-            if isinstance(event, Backward) and event.scaler is not None:
-                scalers.extend(s for s in ctx.objects(event.scaler) if not any(s is known for known in scalers))
+        for backward in ctx.all_of(Backward):
+            if backward.scaler is not None:
+                scalers.extend(s for s in ctx.objects(backward.scaler) if not any(s is known for known in scalers))
         for scaler in scalers:
             if _is_off(scaler, ctx):
                 continue

@@ -70,8 +70,8 @@ class SchedulerBeforeOptimizer(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for event in ctx.events:
-            if not isinstance(event, SchedulerStep) or event.arguments.positional or event.arguments.keywords:
+        for event in ctx.all_of(SchedulerStep):
+            if event.arguments.positional or event.arguments.keywords:
                 continue  # given the epoch, a scheduler sets the rate of that epoch: nothing is shifted
             if not ctx.is_managed(event) and not self._is_apart(event, ctx):
                 found = self._early(event, ctx)
@@ -122,12 +122,8 @@ class SchedulerBeforeOptimizer(Rule):
 
     def _optimizers_of(self, scheduler: Value, ctx: Context) -> list[Value]:
         found: list[Value] = []
-        for event in ctx.events:
-            if (
-                isinstance(event, SchedulerCreated)
-                and event.optimizer is not None
-                and ctx.is_same(event.scheduler, scheduler)
-            ):
+        for event in ctx.all_of(SchedulerCreated):
+            if event.optimizer is not None and ctx.is_same(event.scheduler, scheduler):
                 found.extend(ctx.objects(event.optimizer))
         return found
 

@@ -98,12 +98,14 @@ class OptimizerBeforeParametersChange(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html#constructing-it",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        created = [event for event in ctx.events if isinstance(event, OptimizerCreated | ParametersAdded)]
+        created: list[OptimizerCreated | ParametersAdded] = [*ctx.all_of(OptimizerCreated)]
+        created += ctx.all_of(ParametersAdded)
         if not created:
             return
         order = {id(event): index for index, event in enumerate(ctx.events)}
+        created.sort(key=lambda event: order[id(event)])
         reported: set[tuple[int, str]] = set()
-        for event in ctx.events:
+        for event in ctx.events[order[id(created[0])] :]:
             change = _change(event, ctx)
             maker = _stale_optimizer(change, created, order, ctx) if change is not None else None
             if change is None or maker is None or not _trains_after(change, maker, order, ctx):

@@ -155,7 +155,7 @@ def _is_one_module(value: Value, ctx: Context) -> bool:
 
 def _is_used_as_module(value: Value, ctx: Context) -> bool:
     """Whether something unresolved has its mode changed, or its parameters listed: only modules have that."""
-    return any(isinstance(event, ModeChange) and ctx.is_same(event.model, value) for event in ctx.events)
+    return any(ctx.is_same(event.model, value) for event in ctx.all_of(ModeChange))
 
 
 def _is_parameter(value: Value, ctx: Context) -> bool:

@@ -103,7 +103,7 @@ class NormalizeStatsMismatch(Rule):
         self._reported: list[Instance] = []
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        composed = [event for event in ctx.events if isinstance(event, TransformsComposed)]
+        composed = list(ctx.all_of(TransformsComposed))
         for event in composed:
             for pipeline in _normalized(event.composition, event.guards, ctx):
                 if pipeline is not None and self._is_new(pipeline):
@@ -214,8 +214,8 @@ def _shown(pipeline: _Normalized) -> str:
 def _of_datasets(ctx: Context) -> list[_Use]:
     """The pipelines of the program's datasets."""
     parts: dict[int, tuple[Instance, str]] = {}
-    for event in ctx.events:
-        if isinstance(event, DatasetCreated) and isinstance(event.dataset, Instance):
+    for event in ctx.all_of(DatasetCreated):
+        if isinstance(event.dataset, Instance):
             parts[id(event.dataset)] = (event.dataset, ctx.data.part(event.dataset))
     for loader in ctx.data.loaders:
         for dataset in ctx.data.datasets(loader.dataset):

@@ -134,8 +134,8 @@ def _for_evaluation(ctx: Context) -> Iterator[tuple[Instance, str]]:
                 seen.append(dataset)
                 yield dataset, _named(dataset.hint or getattr(event.loader, "hint", ""))
     loaded = [dataset for event in ctx.data.loaders for dataset in ctx.data.datasets(event.dataset)]
-    for made in ctx.events:
-        if isinstance(made, DatasetCreated) and isinstance(made.dataset, Instance):
+    for made in ctx.all_of(DatasetCreated):
+        if isinstance(made.dataset, Instance):
             dataset = made.dataset
             if ctx.data.part(dataset) == "eval" and not any(dataset is known for known in (*seen, *loaded)):
                 seen.append(dataset)
@@ -154,7 +154,7 @@ def _of_training(ctx: Context) -> list[Instance]:
         if ctx.data.part_of_loader(event) == "train"
         for dataset in ctx.data.datasets(event.dataset)
     ]
-    created = (event.dataset for event in ctx.events if isinstance(event, DatasetCreated))
+    created = (event.dataset for event in ctx.all_of(DatasetCreated))
     found.extend(dataset for dataset in created if isinstance(dataset, Instance) and ctx.data.part(dataset) == "train")
     return found
 
