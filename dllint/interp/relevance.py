@@ -8,7 +8,7 @@ not count for those who merely build them, unless they compute losses; they are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import ancestors
@@ -37,16 +37,21 @@ class Relevance:
             for mask in trigger:
                 self._effects |= mask
         self._effects &= ~graph.mask(_NUMBERS)
-        self._imports = {
-            name: imports
-            for name, statements in module.bindings.names.items()
-            if (imports := [each for each in statements if isinstance(each, ast.Import | ast.ImportFrom)])
-        }
+        self._imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
+        self._definitions: dict[str, list[ast.stmt]] = {}
+        for name, statements in module.bindings.names.items():
+            for statement in statements:
+                if isinstance(statement, ast.Import | ast.ImportFrom):
+                    self._imports.setdefault(name, []).append(statement)
+                elif self._is_named_for_itself(statement):
+                    self._definitions.setdefault(name, []).append(statement)
+        self._of_imports: dict[str, int] = {}
+        self._here: dict[ast.stmt, int] = {}
         self._functions: dict[ast.AST, bool] = {}
 
     def is_relevant(self, definition: ast.stmt) -> bool:
         """Whether some rule could fire when a top-level definition is interpreted on its own."""
-        here = self._words_here([definition], {})
+        here = self._words_here(definition, {})
         if not any(here & trigger[0] for trigger in self._masks):
             return False
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
@@ -54,35 +59,49 @@ class Relevance:
     def is_relevant_method(self, cls: ast.ClassDef, method: ast.stmt) -> bool:
         """Whether some rule could fire when a method is interpreted on its own, on an object just made."""
         methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
-        here = self._words_here([method, *(methods[name] for name in ("__init__",) if name in methods)], methods)
+        here = self._words_here(method, methods)
+        if "__init__" in methods:
+            here |= self._words_here(methods["__init__"], methods)
         return self._may_fire(here, self._graph.closure(self._module, cls.name))
 
     def _may_fire(self, here: int, reachable: int) -> bool:
         return any(here & trigger[0] and all(reachable & words for words in trigger) for trigger in self._masks)
 
-    def _words_here(self, start: Iterable[ast.stmt], methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> int:
-        """The words of definitions and of the functions, methods and classes of this file they name, but models."""
+    def _words_here(self, start: ast.stmt, methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> int:
+        """The words of a definition and of what it names in this file: functions, methods, classes that are no models.
+
+        Of what it imports, the name counts, and the losses that imported modules compute.
+        """
+        known = self._here.get(start)
+        if known is not None:
+            return known
         mask = 0
-        pending = list(start)
+        pending = [start]
         seen: set[ast.stmt] = set()
         while pending:
             statement = pending.pop()
-            if statement in seen:
-                continue
-            seen.add(statement)
-            words = self._graph.words(self._module, statement)
-            mask |= self._graph.own(self._module, statement) | self._imported_losses(words)
-            pending.extend(self._named(words, methods))
+            if statement not in seen:
+                seen.add(statement)
+                words = self._graph.words(self._module, statement)
+                mask |= self._graph.own(self._module, statement)
+                for word in words & self._imports.keys():
+                    mask |= self._of_import(word)
+                pending.extend(methods[word] for word in words & methods.keys())
+                pending.extend(each for word in words & self._definitions.keys() for each in self._definitions[word])
+        self._here[start] = mask
         return mask
 
-    def _imported_losses(self, words: frozenset[str]) -> int:
-        """The words of the modules of other files that compute losses, among those named here."""
-        mask = 0
-        for word in words & self._imports.keys():
-            for statement in self._imports[word]:
-                for module, name in self._graph.imported(self._module, statement, word):
-                    mask |= self._losses_of(module, name)
-        return mask
+    def _of_import(self, name: str) -> int:
+        """The words of what an import binds to a name, and of the losses that it computes, if it is a module."""
+        known = self._of_imports.get(name)
+        if known is None:
+            known = 0
+            for statement in self._imports[name]:
+                known |= self._graph.of_import(statement, name)
+                for module, original in self._graph.imported(self._module, statement, name):
+                    known |= self._losses_of(module, original)
+            self._of_imports[name] = known
+        return known
 
     def _losses_of(self, module: SourceModule, name: str) -> int:
         for statement in module.bindings.names.get(name, ()):
@@ -90,16 +109,9 @@ class Relevance:
                 return self._graph.mask(self._loss_words & self._graph.words(module, statement))
         return 0
 
-    def _named(
-        self, words: frozenset[str], methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]
-    ) -> Iterator[ast.stmt]:
-        names = self._module.bindings.names
-        for word in words:
-            if word in methods:
-                yield methods[word]
-            for statement in names.get(word, ()):
-                if not isinstance(statement, ast.ClassDef) or not _is_model(statement) or self._has_loss(statement):
-                    yield statement
+    def _is_named_for_itself(self, statement: ast.stmt) -> bool:
+        """Whether who names a definition is concerned with what it does: models are looked at on their own."""
+        return not isinstance(statement, ast.ClassDef) or not _is_model(statement) or self._has_loss(statement)
 
     def _has_loss(self, cls: ast.ClassDef) -> bool:
         """Whether a class names a loss function: such modules are interpreted where they are called."""
@@ -122,13 +134,11 @@ class Relevance:
         if self._graph.own(module, node) & self._effects:
             return True
         members = function.owner.members if function.owner is not None else {}
-        for word in words:
-            if word in members:
-                inner = members[word]
-                if inner is not node and self._graph.own(module, inner) & self._effects:
-                    return True
-            if word in module.bindings.names and self._graph.closure(module, word) & self._effects:
+        for word in words & members.keys():
+            if members[word] is not node and self._graph.own(module, members[word]) & self._effects:
                 return True
+        if any(self._graph.closure(module, word) & self._effects for word in words & module.bindings.names.keys()):
+            return True
         return function.owner is not None and self._inherits_effects(function.owner, words)
 
     def _inherits_effects(self, cls: Class, words: frozenset[str]) -> bool:

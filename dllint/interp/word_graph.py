@@ -42,6 +42,15 @@ class WordGraph:
         self._words: dict[ast.stmt, frozenset[str]] = {}
         self._masks: dict[ast.stmt, int] = {}
 
+    def forget(self, module: SourceModule) -> None:
+        """Let go of what is known about a module that is no more, and of all that may have come from it."""
+        self._closures.clear()
+        if "tree" in vars(module):  # else nothing has been asked about its statements
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.stmt):
+                    self._words.pop(node, None)
+                    self._masks.pop(node, None)
+
     def mask(self, words: Iterable[str]) -> int:
         """A set of words as an integer; words of no interest do not count."""
         mask = 0
@@ -134,7 +143,7 @@ class WordGraph:
         successors: list[Node] = []
         for statement in module.bindings.names.get(name, ()):
             if isinstance(statement, _IMPORT):
-                mask |= self.mask(_imported_names(statement, name))
+                mask |= self.of_import(statement, name)
                 successors.extend(self.imported(module, statement, name))
             else:
                 mask |= self.own(module, statement)
@@ -143,6 +152,16 @@ class WordGraph:
         successors.extend((module, word) for word in words if word != name and word in bound)
         successors.extend(self._through_stars(module, words))
         return mask, successors
+
+    def of_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
+        """The words of interest in the full name of what an import binds to ``name``.
+
+        A common word counts only where it is given another name: under its own, it is looked for where it is used.
+        """
+        aliases = [alias for alias in statement.names if (alias.asname or alias.name.partition(".")[0]) == name]
+        parts = {part for alias in aliases for part in alias.name.split(".") if part not in _COMMON or alias.asname}
+        origin = statement.module if isinstance(statement, ast.ImportFrom) and not statement.level else None
+        return self.mask(parts.union(origin.split(".")) if origin else parts)
 
     def imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
         """The definitions in other modules that an import binds to a name; an empty name stands for a whole module."""
@@ -178,12 +197,6 @@ class WordGraph:
 def _without_prose(text: re.Match[str]) -> str:
     """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
     return text[0] if text[0][0] != "#" and len(text[0].split()) == 1 else "''"
-
-
-def _imported_names(statement: ast.Import | ast.ImportFrom, name: str) -> list[str]:
-    """The parts of the name of what an import binds to ``name``; a common word counts where it is given another one."""
-    aliases = [alias for alias in statement.names if (alias.asname or alias.name.partition(".")[0]) == name]
-    return [part for alias in aliases for part in alias.name.split(".") if part not in _COMMON or alias.asname]
 
 
 def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:

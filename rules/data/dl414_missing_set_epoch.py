@@ -84,7 +84,7 @@ class MissingSetEpoch(Rule):
     name = "missing-set-epoch"
     category = "correctness"
     severity = "warning"
-    triggers = (("DistributedSampler", "set_epoch"), ("sampler", "batch_sampler"))
+    triggers = (("sampler", "batch_sampler"), ("DistributedSampler", "set_epoch"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
