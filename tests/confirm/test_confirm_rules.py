@@ -9,7 +9,10 @@ from confirm_support import SCRIPTS, expectations, judgements_at, observed
 
 from dllint.confirm.launch import Outcome
 
+pytestmark = pytest.mark.slow
+
 LOOPS = ("loops_bad", "loops_good")
+RUNS = ("run_bad", "run_good")
 
 
 @pytest.fixture(scope="session")
@@ -23,14 +26,16 @@ def outcome_of(name: str, outcomes: dict[str, Outcome]) -> Outcome:
     return outcomes[name]
 
 
-@pytest.mark.parametrize(
-    ("script", "line", "rule", "verdict"),
-    [
+def each_expectation(names: tuple[str, ...]) -> pytest.MarkDecorator:
+    cases = [
         pytest.param(name, *expected, id=f"{name}-{expected[0]}-{expected[1]}", marks=pytest.mark.xdist_group(name))
-        for name in LOOPS
+        for name in names
         for expected in expectations(SCRIPTS / f"{name}.py")
-    ],
-)
+    ]
+    return pytest.mark.parametrize(("script", "line", "rule", "verdict"), cases)
+
+
+@each_expectation(LOOPS)
 def test_verdict_at_line(script: str, line: int, rule: str, verdict: str, outcomes: dict[str, Outcome]) -> None:
     outcome = outcome_of(script, outcomes)
     found = judgements_at(outcome, SCRIPTS / f"{script}.py", line, rule)
@@ -40,15 +45,24 @@ def test_verdict_at_line(script: str, line: int, rule: str, verdict: str, outcom
         assert [judgement.verdict for judgement in found] == [verdict], found
 
 
-@pytest.mark.parametrize("script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LOOPS])
+@each_expectation(RUNS)
+def test_verdict_of_the_run(script: str, line: int, rule: str, verdict: str, outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of(script, outcomes).records
+    found = {judgement.verdict for judgement in record.judgements if judgement.rule == rule}
+    assert found == {verdict}, [judgement for judgement in record.judgements if judgement.rule == rule]
+
+
+@pytest.mark.parametrize("script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LOOPS + RUNS])
 def test_no_probe_fails(script: str, outcomes: dict[str, Outcome]) -> None:
     (record,) = outcome_of(script, outcomes).records
     assert (record.errors, record.stop, record.error) == ([], "end", "")
 
 
-@pytest.mark.xdist_group("loops_good")
-def test_good_loops_raise_no_alarm(outcomes: dict[str, Outcome]) -> None:
-    (record,) = outcome_of("loops_good", outcomes).records
+@pytest.mark.parametrize(
+    "script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("loops_good", "run_good")]
+)
+def test_good_scripts_raise_no_alarm(script: str, outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of(script, outcomes).records
     assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
 
 

@@ -23,14 +23,33 @@ class _Watched:
     """A parameter, and what it was like when it was first seen."""
 
     parameter: ref[Tensor]
+    is_matrix: bool
     begin: Tensor  # the first elements of its value
-    seen: int  # steps of the run
     is_registered: bool = True
+    steps: int = 0  # of its optimizer since then
 
     def is_still(self) -> bool:
         """Whether it exists, and has the value that it had."""
         parameter = self.parameter()
         return parameter is not None and torch.equal(_edge(parameter).to(self.begin.device), self.begin)
+
+
+class _List:
+    """Parameters in the order in which they were seen. They may be gone, and others may have their ids."""
+
+    def __init__(self) -> None:
+        self.items: list[_Watched] = []
+        self._by_id: dict[int, _Watched] = {}
+
+    def add(self, parameter: Tensor) -> _Watched:
+        item = _Watched(ref(parameter), parameter.dim() > 1, _edge(parameter))
+        self.items.append(item)
+        self._by_id[id(parameter)] = item
+        return item
+
+    def find(self, parameter: Tensor) -> _Watched | None:
+        known = self._by_id.get(id(parameter))
+        return known if known is not None and known.parameter() is parameter else None
 
 
 class Coverage(Probe):
@@ -40,8 +59,8 @@ class Coverage(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._used: dict[int, _Watched] = {}  # parameters that gradients go to
-        self._frozen: dict[int, _Watched] = {}  # those of optimizers that want none
+        self._used = _List()  # parameters that gradients go to
+        self._frozen = _List()  # those of optimizers that want none
         self._modules: WeakSet[nn.Module] = WeakSet()
         self._held: set[int] = set()
 
@@ -49,21 +68,21 @@ class Coverage(Probe):
         self._modules.add(module)
 
     def on_backward_start(self, call: BackwardCall) -> None:
-        new = [leaf for leaf in call.leaves or () if isinstance(leaf, nn.Parameter) and not _knows(self._used, leaf)]
+        new = [leaf for leaf in call.leaves or () if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
         registered = {id(p) for module in self._modules for p in module.parameters()} if new else set()
         for leaf in new:
-            self._used[id(leaf)] = _Watched(ref(leaf), _edge(leaf), self.run.steps, id(leaf) in registered)
+            self._used.add(leaf).is_registered = id(leaf) in registered
 
     def on_step_start(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._held.add(id(parameter))
-                if not parameter.requires_grad and not _knows(self._frozen, parameter):
-                    self._frozen[id(parameter)] = _Watched(ref(parameter), _edge(parameter), self.run.steps)
+                if not parameter.requires_grad:
+                    (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
     def judge(self) -> Iterator[Judgement]:
         steps = self.run.steps
-        if steps < ENOUGH or not self._used:
+        if steps < ENOUGH or not self._used.items:
             return
         yield self._uncovered()
         yield self._unregistered()
@@ -71,7 +90,7 @@ class Coverage(Probe):
         yield from self._moved_though_frozen()
 
     def _uncovered(self) -> Judgement:
-        used = list(self._used.values())
+        used = self._used.items
         missing = _alive(item for item in used if not self._is_held(item) and item.is_still())
         held = any(self._is_held(item) for item in used)
         matters = held and any(p.dim() > 1 for p in missing)
@@ -80,27 +99,27 @@ class Coverage(Probe):
             "DL306",
             self.name,
             verdict,  # type: ignore[arg-type]
-            f"{len(missing)} of {len(self._used)} parameters with gradients are in no optimizer and do not move"
+            f"{len(missing)} of {len(self._used.items)} parameters with gradients are in no optimizer and do not move"
             + self._named(missing),
             "any such matrix after 3 or more steps; none refutes",
-            {"missing": len(missing), "with_gradients": len(self._used), "names": self._names(missing)},
+            {"missing": len(missing), "with_gradients": len(self._used.items), "names": self._names(missing)},
             self.run.steps,
             (0, self.run.steps),
             voice="note" if self._is_a_part(missing) else "alarm",
         )
 
     def _unregistered(self) -> Judgement:
-        strangers = [item for item in self._used.values() if not item.is_registered]
-        matters = any(parameter.dim() > 1 for parameter in _alive(strangers))
+        strangers = [item for item in self._used.items if not item.is_registered]
+        matters = any(item.is_matrix for item in strangers)
         verdict = "CONFIRMED" if matters else "INCONCLUSIVE" if strangers else "REFUTED"
         return Judgement(
             "DL308",
             self.name,
             verdict,  # type: ignore[arg-type]
-            f"{len(strangers)} of {len(self._used)} parameters with gradients are registered in no module"
+            f"{len(strangers)} of {len(self._used.items)} parameters with gradients are registered in no module"
             + self._named(_alive(strangers)),
             "any such matrix in a model that is called; none refutes",
-            {"unregistered": len(strangers), "with_gradients": len(self._used)},
+            {"unregistered": len(strangers), "with_gradients": len(self._used.items)},
             self.run.steps,
             (0, self.run.steps),
             voice="note",
@@ -114,7 +133,7 @@ class Coverage(Probe):
                     owners.append((f"{name or type(part).__name__}.requires_grad", list(part.parameters())))
             for name, parameter in module.named_parameters():
                 owners += [(f"{name}.{typo}", [parameter]) for typo in _TYPOS if typo in vars(parameter)]
-        trained = [name for name, parameters in owners if any(_knows(self._used, p) for p in parameters)]
+        trained = [name for name, parameters in owners if any(self._used.find(p) for p in parameters)]
         frozen = any(not p.requires_grad for module in self._modules for p in module.parameters())
         if owners or frozen:
             yield Judgement(
@@ -130,7 +149,7 @@ class Coverage(Probe):
             )
 
     def _moved_though_frozen(self) -> Iterator[Judgement]:
-        watched = [item for item in self._frozen.values() if self.run.steps - item.seen >= ENOUGH]
+        watched = [item for item in self._frozen.items if item.steps >= ENOUGH]
         still = [item for item in watched if (p := item.parameter()) is not None and not p.requires_grad]
         moved = _alive(item for item in still if not item.is_still())
         if still:
@@ -142,7 +161,7 @@ class Coverage(Probe):
                 "any change over 3 or more steps; none refutes",
                 {"moved": len(moved), "frozen": len(still), "names": self._names(moved)},
                 self.run.steps,
-                (min(item.seen for item in still), self.run.steps),
+                (0, self.run.steps),
                 voice="alarm",
             )
 
@@ -166,11 +185,6 @@ class Coverage(Probe):
 
 def _edge(tensor: Tensor) -> Tensor:
     return tensor.detach().flatten()[:_EDGE].clone()
-
-
-def _knows(watched: dict[int, _Watched], parameter: Tensor) -> bool:
-    known = watched.get(id(parameter))
-    return known is not None and known.parameter() is parameter
 
 
 def _alive(watched: Iterable[_Watched]) -> list[Tensor]:

@@ -1,0 +1,167 @@
+"""Whatever the script does, it does as without dllint, and its record is written."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confirm_support import SCRIPTS, observed
+
+from dllint.confirm.evidence import Record
+
+pytestmark = pytest.mark.slow
+
+SABOTAGE = '''
+import sys
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
+
+class Finder(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != "dllint.confirm.probes":
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        execute = spec.loader.exec_module
+        def execute_and_break(module):
+            execute(module)
+            for probe in module.PROBES:
+                for name in list(vars(probe)):
+                    if name.startswith("on_") or name == "judge":
+                        setattr(probe, name, fail)
+        spec.loader.exec_module = execute_and_break
+        return spec
+
+def fail(*arguments, **named):
+    raise RuntimeError("a probe that fails")
+
+sys.meta_path.insert(0, Finder())
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "last.pt").write_text("of the user")
+    (tmp_path / "log.txt").write_text("of the user\n")
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.rglob("*")}
+
+
+def digest(output: str) -> str:
+    (line,) = (line for line in output.splitlines() if line.startswith("DIGEST"))
+    return line
+
+
+def plain(tmp_path: Path, *arguments: str) -> str:
+    work = tmp_path / "plain"
+    work.mkdir()
+    words = [sys.executable, str(SCRIPTS / "weights.py"), *arguments]
+    return digest(subprocess.run(words, cwd=work, capture_output=True, text=True, check=True).stdout)
+
+
+def test_weights_and_random_numbers_are_those_of_a_plain_run(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = plain(tmp_path_factory.mktemp("weights"), "3")
+    before = files(folder)
+    (record,) = observed(SCRIPTS / "weights.py", "3").records
+    assert digest(capfd.readouterr().err) == expected
+    assert (record.errors, record.stop, record.steps, record.epochs) == ([], "end", 18, 3)
+    assert files(folder) == before
+    assert [judgement.verdict for judgement in record.judgements if judgement.rule == "DL402"] == ["REFUTED"] * 2
+
+
+def test_probes_that_fail_change_nothing(
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    expected = plain(tmp_path_factory.mktemp("weights"), "2")
+    sabotage = tmp_path_factory.mktemp("sabotage")
+    (sabotage / "sitecustomize.py").write_text(SABOTAGE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(sabotage), os.environ.get("PYTHONPATH", ""))))
+    outcome = observed(SCRIPTS / "weights.py", "2")
+    (record,) = outcome.records
+    assert outcome.exit_code == 0
+    assert digest(capfd.readouterr().err) == expected
+    assert record.judgements == []
+    assert len(record.errors) > 10 and all("a probe that fails" in error.traceback for error in record.errors)
+
+
+def test_spawned_workers_report(folder: Path) -> None:
+    (record,) = observed(SCRIPTS / "weights.py", "1", "spawn").records
+    draws = [judgement.statistics["draws"] for judgement in record.judgements if judgement.rule == "DL402"]
+    assert draws and all(set(draw) == {"worker 0, epoch 0", "worker 1, epoch 0"} for draw in draws)
+
+
+def ended(folder: Path, how: str, **bounds: float) -> Record:
+    before = files(folder)
+    (record,) = observed(SCRIPTS / "endings.py", how, **bounds).records  # type: ignore[arg-type]
+    assert files(folder) == before
+    assert record.errors == []
+    assert {judgement.rule for judgement in record.judgements if judgement.verdict == "REFUTED"} >= {"DL101", "DL202"}
+    return record
+
+
+def test_an_exception_ends_the_run(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    record = ended(folder, "raise")
+    output = capfd.readouterr().err
+    assert (record.stop, record.error) == ("exception", "RuntimeError: the disk is full")
+    assert "FINALLY True" in output and "ATEXIT" in output and "the disk is full" in output
+
+
+def test_sys_exit_ends_the_run(folder: Path) -> None:
+    assert ended(folder, "exit").stop == "end"
+
+
+def test_an_interruption_ends_the_run(folder: Path) -> None:
+    record = ended(folder, "interrupt")
+    assert (record.stop, record.error) == ("exception", "KeyboardInterrupt: ")
+    assert {Path(path).name for path in record.redirected} == {"interrupted.pt", "final.pt"}
+
+
+def test_the_budget_ends_the_run_and_the_script_cleans_up(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    record = ended(folder, "budget", steps=5)
+    output = capfd.readouterr().err
+    assert (record.stop, record.steps) == ("budget", 5)
+    assert "FINALLY True" in output and "ATEXIT" in output and "Traceback" not in output
+
+
+def test_a_script_that_goes_on_is_ended(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert ended(folder, "stubborn", steps=5).stop == "budget"
+    assert capfd.readouterr().err.count("AGAIN") == 1
+
+
+def test_time_ends_the_run(folder: Path) -> None:
+    record = ended(folder, "slow", max_seconds=2.0)
+    assert record.stop == "time" and record.elapsed < 20
+
+
+def test_each_rank_reports(folder: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    records = observed(SCRIPTS / "ranks.py", port).records
+    assert [(record.rank, record.steps, record.stop, record.errors) for record in records] == [
+        (0, 8, "end", []),
+        (1, 8, "end", []),
+    ]
+    for record in records:
+        alarms = [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"]
+        assert alarms == []
+        assert [item.verdict for item in record.judgements if item.rule == "DL414"] == ["REFUTED"]
+
+
+def test_correct_programs_raise_no_alarm() -> None:
+    (record,) = observed(SCRIPTS / "correct.py").records
+    assert (record.errors, record.stop, record.error) == ([], "end", "")
+    assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice] == []
