@@ -50,7 +50,10 @@ class Engine:
         self.rules = [rule for rule in rules if hooks_of(rule) or hasattr(rule, "on_program")]
         self.settings = settings
         self.sieve = sieve
-        self._interesting = frozenset(word for rule in rules for words in rule.triggers for word in words)
+        self._triggers = {rule: facts.widened(rule.triggers) for rule in self.rules}
+        self._interesting = frozenset(
+            word for trigger in self._triggers.values() for words in trigger for word in words
+        )
         self._graphs: dict[Project, WordGraph] = {}
 
     def analyse(self, module: SourceModule, project: Project) -> Analysis:
@@ -70,7 +73,7 @@ class Engine:
     def _active_rules(self, closure: Sequence[SourceModule]) -> list[type[Rule]]:
         """The rules whose triggers a module and all it imports satisfy."""
         words = frozenset().union(*(module.words_among(self._interesting) for module in closure))
-        return [rule for rule in self.rules if is_triggered(rule.triggers, words)]
+        return [rule for rule in self.rules if is_triggered(self._triggers[rule], words)]
 
     def relevance(self, module: SourceModule, project: Project, rules: Sequence[type[Rule]]) -> Relevance | None:
         """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
@@ -79,7 +82,7 @@ class Engine:
         graph = self._graphs.get(project)
         if graph is None:
             graph = self._graphs[project] = WordGraph(project, self._interesting | self.facts.vocabulary | EVENT_WORDS)
-        return Relevance(graph, self.facts, module, [rule.triggers for rule in rules])
+        return Relevance(graph, self.facts, module, [self._triggers[rule] for rule in rules])
 
 
 def _parses(module: SourceModule, analysis: Analysis) -> bool:

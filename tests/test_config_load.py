@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import jsonschema
@@ -10,6 +11,8 @@ import pytest
 from dllint.config.load import ConfigError, ConfigLoader, Source, find_config, parse_override, project_root, read_chain
 from dllint.config.schema import KEYS, check, json_schema
 from dllint.config.toml import key_lines, line_of
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def write(path: Path, text: str) -> Path:
@@ -119,6 +122,11 @@ class TestErrors:
             ("time-limit = true\n", "`time-limit` must be a number above 0, not true"),
             ("torch-version = 'latest'\n", "must be a version such as"),
             ("knowledge = []\n", "`knowledge` must be a table, not a list"),
+            (
+                "[knowledge.losses]\n'a.b' = 'x'\n",
+                "dllint.toml:1: unknown key `knowledge.losses`; did you mean `loss`?",
+            ),
+            ("[knowledge.loss]\n'a.b' = {input = 'x'}\n", "dllint.toml:2: `knowledge.loss.a.b.input` must be one of"),
             ("select = [\n", "dllint.toml: not valid TOML"),
             ("extend = 'nowhere.toml'\n", "dllint.toml:1: no such file: nowhere.toml"),
             ("extend = 'dllint.toml'\n", "dllint.toml:1: dllint.toml extends itself"),
@@ -207,10 +215,19 @@ class TestSchema:
         jsonschema.validate(defaults, schema)
         assert list(check(defaults)) == []
 
+    def test_the_published_schema_is_that_of_the_code(self) -> None:
+        """``dllint config --schema > docs/configuration.schema.json`` makes it so."""
+        assert json.loads((DOCS / "configuration.schema.json").read_text("utf-8")) == json_schema()
+
     @pytest.mark.parametrize(
         "values",
         [
-            {"select": ["DL1"], "severity": {"DL1": "info"}, "knowledge": {"a": {"b": [1]}}},
+            {"select": ["DL1"], "severity": {"DL1": "info"}, "knowledge": {"aliases": {"a.b": "torch.log"}}},
+            {"knowledge": {"loss": {"a.b": {"parameters": "x, y", "input": "logits"}}, "returns": {"logits": ["a.b"]}}},
+            {"knowledge": {"losses": {}}},
+            {"knowledge": {"loss": {"a.b": {"input": "numbers"}}}},
+            {"knowledge": {"loss": {"a.b": "x, y"}}},
+            {"knowledge": {"detach": {"functions": "a.b"}}},
             {"select": "DL1"},
             {"select": [1]},
             {"severity": {"DL1": "bad"}},

@@ -191,7 +191,7 @@ class TestSettings:
         assert settings(project, "baseline = ''\n").baseline is None
 
     def test_workers_get_the_same_settings(self, project: Path) -> None:
-        found = settings(project, "[knowledge]\nlosses = [{name = 'a.B', expects = 'logits'}]\n")
+        found = settings(project, "[knowledge.loss]\n'a.B' = {input = 'logits'}\n")
         assert pickle.loads(pickle.dumps(found)) == found
 
     def test_the_cache_key_depends_on_what_bears_on_findings_and_on_nothing_else(self, project: Path) -> None:
@@ -203,7 +203,7 @@ class TestSettings:
             "require-reason = true",
             "time-limit = 1",
             "[severity]\nDL101 = 'info'",
-            "[knowledge.a]\nb = 2024-01-01",
+            "[knowledge.aliases]\n'a.b' = 'torch.softmax'",
             "[per-file-ignores]\n'a.py' = ['DL1']",
         ):
             assert settings(project, text).cache_key() != plain, text

@@ -25,6 +25,43 @@ def _table(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": values}
 
 
+def _record(**values: Mapping[str, Any]) -> dict[str, Any]:
+    """A table in which only these keys can stand, their underscores written as hyphens."""
+    properties = {name.replace("_", "-"): value for name, value in values.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+_Fault = tuple[tuple[str, ...], str]  # the path of a key, and a message about it
+
+_SIGNATURES = _table(_STRING)
+
+# What `dllint/knowledge/*.toml` can say of a library, as far as it makes sense for names of a project.
+_KNOWLEDGE = _record(
+    aliases=_table(_STRING),
+    prefixes=_table(_STRING),
+    loss=_table(_record(parameters=_STRING, input={"enum": ["logits", "log-probabilities", "probabilities"]})),
+    loss_class=_SIGNATURES,
+    optimizer=_SIGNATURES,
+    scheduler=_SIGNATURES,
+    scaler=_SIGNATURES,
+    sampler=_SIGNATURES,
+    loader=_SIGNATURES,
+    dataset=_SIGNATURES,
+    wrapper=_SIGNATURES,
+    clip=_SIGNATURES,
+    seed=_SIGNATURES,
+    checkpoint=_SIGNATURES,
+    returns=_record(probabilities=_STRINGS, log_probabilities=_STRINGS, logits=_STRINGS),
+    shape_only=_record(functions=_STRINGS, modules=_STRINGS, methods=_STRINGS),
+    detach=_record(functions=_STRINGS, methods=_STRINGS),
+    sequential=_record(names=_STRINGS),
+    iteration_wrapper=_record(names=_STRINGS),
+    harmless=_record(modules=_STRINGS, methods=_STRINGS),
+    module=_record(mode_sensitive=_STRINGS, mode_sensitive_with_dropout=_STRINGS, insensitive=_STRINGS),
+    module_factory=_record(prefixes=_STRINGS, classmethods=_STRINGS),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One configuration key: its name in TOML, what it accepts, its default (None: not set), and what it means."""
@@ -47,7 +84,7 @@ KEYS: tuple[Key, ...] = (
     Key("plugins", _STRINGS, [], "Installed packages whose rules to load, by name of their entry point."),
     Key("torch-version", _VERSION, None, "The torch version the code runs with; found in requirements when not set."),
     Key("versions", _table(_VERSION), {}, "Versions of torch and of other packages, by name."),
-    Key("knowledge", {"type": "object"}, {}, "Facts about the project's own losses, models and wrappers."),
+    Key("knowledge", _KNOWLEDGE, {}, "Facts about the project's own losses, models and wrappers."),
     Key("require-reason", _BOOLEAN, False, "Report suppression comments that give no ` -- reason`."),
     Key("time-limit", {"type": "number", "exclusiveMinimum": 0}, 20, "Seconds after which a file is given up."),
     Key("fail-on", {"enum": list(FAIL_ON)}, "warning", "The severity from which findings make the exit code 1."),
@@ -74,22 +111,29 @@ def _property(key: Key) -> dict[str, Any]:
     return {**key.schema, "description": key.help, **default}
 
 
-def check(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def check(values: Mapping[str, Any]) -> Iterator[_Fault]:
     """Yield what is wrong with a configuration table: the path of the key, and a message about it."""
+    yield from _check_table((), values, {key.name: key.schema for key in KEYS}, False)
+
+
+def _check_table(
+    path: tuple[str, ...], values: Mapping[str, Any], known: Mapping[str, Any], others: Any
+) -> Iterator[_Fault]:
+    """Check a table: its ``known`` keys, and all others by the schema ``others``, or as errors if that is false."""
     for name, value in values.items():
-        if name in BY_NAME:
-            yield from _check_value((name,), value, BY_NAME[name].schema)
+        here = (*path, name)
+        if name in known or others:
+            yield from _check_value(here, value, known.get(name, others))
         else:
-            yield (name,), f"unknown key `{name}`{did_you_mean(name, BY_NAME)}"
+            yield here, f"unknown key `{'.'.join(here)}`{did_you_mean(name, known)}"
 
 
-def _check_value(path: tuple[str, ...], value: Any, schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _check_value(path: tuple[str, ...], value: Any, schema: Mapping[str, Any]) -> Iterator[_Fault]:
     expected = _expectation(schema)
     if not _is_a(value, schema):
         yield path, f"`{'.'.join(path)}` must be {expected}, not {_describe(value)}"
-    elif isinstance(value, dict) and "additionalProperties" in schema:
-        for name, item in value.items():
-            yield from _check_value((*path, name), item, schema["additionalProperties"])
+    elif isinstance(value, dict):
+        yield from _check_table(path, value, schema.get("properties", {}), schema["additionalProperties"])
     elif isinstance(value, list):
         for item in value:
             if not _is_a(item, schema["items"]):

@@ -286,12 +286,14 @@ def _continue(machine: Machine, node: ast.Continue, scope: Scope) -> str | None:
 
 
 def _function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> str | None:
-    machine.write(scope.variables, node.name, make_function(machine, node, scope))
+    known = names.declared(machine, scope.module, node.name) if scope.parent is None else None
+    machine.write(scope.variables, node.name, known or make_function(machine, node, scope))
     return None
 
 
 def _class(machine: Machine, node: ast.ClassDef, scope: Scope) -> str | None:
-    machine.write(scope.variables, node.name, make_class(machine, node, scope))
+    known = names.declared(machine, scope.module, node.name) if scope.parent is None else None
+    machine.write(scope.variables, node.name, known or make_class(machine, node, scope))
     return None
 
 

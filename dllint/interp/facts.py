@@ -6,7 +6,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from dllint.interp.synonyms import declared_names, last_word, synonyms
+
+if TYPE_CHECKING:
+    from dllint.rule import Triggers
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -15,13 +20,25 @@ else:
 
 KNOWLEDGE = Path(__file__).resolve().parent.parent / "knowledge"
 
+# The leading parameters of what is declared without any.
+_PARAMETERS = {
+    "optimizer": ("params",),
+    "wrapper": ("module",),
+    "seed": ("seed",),
+    "loss": ("input", "target"),
+}
+_MAX_HOPS = 4  # from alias to alias: a user's can be one of another, or of itself
+
 _ROLES = ("optimizer", "scheduler", "scaler", "sampler", "loader", "dataset", "clip", "seed", "generator", "checkpoint")
 
 
 class Facts:
-    """What is known about library names. All look-ups take canonical names (see :meth:`canonical`)."""
+    """What is known about library names. All look-ups take canonical names (see :meth:`canonical`).
 
-    def __init__(self, tables: Iterable[Mapping[str, Any]]) -> None:
+    ``user`` is a table of a user's own facts, which come last. ``declared`` are the dotted names in it.
+    """
+
+    def __init__(self, tables: Iterable[Mapping[str, Any]], user: Mapping[str, Any] | None = None) -> None:
         self._aliases: dict[str, str] = {}
         self._prefixes: dict[str, str] = {}
         self._canonical: dict[str, str] = {}
@@ -51,8 +68,13 @@ class Facts:
         self.module_classmethods: set[str] = set()
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
-        for table in tables:
+        tables = tuple(tables)
+        for table in (*tables, user or {}):
             self._add(table)
+        for function in self.loss_functions.values():
+            self.signatures.setdefault(function, _PARAMETERS["loss"])
+        self.synonyms = synonyms(user or {}, tables, self.canonical)
+        self.declared = frozenset(declared_names(user or {}))
 
     def _add(self, table: Mapping[str, Any]) -> None:
         self._aliases.update(table.get("aliases", {}))
@@ -83,11 +105,11 @@ class Facts:
 
     def _add_callable(self, name: str, role: str, signature: str) -> None:
         self.roles[name] = role
-        self.signatures[name] = _names(signature)
+        self.signatures[name] = _names(signature) or _PARAMETERS.get(role, ())
 
     def _add_losses(self, table: Mapping[str, Any]) -> None:
         for name, fact in table.get("loss", {}).items():
-            self._add_callable(name, "loss", fact["parameters"])
+            self._add_callable(name, "loss", fact.get("parameters", ""))
             if "input" in fact:
                 self.loss_inputs[name] = fact["input"]
         for name, text in table.get("loss-class", {}).items():
@@ -121,18 +143,22 @@ class Facts:
             if kind != "packages":
                 self.transforms.setdefault(kind, set()).update(names)
 
+    def widened(self, triggers: Triggers) -> Triggers:
+        """The triggers of a rule, with the words of a user's facts that stand for one of theirs."""
+        return tuple(
+            (*words, *(word for word, known in self.synonyms.items() if not known.isdisjoint(words)))
+            for words in triggers
+        )
+
     @cached_property
     def loss_words(self) -> frozenset[str]:
         """The words by which code computes a loss."""
-        names = (name for name, role in self.roles.items() if role in ("loss", "loss-class"))
-        return frozenset(name.rpartition(".")[2] for name in names)
+        return frozenset(last_word(name) for name, role in self.roles.items() if role in ("loss", "loss-class"))
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         """The words by which code makes something with a role: the last parts of all names that have one."""
-        return frozenset(
-            name.rpartition(".")[2].removesuffix("()") for name in (*self.roles, *self.returns, "torch.nn")
-        )
+        return frozenset(last_word(name) for name in (*self.roles, *self.returns, "torch.nn")).union(self.synonyms)
 
     def canonical(self, name: str) -> str:
         """The one name under which a library object is known here, whatever path it was imported by."""
@@ -142,12 +168,18 @@ class Facts:
         return known
 
     def _resolve_name(self, name: str) -> str:
-        if name in self._aliases:
-            return self._aliases[name]
+        for _ in range(_MAX_HOPS):
+            target = self._aliases.get(name) or self._with_other_prefix(name)
+            if target == name:
+                break
+            name = target
+        return name
+
+    def _with_other_prefix(self, name: str) -> str:
         head, _, tail = name.rpartition(".")
         while head:
             if head in self._prefixes:
-                return self.canonical(f"{self._prefixes[head]}.{tail}")
+                return f"{self._prefixes[head]}.{tail}"
             head, _, part = head.rpartition(".")
             tail = f"{part}.{tail}"
         return name
@@ -188,4 +220,4 @@ def builtin_tables() -> tuple[Mapping[str, Any], ...]:
 
 def load_facts(user: Mapping[str, Any] | None = None) -> Facts:
     """The facts shipped with dllint, with a user's ``[tool.dllint.knowledge]`` table on top."""
-    return Facts((*builtin_tables(), *([user] if user else [])))
+    return Facts(builtin_tables(), user)

@@ -167,8 +167,7 @@ def _clip(machine: Machine, name: str, arguments: Arguments, site: Site) -> Valu
 
 
 def _seed(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
-    seed = arguments.get(0, machine.facts.signatures[name][0]) if machine.facts.signatures[name] else None
-    machine.emit(RandomSeeded(site, name, seed))
+    machine.emit(RandomSeeded(site, name, arguments.get(0, machine.facts.signatures[name][0])))
     return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
 
 

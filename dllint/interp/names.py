@@ -56,7 +56,7 @@ def global_name(machine: Machine, name: str, module: SourceModule) -> Value:
 def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value | None:
     """What ``module.name`` is, or ``None`` if the module does not bind it."""
     scope = machine.module_scope(module)
-    value = scope.variables.get(name)
+    value = scope.variables.get(name) or declared(machine, module, name)
     if value is not None:
         return value
     if name == "__name__":
@@ -67,6 +67,19 @@ def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value
     if statements:
         return _evaluate_binding(machine, module, scope, name, statements)
     return _from_star(machine, module, name)
+
+
+def declared(machine: Machine, module: SourceModule, name: str) -> External | None:
+    """What a module-level name is by the user's facts, which call it by the end of its dotted path in the project."""
+    if not machine.facts.declared:
+        return None
+    file = module.file.parent if module.is_package else module.file.with_suffix("")
+    parts = [*file.parts, name]
+    for length in range(2, len(parts) - len(machine.project.root.parts) + 1):
+        dotted = ".".join(parts[-length:])
+        if dotted in machine.facts.declared:
+            return External(machine.facts.canonical(dotted))
+    return None
 
 
 def _evaluate_binding(
