@@ -70,6 +70,11 @@ class Engine:
         analysis.findings = _distinct(analysis.findings)
         return analysis
 
+    def forget(self, module: SourceModule, project: Project) -> None:
+        """Let go of what is kept about a module whose text is another one now."""
+        if project in self._graphs:
+            self._graphs[project].forget(module)
+
     def _active_rules(self, closure: Sequence[SourceModule]) -> list[type[Rule]]:
         """The rules whose triggers a module and all it imports satisfy."""
         words = frozenset().union(*(module.words_among(self._interesting) for module in closure))
@@ -83,6 +88,13 @@ class Engine:
         if graph is None:
             graph = self._graphs[project] = WordGraph(project, self._interesting | self.facts.vocabulary | EVENT_WORDS)
         return Relevance(graph, self.facts, module, [self._triggers[rule] for rule in rules])
+
+
+def syntax_errors(module: SourceModule) -> list[Finding]:
+    """What keeps Python from parsing a file or, of a notebook, some of its cells."""
+    analysis = Analysis()
+    _parses(module, analysis)
+    return analysis.findings
 
 
 def _parses(module: SourceModule, analysis: Analysis) -> bool:

@@ -169,15 +169,30 @@ def _assemble(
             report.timing[code] = report.timing.get(code, 0.0) + seconds
     for outcome in outcomes:
         path = display_path(str(outcome.file))
-        found = _distinct(by_path.pop(path, []))
-        ignored = settings.ignored_in(outcome.file)
-        found = [finding for finding in found if finding.code not in ignored]
-        if outcome.has_comments:
-            found, hidden = _suppress(outcome, found, settings, ignored, overlay)
-            report.suppressed += hidden
+        found, hidden = of_file(outcome, by_path.pop(path, []), settings, overlay)
+        report.suppressed += hidden
         report.findings.extend(found)
     report.findings.sort(key=sort_key)
     return report
+
+
+def of_file(
+    outcome: Outcome, found: Sequence[Finding], settings: Settings, overlay: Mapping[Path, str]
+) -> tuple[list[Finding], int]:
+    """What is to be reported in a file.
+
+    Args:
+        outcome: the analysis of the file.
+        found: all that was found in the file, from whatever entry point.
+        settings: the configuration.
+        overlay: unsaved text of some files.
+
+    Returns:
+        The findings, and the number of those that comments suppress.
+    """
+    ignored = settings.ignored_in(outcome.file)
+    findings = [finding for finding in _distinct(found) if finding.code not in ignored]
+    return _suppress(outcome, findings, settings, ignored, overlay) if outcome.has_comments else (findings, 0)
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:

@@ -52,10 +52,7 @@ class Worker:
 
     def analyse(self, file: Path) -> Outcome:
         """Analyse one file. What cannot be read is a problem of the outcome, not an exception."""
-        root = project_root(file, self._working_directory)
-        project = self._projects.get(root)
-        if project is None:
-            project = self._projects[root] = Project(root, self._overlay)
+        project = self._project(file)
         try:
             module = project.load(file)
         except SourceError as error:
@@ -64,6 +61,24 @@ class Worker:
         dependencies = tuple((path, project.digest(path)) for path in analysis.dependencies)
         comments = mentions_suppression(module.source.text)
         return Outcome(file, analysis, module.source.digest, comments, dependencies)
+
+    def change(self, file: Path, text: str | None) -> None:
+        """Take a file to have another unsaved text from now on, or none. It must be on disk or in the overlay."""
+        if text is None:
+            self._overlay.pop(file, None)
+        else:
+            self._overlay[file] = text
+        for project in self._projects.values():
+            old = project.change(file, text)
+            if old is not None:
+                self._engine.forget(old, project)
+
+    def _project(self, file: Path) -> Project:
+        root = project_root(file, self._working_directory)
+        project = self._projects.get(root)
+        if project is None:
+            project = self._projects[root] = Project(root, self._overlay)
+        return project
 
 
 def in_deep_thread(function: Callable[[], T]) -> T:

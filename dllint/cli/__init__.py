@@ -58,6 +58,7 @@ group = CommandGroup(
         "rule": "dllint.cli.rule:command",
         "config": "dllint.cli.config:command",
         "baseline": "dllint.cli.baseline:command",
+        "server": "dllint.cli.server:command",
         "clean": "dllint.cli.clean:command",
         "new": "dllint.cli.new:command",
         "completion": "dllint.cli.completion:command",

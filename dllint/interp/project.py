@@ -121,6 +121,25 @@ class Project:
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
 
+    def change(self, file: Path, text: str | None) -> SourceModule | None:
+        """Take a module to have another text from now on; without a text, to be what is on disk.
+
+        What was worked out from the old text is forgotten. The file must have been there before, or in the overlay.
+
+        Returns:
+            The module as it was, if it had been read.
+        """
+        if text is None:
+            self._overlay.pop(file, None)
+        else:
+            self._overlay[file] = text
+        old = self._modules.pop(file, None)
+        self._imported.pop(file, None)
+        if old is not None:
+            self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
+            self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
+        return old
+
     def _use(self, path: Path) -> None:
         """Note that an answer depends on a file or folder. Each is one object: comparing paths is slow."""
         self.used.add(self._known_paths.setdefault(path, path))

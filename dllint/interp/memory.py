@@ -1,0 +1,19 @@
+"""What the interpreter remembers about syntax trees from one analysis to the next."""
+
+from __future__ import annotations
+
+from dllint.interp import bindings, classes, graph, guards
+
+_REMEMBERED = (
+    bindings.assigned_in,
+    classes.reassigned_attributes,
+    graph._names_in,
+    guards.guards_of,
+    guards._unparsed,
+)
+
+
+def forget_trees() -> None:
+    """Let go of the trees of old versions of files. A run over files as they are has no need of it."""
+    for function in _REMEMBERED:
+        function.cache_clear()

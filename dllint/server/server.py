@@ -1,0 +1,170 @@
+"""The language server: what the client says reaches the documents and the workspace, results reach the client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lsprotocol import types
+from pygls.capabilities import ServerCapabilitiesBuilder
+from pygls.lsp.server import LanguageServer
+
+from dllint import __version__
+from dllint.files.source import SourceError, read_source
+from dllint.server.checker import Checker
+from dllint.server.convert import SOURCE, Diagnostics
+from dllint.server.documents import Document, Documents, OpenNotebook, path_of
+from dllint.server.options import Options
+from dllint.server.protocol import Protocol
+from dllint.server.session import Result
+from dllint.server.text import Text
+from dllint.server.workspace import Workspace
+
+NOTEBOOKS = types.NotebookDocumentSyncOptions(
+    notebook_selector=[
+        types.NotebookDocumentFilterWithNotebook(
+            notebook="jupyter-notebook", cells=[types.NotebookCellLanguage(language="python")]
+        )
+    ],
+    save=False,
+)
+
+
+class Server(LanguageServer):
+    """The server and all that it knows of its one client."""
+
+    checker: Checker
+
+    def __init__(self) -> None:
+        super().__init__(SOURCE, __version__, notebook_document_sync=NOTEBOOKS, protocol_cls=Protocol)
+        self.documents = Documents("utf-16")
+        self.projects = Workspace()
+        self.options = Options()
+        self.folder_options: dict[Path, Options] = {}
+        self._shown: dict[str, tuple[str, list[types.Diagnostic]]] = {}  # result id and diagnostics by URI
+        self._count = 0
+
+    def begin(self, params: types.InitializeParams) -> None:
+        """A client has connected: take over what it can do and what it wants."""
+        encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
+        self.documents = Documents(str(getattr(encoding, "value", encoding)))
+        self.options = Options.of(params.initialization_options)
+        self.checker = Checker(self.documents, self.projects, self.show, self.tell)
+        self.projects.configure(self.folders(), self.options, {})
+
+    def folders(self) -> list[Path]:
+        """The workspace folders."""
+        uris = list(self.workspace.folders) or [self.workspace.root_uri]
+        return [path for uri in uris if uri and (path := path_of(uri)) is not None]
+
+    # ---------------------------------------------------------------------------------- what the client can do
+
+    @property
+    def pulls(self) -> bool:
+        """Whether the client asks for diagnostics itself."""
+        text = self.client_capabilities.text_document
+        return text is not None and text.diagnostic is not None
+
+    @property
+    def shows_related(self) -> bool:
+        """Whether the client shows other places beside a diagnostic."""
+        text = self.client_capabilities.text_document
+        published = text.publish_diagnostics if text is not None else None
+        return self.pulls or (published is not None and bool(published.related_information))
+
+    @property
+    def takes_versions(self) -> bool:
+        """Whether edits can carry the version of the document that they are for."""
+        workspace = self.client_capabilities.workspace
+        edits = workspace.workspace_edit if workspace is not None else None
+        return edits is not None and bool(edits.document_changes)
+
+    @property
+    def watches(self) -> bool:
+        """Whether the client can be asked to watch files."""
+        workspace = self.client_capabilities.workspace
+        watching = workspace.did_change_watched_files if workspace is not None else None
+        return watching is not None and bool(watching.dynamic_registration)
+
+    @property
+    def has_configuration(self) -> bool:
+        """Whether the client can be asked for its settings."""
+        workspace = self.client_capabilities.workspace
+        return workspace is not None and bool(workspace.configuration)
+
+    # ------------------------------------------------------------------------------------------------- results
+
+    def show(self, path: Path, result: Result) -> None:
+        """There is a new result: publish it, or let the client know that what it has may be old."""
+        document = self.documents.at(path)
+        if document is None:
+            return
+        changed = False
+        for uri, diagnostics in self.diagnostics(document, result).items():
+            changed |= self._remember(uri, diagnostics)
+            if not self.pulls:
+                version = _version(document, uri)
+                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
+        if changed and self.pulls:
+            self._refresh()
+
+    def diagnostics(self, document: Document | OpenNotebook, result: Result) -> Mapping[str, list[types.Diagnostic]]:
+        """The diagnostics of a document by URI."""
+        return Diagnostics(document, result, self.text_at, self.shows_related).collect()
+
+    def _remember(self, uri: str, diagnostics: list[types.Diagnostic]) -> bool:
+        """Note what the diagnostics are now. Returns whether they are others than before."""
+        known = self._shown.get(uri)
+        if known is not None and known[1] == diagnostics:
+            return False
+        self._count += 1
+        self._shown[uri] = (str(self._count), diagnostics)
+        return known is not None
+
+    def _refresh(self) -> None:
+        workspace = self.client_capabilities.workspace
+        diagnostics = workspace.diagnostics if workspace is not None else None
+        if diagnostics is not None and diagnostics.refresh_support:
+            self.workspace_diagnostic_refresh(None)
+
+    async def report(self, uri: str, previous: str | None) -> types.DocumentDiagnosticReport:
+        """The diagnostics of a document as it is now."""
+        await self.checker.settled()
+        identifier, diagnostics = self._shown.get(uri, ("0", []))
+        if identifier == previous:
+            return types.RelatedUnchangedDocumentDiagnosticReport(identifier)
+        return types.RelatedFullDocumentDiagnosticReport(diagnostics, result_id=identifier)
+
+    def clear(self, uris: Sequence[str]) -> None:
+        """Documents were closed: nothing is shown in them any more."""
+        for uri in uris:
+            self._shown.pop(uri, None)
+            if not self.pulls:
+                self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
+
+    def text_at(self, path: Path) -> Text | None:
+        """The text of a file: the unsaved one if it is open. None for a notebook and for what cannot be read."""
+        document = self.documents.at(path)
+        if isinstance(document, Document):
+            return document.text
+        if path.suffix == ".ipynb":
+            return None
+        try:
+            return Text(read_source(path).text, self.documents.encoding)
+        except SourceError:
+            return None
+
+    def tell(self, message: str) -> None:
+        """Show a message to the user."""
+        self.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"dllint: {message}"))
+
+
+def _version(document: Document | OpenNotebook, uri: str) -> int | None:
+    if isinstance(document, Document):
+        return document.version
+    return next((cell.version for cell in document.cells if cell.uri == uri), None)
+
+
+def uris_of(document: Document | OpenNotebook) -> list[str]:
+    """The URIs that diagnostics of a document are published for."""
+    return [document.uri] if isinstance(document, Document) else [cell.uri for cell in document.cells]

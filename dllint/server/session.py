@@ -1,0 +1,226 @@
+"""The analysis of one project between keystrokes: only what an edit has a bearing on is done again.
+
+A file that Python cannot parse keeps its last good version: other files go on seeing it, and its findings stay, moved
+with the text around them, beside the syntax error.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dllint.baseline import Baseline, BaselineError
+from dllint.config.settings import Settings
+from dllint.engine import syntax_errors
+from dllint.files.source import SourceError, SourceFile, display_path, source_from_text
+from dllint.findings import Finding, Problem, fingerprints, sort_key
+from dllint.interp.project import SourceModule
+from dllint.runner import of_file
+from dllint.server.moving import moved
+from dllint.worker import Outcome, Worker
+
+
+@dataclass(slots=True)
+class Result:
+    """What there is to show in one file.
+
+    ``known`` are the findings of the baseline, ``findings`` all others. Places in them are about ``source``, which is
+    None if the text cannot be read as source.
+    """
+
+    source: SourceFile | None
+    findings: list[Finding] = field(default_factory=list)
+    known: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+class Session:
+    """Keeps the modules of a project and the outcome of each open file.
+
+    Args:
+        settings: the configuration of the project.
+        folder: the workspace folder; imports are not followed to above it.
+    """
+
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self.settings = settings
+        self._folder = folder
+        self._worker = Worker(settings, folder)
+        self._texts: dict[Path, str] = {}  # what is open, as it was last seen
+        self._parsed: dict[Path, str] = {}  # what the worker was given: the last good text of each
+        self._sources: dict[Path, SourceFile] = {}  # of what the worker was given
+        self._broken: dict[Path, Result] = {}  # the errors of files that are not parsed now
+        self._never_good: set[Path] = set()  # files that the worker has with their errors: no other version is known
+        self._outcomes: dict[Path, Outcome] = {}
+        self._stale: set[Path] = set()
+        self._results: dict[Path, Result] = {}
+        self._inputs: dict[Path, tuple[Outcome | None, list[Finding]]] = {}
+        self._baseline = _read_baseline(settings)
+
+    def forget(self) -> None:
+        """Something has changed on disk: read everything again."""
+        texts, self._texts = self._texts, {}
+        self._worker = Worker(self.settings, self._folder, self._parsed)
+        self._baseline = _read_baseline(self.settings)
+        self._outcomes.clear()
+        self._inputs.clear()
+        self._texts = texts
+        self._stale = set(self._sources)
+
+    def check(
+        self, texts: Mapping[Path, str], own: Sequence[Path], is_outdated: Callable[[], bool]
+    ) -> Iterator[tuple[Path, Result]]:
+        """Bring the outcomes up to date.
+
+        Args:
+            texts: the text of everything that is open.
+            own: the files among them that belong to this project; the first is done first.
+            is_outdated: asked between files whether there is no point in going on.
+
+        Yields:
+            Each file with a result that differs from the one before.
+        """
+        self._take(texts, frozenset(own))
+        for path in sorted(own, key=lambda path: path not in self._stale or path not in self._texts):
+            if path in self._stale:
+                if is_outdated():
+                    return
+                self._outcomes[path] = self._worker.analyse(path)
+                self._stale.discard(path)
+                yield from self._news([path] if self._stale else own)
+        yield from self._news(own)
+
+    def _take(self, texts: Mapping[Path, str], own: frozenset[Path]) -> None:
+        """Note which texts are others than before, and which outcomes that makes stale."""
+        before = self._texts
+        self._texts = dict(texts)
+        changed = {path for path in texts.keys() | before.keys() if texts.get(path) != before.get(path)}
+        for path in changed:
+            if path not in texts:
+                self._close(path)
+            else:
+                self._edit(path, texts[path])
+        for path in own:
+            if path not in self._outcomes and path in self._sources:
+                self._stale.add(path)
+        self._stale &= own
+        for path in self._outcomes.keys() - own:
+            del self._outcomes[path]
+
+    def _edit(self, path: Path, text: str) -> None:
+        """Take over a text, if it can be parsed or there is nothing better."""
+        self._inputs.pop(path, None)
+        try:
+            source = source_from_text(text, path)
+        except SourceError as error:
+            self._broken[path] = Result(None, problems=[Problem(error.kind, str(error), str(path))])
+            return
+        errors = syntax_errors(SourceModule(source, path.stem))
+        if errors and path in self._sources and path not in self._never_good:
+            self._broken[path] = Result(source, errors)
+        else:
+            self._broken.pop(path, None)
+            self._never_good.discard(path)
+            if errors:
+                self._never_good.add(path)
+            self._give(path, text)
+            self._sources[path] = source
+
+    def _give(self, path: Path, text: str | None) -> None:
+        """Give the worker a text, and find out what depends on it."""
+        known = self._parsed.get(path)
+        if known == text:
+            return
+        if text is None:
+            self._parsed.pop(path, None)
+        else:
+            self._parsed[path] = text
+        if (known is not None and text is not None) or path.exists():
+            self._worker.change(path, text)
+        else:  # it comes or goes: what an import leads to may be another file now
+            self._worker = Worker(self.settings, self._folder, self._parsed)
+            self._stale |= self._outcomes.keys()
+        self._stale.add(path)
+        for other, outcome in self._outcomes.items():
+            if any(path == dependency for dependency, _ in outcome.dependencies):
+                self._stale.add(other)
+
+    def _close(self, path: Path) -> None:
+        self._give(path, None)
+        for kept in (self._sources, self._broken, self._outcomes, self._results, self._inputs):
+            kept.pop(path, None)
+        self._never_good.discard(path)
+
+    # ------------------------------------------------------------------------------------------------- results
+
+    def _news(self, paths: Sequence[Path]) -> Iterator[tuple[Path, Result]]:
+        """The files whose result has changed."""
+        found: dict[str, list[Finding]] = defaultdict(list)
+        for outcome in self._outcomes.values():
+            for finding in outcome.analysis.findings:
+                found[finding.location.path].append(finding)
+        for path in paths:
+            inputs = (self._outcomes.get(path), found.get(display_path(str(path)), []))
+            if self._inputs.get(path) != inputs:
+                self._inputs[path] = inputs
+                result = self._result(path, *inputs)
+                if result != self._results.get(path):
+                    self._results[path] = result
+                    yield path, result
+
+    def _result(self, path: Path, outcome: Outcome | None, found: list[Finding]) -> Result:
+        broken = self._broken.get(path)
+        good = self._good(path, outcome, found)
+        if broken is None or broken.source is None:
+            return broken or good or Result(None)
+        if good is None or good.source is None:
+            return broken
+        return Result(
+            broken.source,
+            sorted(broken.findings + moved(good.findings, good.source, broken.source), key=sort_key),
+            moved(good.known, good.source, broken.source),
+        )
+
+    def _good(self, path: Path, outcome: Outcome | None, found: list[Finding]) -> Result | None:
+        """The result for the version of a file that the worker has."""
+        if outcome is None:
+            return None
+        findings, _ = of_file(outcome, found, self.settings, self._parsed)
+        new = findings if self._baseline is None else self._baseline.split(findings)[0]
+        known = [finding for finding in findings if finding not in new] if len(new) < len(findings) else []
+        problems = outcome.analysis.problems
+        return Result(self._sources[path], sorted(new, key=sort_key), known, problems)
+
+    def lint(self, source: SourceFile) -> list[Finding]:
+        """What would be found in a file if it had another text, without what the baseline knows."""
+        worker = Worker(self.settings, self._folder, {**self._parsed, source.path: source.file_text})
+        outcome = worker.analyse(source.path)
+        found = [each for each in outcome.analysis.findings if each.location.path == source.display]
+        findings, _ = of_file(outcome, found, self.settings, {source.path: source.file_text})
+        return findings if self._baseline is None else self._baseline.split(findings)[0]
+
+    def take_into_baseline(self, finding: Finding, result: Result) -> Path:
+        """Add a finding to the baseline of the project. Returns its file; raises BaselineError."""
+        path = self.settings.baseline
+        if path is None:
+            raise BaselineError(f"no baseline is configured for {self.settings.root}")
+        old = Baseline.read(path) if path.exists() else Baseline(path)
+        marks = fingerprints([*result.findings, *result.known])
+        added = {old.entry(each, mark) for each, mark in marks if each == finding}
+        Baseline(path, old.entries | added).write()
+        self._baseline = _read_baseline(self.settings)
+        self._inputs.clear()
+        return path
+
+
+def _read_baseline(settings: Settings) -> Baseline | None:
+    """The baseline of a project, if it has one that can be read."""
+    path = settings.baseline
+    if path is None or not path.is_file():
+        return None
+    try:
+        return Baseline.read(path)
+    except BaselineError:
+        return None
