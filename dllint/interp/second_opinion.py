@@ -36,13 +36,12 @@ def infer_bases(machine: Machine, node: ast.ClassDef, scope: Scope) -> list[Valu
 def _classes(module: SourceModule) -> dict[int, Any]:
     """The first classes of a file as astroid has them, by the line of their ``class`` or first decorator."""
     from astroid import nodes
-    from astroid.exceptions import AstroidError
     from astroid.manager import AstroidManager
 
     try:
         with _without_imports():
             tree = AstroidManager().ast_from_string(module.source.text, filepath=str(module.file))
-    except (AstroidError, RecursionError):
+    except Exception:  # astroid fails in many ways on unusual code (assertions among them): it has no opinion then
         return {}
     classes = list(tree.nodes_of_class(nodes.ClassDef))
     return {cls.lineno: cls for cls in classes[:_MAX_CLASSES]}
@@ -71,13 +70,12 @@ def _without_imports() -> Iterator[None]:
 def _infer(machine: Machine, module: SourceModule, base: Any) -> Value | None:
     """The class that an expression certainly is: one of this file, or a builtin one."""
     from astroid import nodes
-    from astroid.exceptions import AstroidError
 
     from dllint.interp.names import module_attribute
 
     try:
         inferred = list(base.infer())
-    except (AstroidError, RecursionError):
+    except Exception:  # as above
         return None
     if len(inferred) != 1 or not isinstance(inferred[0], nodes.ClassDef):
         return None
