@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from dllint.cli import streams
 from dllint.cli.options import configuration, configuration_options
 
 if TYPE_CHECKING:
+    from dllint.cli.project import Project
     from dllint.confirm.evidence import Settings
     from dllint.confirm.launch import Outcome
     from dllint.confirm.verdicts import Verdicts
@@ -55,8 +57,6 @@ def command(**given: Any) -> int:
     words, lintable = _command_of(given)
     findings = _wanted(_from_report(given["findings"]) if given["findings"] else _lint(lintable, given), given["only"])
     outcome, verdicts = confirm(words, findings, _settings(given), given["in_place"], not given["quiet"])
-    import sys
-
     from dllint.confirm.terminal import render
 
     streams.write(render(verdicts, outcome.records, color=streams.has_colour(sys.stdout)))
@@ -78,6 +78,46 @@ def confirm(
     return outcome, settle(findings, outcome.records)
 
 
+def settle_project(project: Project, text: str) -> None:
+    """Drop the findings of a project that running a command refutes, and promote those that it confirms.
+
+    Args:
+        project: the project, which has been linted.
+        text: the command as for a shell; a script may stand for Python running it.
+
+    Raises:
+        RunError: the command cannot be run.
+        UsageError: the command is none.
+    """
+    from collections import Counter
+
+    from dllint.confirm.evidence import Settings
+    from dllint.confirm.verdicts import settle, upheld
+
+    words = _split(text)
+    if words[0].endswith(".py"):
+        words.insert(0, sys.executable)
+    findings = [finding for part in project.parts for finding in part.report.findings]
+    outcome, verdicts = confirm(words, findings, Settings(records=""), in_place=False, show_output=False)
+    for part in project.parts:
+        part.report.findings = upheld(settle(part.report.findings, outcome.records))
+    answers = Counter(item.answer.lower() for item in verdicts.settled)
+    told = ", ".join(f"{number} {answer}" for answer, number in answers.items())
+    streams.note(f"a run settled: {told or 'nothing'}")
+
+
+def _split(text: str) -> list[str]:
+    import shlex
+
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise click.UsageError(f"{text!r} is no command: {error}") from error
+    if not words:
+        raise click.UsageError("the command to run is empty")
+    return words
+
+
 def _settings(given: dict[str, Any]) -> Settings:
     from dllint.confirm.evidence import Settings
 
@@ -87,8 +127,6 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 def _command_of(given: dict[str, Any]) -> tuple[list[str], list[str]]:
     """The words to run, and the files to lint. Raises UsageError."""
-    import shlex
-    import sys
     from pathlib import Path
 
     ways = [way for way in ("launcher", "module", "script") if given[way]]
@@ -99,7 +137,7 @@ def _command_of(given: dict[str, Any]) -> tuple[list[str], list[str]]:
         raise click.UsageError("give a script, --module or --run, and just one of them")
     python = given["python"] or sys.executable
     if given["launcher"]:
-        words = shlex.split(given["launcher"])
+        words = _split(given["launcher"])
         return words, [word for word in words if word.endswith(".py") and Path(word).is_file()]
     if given["module"]:
         stem = Path(*given["module"].split("."))

@@ -58,6 +58,8 @@ class Run:
             raise click.UsageError("`-` cannot be combined with --since or --add-ignore")
         if given["stdin_filename"] and not self._from_stdin:
             raise click.UsageError("--stdin-filename is the name of `-`")
+        if given["confirm"] and (self._from_stdin or given["fix"] or given["add_ignore"] is not None):
+            raise click.UsageError("--confirm cannot be combined with `-`, --fix or --add-ignore")
         if given["add_ignore"] is not None and (given["fix"] or given["diff"]):
             raise click.UsageError("--add-ignore cannot be combined with --fix or --diff")
 
@@ -117,6 +119,10 @@ class Run:
         unneeded = hold_back_known(project)
         if self._given["since"]:
             hold_back_unchanged(project, self._given["since"])
+        if self._given["confirm"]:
+            from dllint.cli.confirm import settle_project  # running scripts needs modules that linting does not
+
+            settle_project(project, self._given["confirm"])
         return unneeded
 
     def _mend(self, project: Project, *, write: bool) -> Fixing:

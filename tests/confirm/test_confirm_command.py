@@ -1,0 +1,96 @@
+"""``dllint confirm`` and ``dllint check --confirm`` as commands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from confirm_support import SCRIPTS
+
+from dllint.cli import main
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(SCRIPTS / "mixed.py", tmp_path / "mixed.py")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_settles_the_findings_of_a_script(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["confirm", "--steps", "8", "--json", "out.json", "mixed.py", "--", "--lr", "3"]) == 1
+    output = capfd.readouterr()
+    lines = output.out.splitlines()
+    assert lines[0].startswith("CONFIRMED    DL101 mixed.py:20 softmax-before-cross-entropy: the input of cross_ent")
+    assert lines[1].startswith("REFUTED      DL304 mixed.py:23 scheduler-cadence: CosineAnnealingLR made 7 steps")
+    assert lines[2].startswith("NOT REACHED  DL104 mixed.py:27")
+    assert "events: EZFBSLZFBSLZFBSLZFBSLEZFBS" in output.out
+    assert "8 steps, 8 backward calls, 2 epochs" in output.out
+    assert lines[-1] == "Settled 3 findings: 1 confirmed, 1 refuted, 1 not reached."
+    assert "ARGUMENTS ['--lr', '3']" in output.err
+    document = json.loads(Path("out.json").read_text())
+    assert [item["verdict"] for item in document["verdicts"]] == ["CONFIRMED", "REFUTED", "NOT REACHED"]
+    assert document["verdicts"][0]["evidence"]["statistics"]["computed_by"] == ["Softmax"]
+    assert document["runs"][0]["traces"]["loss"]
+
+
+def test_takes_the_findings_of_a_report(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    main(["check", "--output", "json:findings.json", "mixed.py"])
+    capfd.readouterr()
+    words = ["--quiet", "--steps", "8", "--findings", "findings.json", "--only", "DL304"]
+    assert main(["confirm", *words, "--run", f"{sys.executable} mixed.py"]) == 1  # for the alarm below
+    output = capfd.readouterr()
+    assert output.out.startswith("REFUTED      DL304 mixed.py:23") and "ARGUMENTS" not in output.err
+    assert "ALARM        DL101 mixed.py:20" in output.out
+
+
+def test_check_drops_what_a_run_refutes(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--confirm", "mixed.py", "--output-format", "json", "--select", "DL304,DL104", "."]) == 1
+    output = capfd.readouterr()
+    assert [item["code"] for item in json.loads(output.out)] == ["DL104"]
+    assert "a run settled: 1 refuted, 1 not reached" in output.err
+    assert main(["check", "--confirm", "mixed.py", "--output-format", "json", "--select", "DL304,DL101", "."]) == 1
+    (finding,) = json.loads(capfd.readouterr().out)
+    assert finding["confidence"] == "certain"
+    assert finding["trace"][-1]["message"].startswith("a run confirms it: the input of cross_entropy lies in [")
+    assert main(["check", "--confirm", "mixed.py", "--select", "DL304", "."]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import torch\n", 3),
+        ("import torch\nraise SystemExit(3)\n", 2),
+        ("import nowhere\n", 2),
+        ("print('no torch')\n", 3),
+    ],
+)
+def test_exit_code_without_evidence(
+    project: Path, text: str, code: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("empty.py").write_text(text)
+    assert main(["confirm", "empty.py"]) == code
+    assert "the command trained nothing that the probes saw" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.py"], "there is no script nowhere.py"),
+        ([], "give a script, --module or --run"),
+        (["--run", "'", "mixed.py"], "just one of them"),
+        (["--run", "'"], "is no command"),
+        (["--run", "./nowhere"], "./nowhere cannot be run"),
+        (["--findings", "mixed.py", "mixed.py"], "mixed.py is no JSON report of dllint"),
+    ],
+)
+def test_mistakes_are_told(
+    project: Path, words: list[str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["confirm", *words]) == 2
+    assert message in capfd.readouterr().err

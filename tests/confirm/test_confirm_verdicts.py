@@ -1,0 +1,132 @@
+"""Joining findings with what a run has shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dllint.confirm.evidence import Frame, Judgement, Record
+from dllint.confirm.rules import LINES, NEEDS
+from dllint.confirm.terminal import render, sparkline
+from dllint.confirm.verdicts import settle, upheld
+from dllint.findings import Finding, Hop, Location
+from dllint.registry import load_rules
+
+
+def finding(code: str = "DL101", line: int = 10, **more: Any) -> Finding:
+    return Finding(code, "a-rule", "message", Location("train.py", line, 1, line, 9), "error", "correctness", **more)
+
+
+def judgement(code: str = "DL101", line: int = 10, verdict: str = "CONFIRMED", **more: Any) -> Judgement:
+    import os
+
+    frame = Frame(os.path.abspath("train.py"), line, more.pop("function", "train"))
+    return Judgement(code, "probe", verdict, "numbers", "threshold", stacks=((frame,),), **more)  # type: ignore[arg-type]
+
+
+def record(*judgements: Judgement) -> Record:
+    return Record(1, 0, "2.13", "cpu", "end", judgements=list(judgements))
+
+
+def answers(findings: list[Finding], *judgements: Judgement) -> list[str]:
+    return [item.answer for item in settle(findings, [record(*judgements)]).settled]
+
+
+def test_a_judgement_at_the_line_decides() -> None:
+    found = [finding(line=10), finding(line=20), finding(line=30)]
+    assert answers(found, judgement(line=10), judgement(line=20, verdict="REFUTED")) == [
+        "CONFIRMED",
+        "REFUTED",
+        "NOT REACHED",
+    ]
+
+
+def test_one_confirmation_outweighs_refutations() -> None:
+    assert answers([finding()], judgement(verdict="REFUTED", events=9), judgement()) == ["CONFIRMED"]
+
+
+def test_a_place_on_the_way_counts() -> None:
+    hop = Hop(Location("train.py", 40, 1, 42, 1), "computed here")
+    assert answers([finding(line=10, trace=(hop,))], judgement(line=41)) == ["CONFIRMED"]
+
+
+def test_another_line_of_the_function_counts_for_rules_about_optimizers_only() -> None:
+    assert answers([finding("DL202", scope="Trainer.train")], judgement("DL202", line=13)) == ["CONFIRMED"]
+    assert answers([finding("DL101", scope="Trainer.train")], judgement("DL101", line=13)) == ["NOT REACHED"]
+
+
+def test_two_candidates_in_the_function_decide_nothing() -> None:
+    both = judgement("DL202", line=13), judgement("DL202", line=17, verdict="REFUTED")
+    assert answers([finding("DL202", scope="train")], *both) == ["NOT REACHED"]
+
+
+def test_a_judgement_of_the_whole_run_decides() -> None:
+    whole = Judgement("DL306", "coverage", "REFUTED", "numbers", "threshold")
+    assert answers([finding("DL306")], whole) == ["REFUTED"]
+
+
+def test_a_rule_without_probe_cannot_be_tested() -> None:
+    assert answers([finding("DL413")]) == ["NOT TESTABLE"]
+
+
+def test_what_no_finding_is_about_raises_an_alarm() -> None:
+    verdicts = settle(
+        [finding(line=10)],
+        [
+            record(
+                judgement(line=10, voice="alarm"),
+                judgement(line=50, voice="alarm"),
+                judgement(line=60, voice="note"),
+                judgement(line=70, voice="alarm", verdict="INCONCLUSIVE"),
+                judgement(line=80),
+            )
+        ],
+    )
+    assert [item.stacks[0][0].line for item in verdicts.alarms] == [50]
+    assert [item.stacks[0][0].line for item in verdicts.notes] == [60]
+    assert verdicts.confirmed == 2
+
+
+def test_ranks_that_agree_raise_one_alarm() -> None:
+    records = [record(judgement(line=50, voice="alarm")) for _ in range(2)]
+    assert len(settle([], records).alarms) == 1
+
+
+def test_refuted_findings_are_dropped_and_confirmed_ones_are_certain() -> None:
+    found = [finding(line=10, confidence="likely"), finding(line=20), finding(line=30, confidence="likely")]
+    kept = upheld(settle(found, [record(judgement(line=10), judgement(line=20, verdict="REFUTED"))]))
+    assert [(item.location.line, item.confidence) for item in kept] == [(10, "certain"), (30, "likely")]
+    assert kept[0].trace[-1].message == "a run confirms it: numbers"
+
+
+def test_rules_that_a_run_can_decide_say_so() -> None:
+    confirmable = {rule.code for rule in load_rules() if rule.confirmable}
+    assert confirmable - set(NEEDS) <= {"DL507", "DL508"}  # their probes need images, and are still to come
+    assert set(NEEDS) >= LINES
+
+
+@pytest.mark.parametrize(
+    ("values", "picture"),
+    [
+        ([0, 1, 2, 3, 4, 5, 6, 7], "▁▂▃▄▅▆▇█"),
+        ([1, 1], "▁▁"),
+        ([1, float("nan"), 2], "▁?█"),
+        ([float("inf")], "?"),
+        ([], ""),
+    ],
+)
+def test_sparkline(values: list[float], picture: str) -> None:
+    assert sparkline(values) == picture
+
+
+def test_sparkline_is_no_longer_than_sixty() -> None:
+    assert len(sparkline([float(number) for number in range(1000)])) <= 60
+
+
+def test_report_of_a_run_that_failed() -> None:
+    broken = record()
+    broken.stop, broken.error = "exception", "RuntimeError: no\nspace"
+    text = render(settle([], [broken]), [broken], color=False)
+    assert "an exception ended it (RuntimeError: no space)" in text
+    assert text.endswith("Nothing found.\n")
