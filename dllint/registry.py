@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def load_file(path: Path) -> list[type[Rule]]:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that leaves is as broken as one that raises
         del sys.modules[name]
         raise RegistryError(f"{path}: {type(error).__name__}: {error}") from error
     found = [
@@ -81,40 +82,76 @@ def rule_files(directory: Path) -> list[Path]:
     )
 
 
-@lru_cache(maxsize=8)
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All rules, by code, and what is wrong with rule files that could not be used and are not built in."""
+
+    rules: tuple[type[Rule], ...]
+    faults: tuple[str, ...]
+
+
 def load_rules(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> tuple[type[Rule], ...]:
     """All rules, by code: the engine's own, the built-in ones, and those of ``extra`` paths and ``plugins``.
 
     Raises:
-        RegistryError: a file fails to load, two rules share a code or name, or no built-in rule is found (a broken
-            installation must not look like clean code).
+        RegistryError: as :func:`load_registry`.
+    """
+    return load_registry(extra, plugins).rules
+
+
+@lru_cache(maxsize=8)
+def load_registry(extra: tuple[Path, ...], plugins: tuple[str, ...]) -> Registry:
+    """Load all rules. A file of ``extra`` or ``plugins`` that fails costs its own rules only.
+
+    Raises:
+        RegistryError: a built-in file fails to load, or there is none (a broken installation must not look like clean
+            code).
     """
     rules = list(ENGINE_RULES)
-    for path in all_rule_files(extra, plugins):
-        rules.extend(load_file(path))
-    _check_unique(rules)
-    return tuple(sorted(rules, key=lambda rule: rule.code))
+    for path in _builtin_files():
+        rules += _without_clash(load_file(path), rules)
+    files, faults = _added_files(extra, plugins)
+    for path in files:
+        try:
+            rules += _without_clash(load_file(path), rules)
+        except RegistryError as error:
+            faults.append(str(error))
+    return Registry(tuple(sorted(rules, key=lambda rule: rule.code)), tuple(faults))
 
 
 def all_rule_files(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> list[Path]:
     """The files of the built-in rules, of ``extra`` paths and of ``plugins``. Raises RegistryError."""
+    return [*_builtin_files(), *_added_files(extra, plugins)[0]]
+
+
+def _builtin_files() -> list[Path]:
     builtin = rule_files(builtin_directory())
     if not builtin:
         raise RegistryError(f"no rules found in {builtin_directory()}: the installation is broken")
-    return [*builtin, *_extra_files(extra), *_plugin_files(plugins)]
+    return builtin
 
 
-def _extra_files(paths: Iterable[Path]) -> Iterable[Path]:
-    for path in paths:
+def _added_files(extra: Iterable[Path], plugins: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The rule files that the configuration adds, and what is wrong with places where there are none."""
+    files: list[Path] = []
+    faults: list[str] = []
+    for path in extra:
         if path.is_dir():
-            yield from rule_files(path)
+            files += rule_files(path)
         elif path.is_file():
-            yield path
+            files.append(path)
         else:
-            raise RegistryError(f"{path}: no such rule file or folder")
+            faults.append(f"{path}: no such rule file or folder")
+    for name, place in _plugin_places(plugins):
+        if isinstance(place, Path):
+            files += rule_files(place)
+        else:
+            faults.append(f"plug-in {name!r}: {place}")
+    return files, faults
 
 
-def _plugin_files(names: Sequence[str]) -> Iterable[Path]:
+def _plugin_places(names: Sequence[str]) -> Iterator[tuple[str, Path | str]]:
+    """The folder of each plug-in, or what is wrong with it."""
     if not names:
         return
     from importlib.metadata import entry_points  # costs 30 ms, so only when a plug-in is configured
@@ -122,15 +159,21 @@ def _plugin_files(names: Sequence[str]) -> Iterable[Path]:
     known = {point.name: point for point in entry_points(group="dllint.rules")}
     for name in names:
         if name not in known:
-            raise RegistryError(f"plug-in {name!r} is not installed (no entry point of that name in dllint.rules)")
-        target = known[name].load()
-        yield from rule_files(Path(target if isinstance(target, (str, Path)) else target.__path__[0]))
+            yield name, "not installed (no entry point of that name in dllint.rules)"
+            continue
+        try:
+            target = known[name].load()
+            yield name, Path(target if isinstance(target, (str, Path)) else target.__path__[0])
+        except Exception as error:
+            yield name, f"{type(error).__name__}: {error}"
 
 
-def _check_unique(rules: Iterable[type[Rule]]) -> None:
-    seen: dict[str, type[Rule]] = {}
-    for rule in rules:
+def _without_clash(added: list[type[Rule]], rules: Iterable[type[Rule]]) -> list[type[Rule]]:
+    """The added rules themselves, if no code or name of theirs is taken. Raises RegistryError."""
+    taken = {key: rule for rule in rules for key in (rule.code, rule.name)}
+    for rule in added:
         for key in (rule.code, rule.name):
-            if key in seen:
-                raise RegistryError(f"{key} is claimed by both {seen[key].__name__} and {rule.__name__}")
-            seen[key] = rule
+            if key in taken:
+                raise RegistryError(f"{key} is claimed by both {taken[key].__name__} and {rule.__name__}")
+            taken[key] = rule
+    return added

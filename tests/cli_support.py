@@ -61,7 +61,7 @@ def install(rules: Path) -> None:
     """Put the two rules, written to a folder, in the place of the built-in ones, and the small linter in its place."""
     (rules / "dl101_words.py").write_text(RULES)
     registry.builtin_directory = lambda: rules
-    registry.load_rules.cache_clear()
+    registry.load_registry.cache_clear()
     runner = types.ModuleType("dllint.runner")
     runner.lint_files = lint_files  # type: ignore[attr-defined]
     sys.modules["dllint.runner"] = runner

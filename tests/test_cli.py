@@ -18,6 +18,16 @@ from dllint.cli import main
 
 Run = Callable[..., "Result"]
 
+RULE = """\
+\"""Ours.\"""
+from dllint.rule import Rule
+
+class Own(Rule):
+    code = "DL901"
+    name = "own-rule"
+    category = "correctness"
+"""
+
 
 class Result:
     """What a run returned and wrote."""
@@ -49,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / ".git").mkdir(parents=True)
     monkeypatch.chdir(folder)
     yield folder
-    registry.load_rules.cache_clear()
+    registry.load_registry.cache_clear()
 
 
 @pytest.fixture
@@ -263,18 +273,41 @@ class TestConfiguration:
         assert dllint("tests/a.py").err == ""
 
     def test_rules_of_the_project(self, dllint: Run, project: Path) -> None:
-        rule = (
-            '"""Ours."""\nfrom dllint.rule import Rule\n\nclass Own(Rule):\n    code = "DL901"\n    name = "own-rule"\n'
-            '    category = "correctness"\n'
-        )
-        write(project / "lints" / "dl901_own.py", rule)
+        write(project / "lints" / "dl901_own.py", RULE)
         write(project / "dllint.toml", "rule-paths = ['lints']\nselect = ['own-rule']\n")
         write(project / "a.py", "x = 1\n")
         assert dllint("a.py").code == 0
         write(project / "lints" / "dl901_own.py", "import nowhere\n")
-        registry.load_rules.cache_clear()
+        registry.load_registry.cache_clear()
         result = dllint("a.py")
         assert result.code == 2 and "dl901_own.py: ModuleNotFoundError" in result.err
+        assert "own-rule" in result.err  # which the configuration selects, and which is not there now
+
+    @pytest.mark.parametrize(
+        ("paths", "text", "message"),
+        [
+            ("['lints']", "import nowhere\n", "dl901_own.py: ModuleNotFoundError"),
+            ("['lints']", "raise SystemExit(0)\n", "dl901_own.py: SystemExit"),
+            ("['lints', 'none']", None, "none: no such rule file or folder"),
+            ("['lints']", RULE.replace("DL901", "DL101"), "DL101 is claimed by both Softmax and Own"),
+        ],
+    )
+    def test_a_broken_rule_of_the_project_stops_no_other(
+        self, dllint: Run, project: Path, paths: str, text: str | None, message: str
+    ) -> None:
+        write(project / "lints" / "dl901_own.py", text or RULE)
+        write(project / "dllint.toml", f"rule-paths = {paths}\n")
+        write(project / "a.py", "softmax(x)\n")
+        result = dllint("a.py", "--output-format", "jsonl")
+        assert result.code == 2 and message in result.err
+        assert [json.loads(line)["code"] for line in result.out.splitlines()] == ["DL101"]
+        assert dllint("new", "DL2xx", "some-rule").code == 0
+
+    def test_a_broken_plug_in_is_told(self, dllint: Run, project: Path) -> None:
+        write(project / "dllint.toml", "plugins = ['nowhere']\n")
+        write(project / "a.py", "softmax(x)\n")
+        result = dllint("a.py")
+        assert result.code == 2 and "plug-in 'nowhere': not installed" in result.err and "DL101" in result.out
 
 
 class TestOutput:

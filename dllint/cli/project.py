@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dllint.cli import streams
 from dllint.cli.progress import ProgressBar
 from dllint.config.load import Config, ConfigLoader
-from dllint.config.resolve import resolve, rules_of
+from dllint.config.resolve import resolve, rule_faults, rules_of
 from dllint.config.settings import Settings
 from dllint.files.discovery import find_files
 from dllint.findings import Problem, Report, sort_key
@@ -81,7 +81,7 @@ def find_project(paths: Sequence[str], loader: ConfigLoader, *, respect_excludes
         part.is_whole = any(root.is_relative_to(folder) for folder in folders)
         if root not in named and respect_excludes:  # so far only the configuration further up has excluded
             part.files = find_files(part.files, exclude=part.settings.exclude, root=root).files
-    return Project(list(parts.values()), problems)
+    return Project(list(parts.values()), problems + _broken_rules(parts.values()))
 
 
 def stdin_project(file: Path, loader: ConfigLoader, *, respect_excludes: bool = True) -> Project:
@@ -92,7 +92,14 @@ def stdin_project(file: Path, loader: ConfigLoader, *, respect_excludes: bool = 
     settings = resolve(config)
     path = os.path.relpath(file, config.root).replace(os.sep, "/")
     is_excluded = respect_excludes and Globs(settings.exclude).matches(path)
-    return Project([Part(config, settings, [] if is_excluded else [file])])
+    part = Part(config, settings, [] if is_excluded else [file])
+    return Project([part], _broken_rules([part]))
+
+
+def _broken_rules(parts: Iterable[Part]) -> list[Problem]:
+    """Rule files that cannot be used: all other rules are checked."""
+    faults = dict.fromkeys(fault for part in parts for fault in rule_faults(part.config))
+    return [Problem("config", fault) for fault in faults]
 
 
 def lint(

@@ -14,7 +14,7 @@ from dllint.config.settings import Settings
 from dllint.config.versions import find_versions
 from dllint.files.globs import Globs
 from dllint.findings import Severity
-from dllint.registry import RegistryError, load_rules
+from dllint.registry import RegistryError, load_registry, load_rules
 from dllint.rule import Rule
 
 _SPECIAL = re.compile(r"[*?\[\\]")  # in the name of a folder that becomes part of a glob
@@ -65,6 +65,14 @@ def rules_of(config: Config) -> tuple[type[Rule], ...]:
         raise ConfigError(str(error)) from error
 
 
+def rule_faults(config: Config) -> tuple[str, ...]:
+    """What is wrong with rules that the configuration adds, and that are therefore missing. Raises ConfigError."""
+    try:
+        return load_registry(_rule_paths(config), _plugins(config)).faults
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+
+
 def configured_versions(config: Config) -> dict[str, str]:
     """The versions the configuration states itself, ``torch-version`` before the table."""
     versions = {name: value for name, (value, _) in config.table("versions").items()}
@@ -109,7 +117,7 @@ def _check_selectors(config: Config, selectors: Selectors) -> None:
         except UnknownSelectorError as error:
             errors.append(f"{origin}: {error}")
     if errors:
-        raise ConfigError("\n".join(errors))
+        raise ConfigError("\n".join([*rule_faults(config), *errors]))  # the rule may be in a file that is broken
 
 
 def _selectors_of(config: Config) -> Iterator[tuple[str, str]]:

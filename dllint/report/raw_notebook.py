@@ -9,6 +9,7 @@ import json
 
 from dllint.files import jsontext
 from dllint.files.magics import split_lines
+from dllint.files.notebook_edits import source_spans
 
 
 def raw_lines(raw: str, cell: int) -> list[int]:
@@ -21,7 +22,7 @@ def raw_lines(raw: str, cell: int) -> list[int]:
     Returns:
         One number for each line of the cell's source; none if there is no such cell.
     """
-    spans = _source_spans(raw)
+    spans = source_spans(raw)
     if not 1 <= cell <= len(spans):
         return []
     start, end = spans[cell - 1]
@@ -37,13 +38,3 @@ def raw_lines(raw: str, cell: int) -> list[int]:
             found += [line] * (len(split_lines(source)) - open_line)
             open_line = not source.endswith(("\n", "\r"))
     return found
-
-
-def _source_spans(raw: str) -> list[jsontext.Span]:
-    """Where each cell's source is, for cells of every kind. Format 3 keeps cells in worksheets."""
-    top = jsontext.members(raw, jsontext.start_of_value(raw))
-    sheets = [top]
-    if "cells" not in top:
-        sheets = [jsontext.members(raw, at) for at, _ in jsontext.elements(raw, top["worksheets"][0])]
-    cells = [jsontext.members(raw, at) for sheet in sheets for at, _ in jsontext.elements(raw, sheet["cells"][0])]
-    return [cell.get("source", cell.get("input", (0, 0))) for cell in cells]

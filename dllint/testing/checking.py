@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dllint.registry import load_rules
+from dllint.registry import RegistryError, load_registry
 from dllint.rule import Rule
 from dllint.testing.cases import MAIN, Case
 from dllint.testing.fixing import fix_faults
@@ -47,7 +47,10 @@ def check(
         FixtureError: a mark has no proper form, is of a rule that is not run, or a code is of no rule.
     """
     codes = [code] if isinstance(code, str) else list(code)
-    setup = Setup(find_rules(codes, load_rules(tuple(rule_paths))), versions or {}, explicit, knowledge or {})
+    registry = load_registry(tuple(rule_paths), ())
+    if registry.faults:
+        raise RegistryError("\n".join(registry.faults))
+    setup = Setup(find_rules(codes, registry.rules), versions or {}, explicit, knowledge or {})
     texts = {name: _dedented(text) for name, text in {MAIN: source, **(files or {})}.items()}
     for mark in (mark for text in texts.values() for mark in read_marks(text)):
         if mark.code not in codes:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dllint.config.load import ConfigError, ConfigLoader
-from dllint.config.resolve import rules_of
+from dllint.config.resolve import rule_faults, rules_of
 from dllint.patch import diff
 from dllint.testing.cases import Case, Fixture, read_fixture
 from dllint.testing.checking import as_written_faults, find_rules, variation_faults
@@ -66,9 +66,12 @@ class FixtureFile(pytest.File):
 
     def _setup(self, fixture: Fixture) -> Setup:
         try:
-            rules = rules_of(ConfigLoader().load(fixture.path.parent))
+            config = ConfigLoader().load(fixture.path.parent)
+            rules, faults = rules_of(config), rule_faults(config)
         except ConfigError as error:
             raise FixtureError(str(error)) from error
+        if faults:
+            raise FixtureError("\n".join(faults))
         return Setup(find_rules([fixture.code], rules))
 
     def _as_written(self, fixture: Fixture, case: Case) -> Iterable[str]:
