@@ -47,7 +47,7 @@ class Sources(ProgramView):
         if where == "everywhere":
             return any(True for _ in project.mentioning(*compiled))
         own = project.closure(main)
-        if where != "elsewhere" and any(all(pattern.search(m.source.text) for pattern in compiled) for m in own):
+        if where != "elsewhere" and any(all(m.contains(pattern) for pattern in compiled) for m in own):
             return True
         return where != "here" and any(
             module not in own

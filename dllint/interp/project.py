@@ -18,6 +18,7 @@ from typing import TypeVar
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.bindings import Bindings, bindings_of
 
+_ONE_WORD = re.compile(r"\\b(\w+)\\b")
 WORD = re.compile(r"[^\W\d]\w*")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -41,11 +42,21 @@ class SourceModule:
         self.path = source.display
         self.name = name
         self._among: tuple[frozenset[str], frozenset[str]] | None = None
+        self._contains: dict[re.Pattern[str], bool] = {}
 
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers (and words in strings and comments) of the file."""
         return frozenset(WORD.findall(self.source.text))
+
+    def contains(self, pattern: re.Pattern[str]) -> bool:
+        """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
+        known = self._contains.get(pattern)
+        if known is None:
+            word = _ONE_WORD.fullmatch(pattern.pattern)
+            known = word[1] in self.words if word else pattern.search(self.source.text) is not None
+            self._contains[pattern] = known
+        return known
 
     def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
         """Which of some words the file contains."""
@@ -283,7 +294,7 @@ class Project:
         """
         for file in self._all_files():
             module = self.module(file)
-            if module is not None and all(pattern.search(module.source.text) for pattern in patterns):
+            if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
 
     def _all_files(self) -> tuple[Path, ...]:
