@@ -162,7 +162,7 @@ def _assemble(
     report = Report(files=len(files))
     by_path: dict[str, list[Finding]] = defaultdict(list)
     for outcome in outcomes:
-        report.problems.extend(outcome.analysis.problems)
+        report.problems += (replace(each, path=display_path(each.path)) for each in outcome.analysis.problems)
         for finding in outcome.analysis.findings:
             by_path[finding.location.path].append(finding)
         for code, seconds in outcome.analysis.timing.items():

@@ -642,6 +642,10 @@ class TestOtherCommands:
         result = dllint("completion", shell)
         assert result.code == 0 and "_DLLINT_COMPLETE" in result.out
 
+    def test_completion_for_no_shell(self, dllint: Run) -> None:
+        result = dllint("completion")
+        assert result.code == 2 and "Choose from: bash, zsh, fish, powershell\n" in result.err
+
     def test_new(self, dllint: Run, project: Path) -> None:
         result = dllint("new", "DL1xx", "some-bad-thing")
         rule = project / "rules" / "loss" / "dl102_some_bad_thing.py"

@@ -128,6 +128,12 @@ def test_full(project: Report) -> None:
     assert full(project) == FULL
 
 
+def test_what_is_said_of_the_place_itself_is_a_note(project: Report) -> None:
+    project.findings = [replace(SOFTMAX, trace=SOFTMAX.trace[2:])]
+    text = full(project)
+    assert "   = note: the loss receives it\n   = help:" in text and "trace" not in text
+
+
 def test_colours_change_nothing_else(project: Report) -> None:
     project.findings[0] = replace(SOFTMAX, url="https://example.org/DL101")
     for fmt, plain in (("full", FULL), ("concise", render(project, "concise", root=Path()))):

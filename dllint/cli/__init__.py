@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         streams.note("interrupted")
         return INTERRUPTED
     except click.ClickException as error:
-        streams.fail(error.format_message())
+        streams.fail(error.format_message().replace("\n\t", " "))  # click puts the choices on lines of their own
         if isinstance(error, click.UsageError) and error.ctx is not None:
             streams.note(f"`{error.ctx.command_path} --help` lists what can be given")
         return FAILURE

@@ -51,10 +51,7 @@ class _Block:
 
     def lines(self) -> list[str]:
         lines = [*self._head(), *self._main_frame(), *self._note("effect", self.finding.effect)]
-        if self.finding.trace:
-            lines += self._note("trace", "how it comes about")
-        for number, hop in enumerate(self.finding.trace, start=1):
-            lines += self._hop(number, hop)
+        lines += self._trace()
         lines += self._note("help", self.finding.help)
         for fix, found in self.fixes:
             lines += self._note(f"fix ({_FIX_LABELS[fix.safety]})", fix.message)
@@ -79,6 +76,16 @@ class _Block:
         lines = self.sources.lines(finding.location)
         rows = frame(lines, finding.location, self.layout, mark="^", tone=TONES[finding.severity], around=1)
         return [self._bar(), *rows, self._bar()] if rows else []
+
+    def _trace(self) -> list[str]:
+        """The way that led to the finding; of one that is just there, what there is to say of the place."""
+        trace = self.finding.trace
+        if len(trace) == 1 and trace[0].location == self.finding.location:
+            return self._note("note", trace[0].message)
+        lines = self._note("trace", "how it comes about") if trace else []
+        for number, hop in enumerate(trace, start=1):
+            lines += self._hop(number, hop)
+        return lines
 
     def _hop(self, number: int, hop: Hop) -> list[str]:
         where = self.style.paint(place(hop.location), "bold")

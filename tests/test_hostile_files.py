@@ -1,0 +1,74 @@
+"""Files that a linter must survive: each is told of or linted, and the others are linted all the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+IMPORT = "import torch.nn.functional as F\n"
+BUG = "\nloss = F.cross_entropy(F.softmax(m(x), 1), y)\n"
+
+LINTED = {
+    "latin.py": "# -*- coding: latin-1 -*-\n# café\n".encode("latin-1") + (IMPORT + BUG).encode(),
+    "marked.py": b"\xef\xbb\xbf" + (IMPORT + BUG).encode(),
+    "old_mac.py": (IMPORT + BUG).replace("\n", "\r").encode(),
+    "many_terms.py": (IMPORT + "z = " + "+".join(["a"] * 10_000) + BUG).encode(),
+    "many_losses.py": (IMPORT + "z = " + "+".join(["F.mse_loss(a, b)"] * 3_000) + BUG).encode(),
+    "many_attributes.py": (IMPORT + "z = a" + ".b" * 3_000 + BUG).encode(),
+    "many_signs.py": (IMPORT + "z = " + "-" * 3_000 + "1" + BUG).encode(),
+    "many_calls.py": (IMPORT + "z = " + "F.relu(" * 90 + "a" + ")" * 90 + BUG).encode(),
+    "many_cases.py": (IMPORT + "if a: b = 0\n" + "elif a: b = 1\n" * 500 + BUG).encode(),
+    "many_items.py": (IMPORT + "z = [" + "1," * 50_000 + "]" + BUG).encode(),
+}
+TOLD = {
+    "binary.py": (b"\x00\x01", "binary.py: binary file (NUL byte at offset 0)"),
+    "undeclared.py": (b"# caf\xe9\n", "undeclared.py: not utf-8 text (byte 0xe9 at offset 5)"),
+    "odd.py": (b"# coding: nonsense\n", "odd.py: declares an unknown encoding: 'nonsense'"),
+    "big.py": (b"x = 1\n" * 900_000, "big.py: larger than the limit of 5 MB"),
+    "no.ipynb": (b"[]", "no.ipynb: "),
+}
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, set[tuple[str, str]], str]:
+    """The exit code, the file and code of each finding, and what was written to standard error."""
+    command = [sys.executable, "-m", "dllint", "check", "--no-cache", "--output-format", "json", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.returncode, {(found["path"], found["code"]) for found in json.loads(done.stdout)}, done.stderr
+
+
+def test_what_can_be_read_is_linted(tmp_path: Path) -> None:
+    for name, raw in LINTED.items():
+        (tmp_path / name).write_bytes(raw)
+    assert run(tmp_path) == (1, {(name, "DL101") for name in LINTED}, "")
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_linted(tmp_path: Path) -> None:
+    for name, (raw, _) in TOLD.items():
+        (tmp_path / name).write_bytes(raw)
+    (tmp_path / "fine.py").write_text(IMPORT + BUG)
+    code, found, errors = run(tmp_path)
+    assert (code, found) == (2, {("fine.py", "DL101")})
+    for _, message in TOLD.values():
+        assert f"dllint: error: {message}" in errors
+    assert len(errors.splitlines()) == len(TOLD)
+
+
+def test_what_python_cannot_parse_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "brackets.py").write_text("x = " + "(" * 300 + ")" * 300)
+    assert run(tmp_path) == (1, {("broken.py", "DL001"), ("brackets.py", "DL001")}, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "nowhere.py").symlink_to("missing.py")
+    code, found, errors = run(tmp_path, "pipe.py", "nowhere.py", "missing.py", "--exit-zero")
+    assert (code, found) == (2, set())
+    for message in ("pipe.py: not a regular file", "nowhere.py: broken", "missing.py: no such file or directory"):
+        assert f"dllint: error: {message}" in errors
