@@ -53,6 +53,7 @@ class Diagnostics:
     result: Result
     text_at: TextAt
     with_related: bool = True
+    verdicts: Mapping[Finding, str] = field(default_factory=dict)
     by_uri: dict[str, list[types.Diagnostic]] = field(default_factory=dict)
 
     def collect(self) -> Mapping[str, list[types.Diagnostic]]:
@@ -62,6 +63,8 @@ class Diagnostics:
         self.by_uri = {cell.uri: [] for cell in cells if cell.text is not None} or {document.uri: []}
         for finding in self.result.findings:
             self._add(finding)
+            if finding in self.verdicts:
+                self._add_verdict(finding, self.verdicts[finding])
         for finding in self.result.known:
             self._add(finding, is_known=True)
         for problem in self.result.problems:
@@ -87,6 +90,15 @@ class Diagnostics:
                 data={"finding": key_of(finding)},
             )
         )
+
+    def _add_verdict(self, finding: Finding, verdict: str) -> None:
+        """What a run has said about a finding, at its place."""
+        place = place_of(self.document, finding.location)
+        if place is not None:
+            uri, text = place
+            where = range_in(text, finding.location)
+            severity = types.DiagnosticSeverity.Information
+            self.by_uri[uri].append(types.Diagnostic(where, verdict, severity, finding.code, source=SOURCE))
 
     def _related(self, trace: Iterable[Hop]) -> Iterable[types.DiagnosticRelatedInformation]:
         for hop in trace:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from lsprotocol import types
-
-from dllint.server import syncing
+from dllint.server import commands, features, syncing
 from dllint.server.server import Server
 
 
@@ -14,16 +12,9 @@ def create() -> Server:
     """A server with all its features."""
     server = Server()
     syncing.register(server)
-    _register_diagnostics(server)
+    features.register(server)
+    commands.register(server)
     return server
-
-
-def _register_diagnostics(server: Server) -> None:
-    options = types.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier="dllint")
-
-    @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
-    async def diagnose(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
-        return await server.report(params.text_document.uri, params.previous_result_id)
 
 
 def serve(address: tuple[str, int] | None) -> None:

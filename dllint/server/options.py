@@ -127,10 +127,3 @@ def _means_something(word: str, selectors: Selectors) -> bool:
     except UnknownSelectorError:
         return False
     return True
-
-
-def known_rules(settings: Settings) -> dict[str, str]:
-    """The code of each rule of a project, by its name and by its code."""
-    return {
-        key: rule.code for rule in load_rules(settings.rule_paths, settings.plugins) for key in (rule.code, rule.name)
-    }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import uuid4
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
@@ -11,6 +13,7 @@ from pygls.lsp.server import LanguageServer
 
 from dllint import __version__
 from dllint.files.source import SourceError, read_source
+from dllint.findings import Finding
 from dllint.server.checker import Checker
 from dllint.server.convert import SOURCE, Diagnostics
 from dllint.server.documents import Document, Documents, OpenNotebook, path_of
@@ -42,6 +45,7 @@ class Server(LanguageServer):
         self.options = Options()
         self.folder_options: dict[Path, Options] = {}
         self._shown: dict[str, tuple[str, list[types.Diagnostic]]] = {}  # result id and diagnostics by URI
+        self._verdicts: dict[Path, tuple[str, dict[Finding, str]]] = {}  # and the text that was run
         self._count = 0
 
     def begin(self, params: types.InitializeParams) -> None:
@@ -92,6 +96,35 @@ class Server(LanguageServer):
         workspace = self.client_capabilities.workspace
         return workspace is not None and bool(workspace.configuration)
 
+    @property
+    def resolves(self) -> bool:
+        """Whether the client asks for the edit of a code action when it is chosen."""
+        text = self.client_capabilities.text_document
+        action = text.code_action if text is not None else None
+        support = action.resolve_support if action is not None else None
+        return support is not None and "edit" in support.properties
+
+    @property
+    def opens_documents(self) -> bool:
+        """Whether the client can be asked to show a document."""
+        window = self.client_capabilities.window
+        return window is not None and window.show_document is not None and window.show_document.support
+
+    @asynccontextmanager
+    async def working(self, title: str) -> AsyncIterator[None]:
+        """Show that something is under way, where the client can."""
+        window = self.client_capabilities.window
+        if window is None or not window.work_done_progress:
+            yield
+            return
+        token = str(uuid4())
+        await self.work_done_progress.create_async(token)
+        self.work_done_progress.begin(token, types.WorkDoneProgressBegin(title))
+        try:
+            yield
+        finally:
+            self.work_done_progress.end(token, types.WorkDoneProgressEnd())
+
     # ------------------------------------------------------------------------------------------------- results
 
     def show(self, path: Path, result: Result) -> None:
@@ -109,8 +142,21 @@ class Server(LanguageServer):
             self._refresh()
 
     def diagnostics(self, document: Document | OpenNotebook, result: Result) -> Mapping[str, list[types.Diagnostic]]:
-        """The diagnostics of a document by URI."""
-        return Diagnostics(document, result, self.text_at, self.shows_related).collect()
+        """The diagnostics of a document by URI. Verdicts of runs stay until the text changes."""
+        text, verdicts = self._verdicts.get(document.path, ("", {}))
+        if text != document.source:
+            self._verdicts.pop(document.path, None)
+            verdicts = {}
+        return Diagnostics(document, result, self.text_at, self.shows_related, verdicts).collect()
+
+    def settle(self, path: Path, text: str, finding: Finding, verdict: str) -> None:
+        """Show what a run of a file with this text has said about a finding in it."""
+        known = self._verdicts.get(path)
+        verdicts = known[1] if known is not None and known[0] == text else {}
+        self._verdicts[path] = (text, {**verdicts, finding: verdict})
+        result = self.checker.results.get(path)
+        if result is not None:
+            self.show(path, result)
 
     def _remember(self, uri: str, diagnostics: list[types.Diagnostic]) -> bool:
         """Note what the diagnostics are now. Returns whether they are others than before."""

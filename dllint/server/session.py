@@ -15,9 +15,11 @@ from dllint.baseline import Baseline, BaselineError
 from dllint.config.settings import Settings
 from dllint.engine import syntax_errors
 from dllint.files.source import SourceError, SourceFile, display_path, source_from_text
-from dllint.findings import Finding, Problem, fingerprints, sort_key
+from dllint.findings import Finding, Location, Problem, fingerprints, sort_key
+from dllint.fixes import fix_source
 from dllint.interp.project import SourceModule
 from dllint.runner import of_file
+from dllint.server.lens import loops_of
 from dllint.server.moving import moved
 from dllint.worker import Outcome, Worker
 
@@ -193,7 +195,16 @@ class Session:
         problems = outcome.analysis.problems
         return Result(self._sources[path], sorted(new, key=sort_key), known, problems)
 
-    def lint(self, source: SourceFile) -> list[Finding]:
+    def loops(self, path: Path) -> list[tuple[Location, str]]:
+        """The training loops of an open file, each with what dllint understands of it."""
+        source = self._sources.get(path)
+        return loops_of(source, self.settings, self._folder, self._parsed) if source is not None else []
+
+    def fixed(self, source: SourceFile) -> SourceFile:
+        """A file with all safe fixes applied."""
+        return fix_source(source, self._lint, unsafe=False).source
+
+    def _lint(self, source: SourceFile) -> list[Finding]:
         """What would be found in a file if it had another text, without what the baseline knows."""
         worker = Worker(self.settings, self._folder, {**self._parsed, source.path: source.file_text})
         outcome = worker.analyse(source.path)
@@ -201,18 +212,19 @@ class Session:
         findings, _ = of_file(outcome, found, self.settings, {source.path: source.file_text})
         return findings if self._baseline is None else self._baseline.split(findings)[0]
 
-    def take_into_baseline(self, finding: Finding, result: Result) -> Path:
+    def take_into_baseline(self, path: Path, finding: Finding) -> Path:
         """Add a finding to the baseline of the project. Returns its file; raises BaselineError."""
-        path = self.settings.baseline
-        if path is None:
+        file = self.settings.baseline
+        if file is None:
             raise BaselineError(f"no baseline is configured for {self.settings.root}")
-        old = Baseline.read(path) if path.exists() else Baseline(path)
+        old = Baseline.read(file) if file.exists() else Baseline(file)
+        result = self._results[path]
         marks = fingerprints([*result.findings, *result.known])
         added = {old.entry(each, mark) for each, mark in marks if each == finding}
-        Baseline(path, old.entries | added).write()
+        Baseline(file, old.entries | added).write()
         self._baseline = _read_baseline(self.settings)
         self._inputs.clear()
-        return path
+        return file
 
 
 def _read_baseline(settings: Settings) -> Baseline | None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 from lsprotocol import types
 from pytest_lsp import LanguageClient, client_capabilities
@@ -117,6 +117,17 @@ def run(
     asyncio.run(asyncio.wait_for(_run(scenario, root, client, options, encodings), 4 * TIMEOUT))
 
 
+def _client() -> LanguageClient:
+    """A client that takes a code action with a command for what it is; lsprotocol takes it for the command."""
+    client = make_test_lsp_client()
+    converter = client.protocol._converter
+    converter.register_structure_hook(
+        Union[types.Command, types.CodeAction],  # noqa: UP007 - the key of the hook that is replaced
+        lambda given, _: converter.structure(given, types.CodeAction),
+    )
+    return client
+
+
 async def _run(
     scenario: Callable[[Editor], Coroutine[Any, Any, None]],
     root: Path,
@@ -124,7 +135,7 @@ async def _run(
     options: dict[str, Any] | None,
     encodings: Sequence[types.PositionEncodingKind | str],
 ) -> None:
-    client = make_test_lsp_client()
+    client = _client()
     await client.start_io(sys.executable, "-m", "dllint", "server")
     capabilities = client_capabilities(name)
     if encodings:

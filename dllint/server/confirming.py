@@ -1,0 +1,77 @@
+"""``dllint confirm`` in a process of its own, and its verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dllint.errors import UserError
+from dllint.findings import Finding
+
+_FAILED = 2
+
+
+class ConfirmError(UserError):
+    """The run could not be made. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a run says about a finding: the answer in lower case, and what was seen or why nothing was."""
+
+    answer: str
+    reason: str
+
+
+async def confirm(script: Path, folder: Path, finding: Finding) -> Verdict:
+    """Run a script under probes, until it has shown what there is to see of a finding.
+
+    Args:
+        script: what to run, as it is on disk.
+        folder: where to run it.
+        finding: what to settle.
+
+    Raises:
+        ConfirmError: the run failed before it showed anything.
+    """
+    with tempfile.TemporaryDirectory(prefix="dllint-") as scratch:
+        file = Path(scratch, "evidence.json")
+        command = [sys.executable, "-m", "dllint", "confirm", "--quiet", "--only", finding.code, "--json", str(file)]
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            str(script),
+            cwd=folder,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            _, errors = await process.communicate()
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        if process.returncode == _FAILED or not file.is_file():
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
+            raise ConfirmError("the run failed: " + (lines[-1] if lines else f"exit code {process.returncode}"))
+        return _verdict(json.loads(file.read_text("utf-8")), finding, folder)
+
+
+def _verdict(document: dict[str, Any], finding: Finding, folder: Path) -> Verdict:
+    """The verdict on a finding in the evidence of a run."""
+    wanted = (finding.code, os.path.abspath(finding.location.path), finding.location.line)
+    for item in document["verdicts"]:
+        if (item["rule"], os.path.abspath(folder / item["path"]), item["line"]) == wanted:
+            return Verdict(item["verdict"].lower(), _because(item))
+    return Verdict("not reached", "the run did not come to it")
+
+
+def _because(item: dict[str, Any]) -> str:
+    evidence = item.get("evidence") or {}
+    seen = evidence.get("message") or evidence.get("summary") or item.get("reason") or ""
+    return str(seen)
