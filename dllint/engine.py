@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dllint import events as vocabulary
 from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
-from dllint.events import Event, Program
+from dllint.events import Program
 from dllint.findings import SEVERITY_RANK, Finding, Location, Problem
+from dllint.hooks import hooks_of
 from dllint.interp.entry import interpret
 from dllint.interp.facts import Facts
 from dllint.interp.machine import LimitError, Machine
@@ -233,33 +233,4 @@ def _apply(rule: Rule, context: Context) -> list[Finding]:
     on_program: Hook | None = getattr(rule, "on_program", None)
     if on_program is not None and not context.program.truncated:
         found.extend(on_program(context.program, context) or ())
-    return found
-
-
-_EVENTS: Mapping[str, type[Event]] = {
-    "on_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): value
-    for name, value in vars(vocabulary).items()
-    if isinstance(value, type) and issubclass(value, Event) and value is not Event
-}
-
-
-_HOOKS: dict[type[Rule], Mapping[type[Event], str]] = {}
-
-
-def hooks_of(rule: type[Rule]) -> Mapping[type[Event], str]:
-    """The event hooks that a rule defines.
-
-    Raises:
-        TypeError: the rule has an ``on_…`` method that no event corresponds to.
-    """
-    known = _HOOKS.get(rule)
-    if known is not None:
-        return known
-    found: dict[type[Event], str] = {}
-    for name in dir(rule):
-        if name.startswith("on_") and name != "on_program":
-            if name not in _EVENTS:
-                raise TypeError(f"{rule.__name__}.{name}: there is no such event")
-            found[_EVENTS[name]] = name
-    _HOOKS[rule] = found
     return found

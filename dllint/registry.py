@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import get_args
 
 from dllint.engine_rules import ENGINE_RULES
+from dllint.findings import Category, Safety, Severity
+from dllint.hooks import hooks_of
 from dllint.rule import CODE, NAME, Rule
 
 _HERE = Path(__file__).resolve().parent
@@ -64,6 +67,13 @@ def load_file(path: Path) -> list[type[Rule]]:
     return found
 
 
+_CHOICES = {
+    "category": get_args(Category),
+    "severity": get_args(Severity),
+    "fix_safety": ("", *get_args(Safety)),
+}
+
+
 def _check_metadata(rule: type[Rule], path: Path) -> None:
     for attribute, pattern in (("code", CODE), ("name", NAME)):
         value = getattr(rule, attribute, None)
@@ -71,8 +81,16 @@ def _check_metadata(rule: type[Rule], path: Path) -> None:
             raise RegistryError(f"{path}: {rule.__name__}.{attribute} is {value!r}, not of the form {pattern.pattern}")
         if value in RETIRED:
             raise RegistryError(f"{path}: {value} is retired ({RETIRED[value]})")
-    if getattr(rule, "category", None) is None:
-        raise RegistryError(f"{path}: {rule.__name__} has no category")
+    for attribute, choices in _CHOICES.items():
+        value = getattr(rule, attribute, None)
+        if value not in choices:
+            raise RegistryError(f"{path}: {rule.__name__}.{attribute} is {value!r}, not one of {', '.join(choices)}")
+    if not all(isinstance(words, tuple) for words in rule.triggers):
+        raise RegistryError(f"{path}: {rule.__name__}.triggers is not a tuple of tuples of words")
+    try:
+        hooks_of(rule)
+    except TypeError as error:
+        raise RegistryError(f"{path}: {error}") from error
 
 
 def rule_files(directory: Path) -> list[Path]:

@@ -290,6 +290,9 @@ class TestConfiguration:
             ("['lints']", "raise SystemExit(0)\n", "dl901_own.py: SystemExit"),
             ("['lints', 'none']", None, "none: no such rule file or folder"),
             ("['lints']", RULE.replace("DL901", "DL101"), "DL101 is claimed by both Softmax and Own"),
+            ("['lints']", RULE.replace("correctness", "bugs"), "Own.category is 'bugs', not one of correctness, "),
+            ("['lints']", RULE + "    triggers = ('softmax',)\n", "Own.triggers is not a tuple of tuples of words"),
+            ("['lints']", RULE + "    def on_loss(self, event, ctx): ...\n", "Own.on_loss: there is no such event"),
         ],
     )
     def test_a_broken_rule_of_the_project_stops_no_other(

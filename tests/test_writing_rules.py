@@ -11,7 +11,7 @@ from rule_pages import count_findings, examples, headings, measurements, page_of
 
 from dllint import api
 from dllint.context import Context
-from dllint.engine import hooks_of
+from dllint.hooks import hooks_of
 from dllint.registry import load_file
 from dllint.rule import Rule
 from dllint.testing.variations import NAMES
