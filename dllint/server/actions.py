@@ -49,7 +49,7 @@ class Offers:
     versioned: bool
 
     def at(self, uri: str, where: types.Range) -> Iterator[types.CodeAction]:
-        """The actions for findings that touch a range."""
+        """The actions for findings on the lines of a range: the cursor need not be on the squiggle."""
         findings = [finding for finding in self.result.findings if self._touches(finding, uri, where)]
         for finding in findings:
             yield from self._fixes(finding)
@@ -63,7 +63,7 @@ class Offers:
         if place is None or place[0] != uri:
             return False
         found = range_in(place[1], finding.location)
-        return _pair(found.start) <= _pair(where.end) and _pair(where.start) <= _pair(found.end)
+        return found.start.line <= where.end.line and where.start.line <= found.end.line
 
     def _fixes(self, finding: Finding) -> Iterator[types.CodeAction]:
         """The fixes of a finding, safe ones first. Only the first safe one is preferred."""
@@ -124,10 +124,6 @@ def versions_of(document: Document | OpenNotebook) -> dict[str, int]:
     if isinstance(document, Document):
         return {document.uri: document.version}
     return {cell.uri: cell.version for cell in document.cells}
-
-
-def _pair(position: types.Position) -> tuple[int, int]:
-    return position.line, position.character
 
 
 def find(result: Result, key: Any) -> Finding | None:
