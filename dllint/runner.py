@@ -100,7 +100,10 @@ def _analyse(
             worker.relax_collector()
             alone = Worker(settings, here, overlay)
             for file in files:
-                yield worker.in_deep_thread(lambda file=file: alone.analyse(file))  # type: ignore[misc]
+                yield worker.in_deep_thread(
+                    lambda file=file: alone.analyse(file),  # type: ignore[misc]
+                    alone.interrupt_if_overdue,
+                )
         return
     chunks = list(_chunks(files))
     lost: list[Path] = []

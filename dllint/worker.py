@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from dllint.engine import Analysis, Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
 from dllint.interp.facts import load_facts
+from dllint.interp.machine import LimitError
 from dllint.interp.project import Project, project_root
 from dllint.registry import load_rules
 from dllint.syntax.directives import mentions_suppression
@@ -26,6 +28,11 @@ T = TypeVar("T")
 
 _STACK = 512 * 1024 * 1024
 _RECURSION_LIMIT = 20_000
+
+# The interpreter keeps to the time limit of a file itself. What does not, such as a rule of the project that loops
+# for ever, is interrupted after so many times the limit.
+_PATIENCE = 2
+_GLANCE = 0.25  # seconds between two looks at the clock
 
 
 @dataclass(slots=True)
@@ -43,15 +50,43 @@ class Worker:
     """Analyses files under one configuration. Modules are read and parsed once, however many files import them."""
 
     def __init__(self, settings: Settings, working_directory: Path, overlay: Mapping[Path, str] | None = None) -> None:
+        self._settings = settings
         self._working_directory = working_directory
         self._overlay = dict(overlay or {})
+        self._projects: dict[Path, Project] = {}
+        self._engine = self._new_engine()
+        self._overdue = float("inf")
+        self._was_interrupted = False
+
+    def _new_engine(self) -> Engine:
+        settings = self._settings
         rules = load_rules(settings.rule_paths, settings.plugins)
         enabled = [rule for rule in rules if rule.code in settings.enabled]
-        self._engine = Engine(load_facts(settings.knowledge), enabled, settings)
-        self._projects: dict[Path, Project] = {}
+        return Engine(load_facts(settings.knowledge), enabled, settings)
 
     def analyse(self, file: Path) -> Outcome:
-        """Analyse one file. What cannot be read is a problem of the outcome, not an exception."""
+        """Analyse one file. What cannot be read, or takes too long, is told in the outcome and is no exception."""
+        self._overdue = time.monotonic() + _PATIENCE * self._settings.time_limit
+        try:
+            return self._analyse(file)
+        except LimitError:
+            message = f"not analysed: more than {self._settings.time_limit:g} s (time-limit)"
+            return Outcome(file, Analysis(problems=[Problem("limit", message, str(file))]))
+        finally:
+            self._overdue = float("inf")
+            if self._was_interrupted:  # whatever was being worked out then is not to be relied upon
+                self._projects, self._engine, self._was_interrupted = {}, self._new_engine(), False
+
+    def interrupt_if_overdue(self, thread: int) -> None:
+        """Stop the analysis that runs on a thread (by its identifier) if it goes on for far longer than it may."""
+        if time.monotonic() > self._overdue:
+            import ctypes
+
+            self._overdue += self._settings.time_limit
+            self._was_interrupted = True
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(LimitError))
+
+    def _analyse(self, file: Path) -> Outcome:
         project = self._project(file)
         try:
             module = project.load(file)
@@ -81,8 +116,13 @@ class Worker:
         return project
 
 
-def in_deep_thread(function: Callable[[], T]) -> T:
-    """Run something on a thread whose stack is large enough for deeply nested code."""
+def in_deep_thread(function: Callable[[], T], watch: Callable[[int], None]) -> T:
+    """Run something on a thread whose stack is large enough for deeply nested code.
+
+    Args:
+        function: what to run.
+        watch: called every now and then, with the identifier of the thread.
+    """
     results: list[T] = []
     failures: list[BaseException] = []
 
@@ -97,7 +137,9 @@ def in_deep_thread(function: Callable[[], T]) -> T:
     try:
         thread = threading.Thread(target=run, name="dllint")
         thread.start()
-        thread.join()
+        while thread.is_alive():
+            thread.join(_GLANCE)
+            watch(thread.ident or 0)
     finally:
         threading.stack_size(size)
         sys.setrecursionlimit(limit)
@@ -126,4 +168,4 @@ def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:
     """Analyse some files in this worker process."""
     assert _worker is not None
     worker = _worker
-    return in_deep_thread(lambda: [worker.analyse(file) for file in files])
+    return in_deep_thread(lambda: [worker.analyse(file) for file in files], worker.interrupt_if_overdue)

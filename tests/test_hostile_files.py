@@ -72,3 +72,28 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert (code, found) == (2, set())
     for message in ("pipe.py: not a regular file", "nowhere.py: broken", "missing.py: no such file or directory"):
         assert f"dllint: error: {message}" in errors
+
+
+ENDLESS = '''"""A rule that never ends."""
+from dllint.api import Rule
+
+
+class Endless(Rule):
+    code = "DL951"
+    name = "endless"
+    category = "correctness"
+    triggers = (("endless",),)
+
+    def on_loss_call(self, event, ctx):
+        while True:
+            pass
+'''
+
+
+def test_a_rule_that_never_ends_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "lints").mkdir()
+    (tmp_path / "lints" / "dl951_endless.py").write_text(ENDLESS)
+    (tmp_path / "dllint.toml").write_text("rule-paths = ['lints']\nexclude = ['lints']\ntime-limit = 0.3\n")
+    (tmp_path / "a.py").write_text(IMPORT + BUG + "endless = 1\n")
+    (tmp_path / "b.py").write_text(IMPORT + BUG)
+    assert run(tmp_path) == (1, {("a.py", "DL101"), ("a.py", "DL003"), ("b.py", "DL101")}, "")
