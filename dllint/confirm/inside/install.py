@@ -8,6 +8,7 @@ from types import TracebackType
 
 from dllint.confirm.evidence import Settings
 from dllint.confirm.inside import forwards, loaders, losses, saving, training
+from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run, StopTraining
 from dllint.confirm.probes import PROBES
 
@@ -18,6 +19,7 @@ def install(settings: Settings) -> Run:
     run.watch(PROBES)
     for room in (training, forwards, losses, loaders, saving):
         room.observe_all(run)
+    spare_compilers()
     if settings.scratch:
         from dllint.confirm.inside.files import redirected
 

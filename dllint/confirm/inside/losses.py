@@ -37,11 +37,12 @@ def observe_all(run: Run) -> None:
 
 
 def _teller(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:
+    names = list(signature.parameters)
+    defaults = {key: item.default for key, item in signature.parameters.items()}
+
     def computed(result: Any, *arguments: Any, **named: Any) -> None:
-        bound = signature.bind(*arguments, **named)
-        bound.apply_defaults()
-        values = dict(bound.arguments)
-        scores, target = values.pop("input", None), values.pop("target", None)
+        values = {**defaults, **dict(zip(names, arguments, strict=False)), **named}
+        scores, target = values.pop("input"), values.pop("target")
         if all(isinstance(value, Tensor) for value in (scores, target, result)):
             run.tell("loss", LossCall(name, scores, target, values, result, stack()))
 

@@ -11,6 +11,9 @@ from dllint.confirm.inside.run import Run
 Before = Callable[..., Any]
 After = Callable[..., Any]
 
+ORIGINALS: dict[Any, Any] = {}
+"""The functions of torch, by those that stand in their place."""
+
 
 def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, after: After | None = None) -> None:
     """Have a function observed. It takes and returns what it did; observers that fail are noted and forgotten.
@@ -37,4 +40,5 @@ def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, af
             run.guard(lambda: after(result, *arguments, **named))
         return result
 
+    ORIGINALS[observed] = original
     setattr(owner, name, observed)

@@ -82,8 +82,14 @@ class Run:
 
     @property
     def is_listening(self) -> bool:
-        """Whether what happens now is to be told: observation goes on, and it is not a probe that makes it happen."""
-        return not self._is_over and not getattr(self._inside, "probe", False)
+        """Whether what happens now is to be told.
+
+        It is while observation goes on, unless a probe makes it happen, or tensors have no values, as when a function
+        is traced or transformed.
+        """
+        if self._is_over or getattr(self._inside, "probe", False):
+            return False
+        return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
     def mark(self, what: str) -> None:
         """Add to the timeline one of the things of ``MARKS``."""
@@ -95,28 +101,36 @@ class Run:
         self._traces.setdefault(name, []).append(value)
 
     def tell(self, event: str, *details: Any) -> None:
-        """Tell the probes that listen of an event. Never raises an error of theirs."""
-        for probe, listener in tuple(self._listeners.get(event, ())):
-            self._guarded(probe, listener, *details)
+        """Tell the probes that listen of an event, inside of what is guarded. Never raises an error of theirs."""
+        for probe, listener in self._listeners.get(event, ()):
+            self._ask(probe, listener, *details)
 
-    def guard(self, action: Callable[..., Any], *arguments: Any) -> Any:
-        """Do something of dllint's own in the user's process. Never raises its errors; returns None then."""
-        return self._guarded(None, action, *arguments)
-
-    def _guarded(self, probe: Probe | None, action: Callable[..., Any], *arguments: Any) -> Any:
-        name = probe.name if probe is not None else "attachment"
+    def guard(self, action: Callable[..., Any], *arguments: Any) -> None:
+        """Do something of dllint's own in the user's process. Never raises its errors."""
         begin = time.perf_counter()
         nested = getattr(self._inside, "probe", False)
         self._inside.probe = True
+        with_gradients = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
-            with torch.no_grad():
-                return action(*arguments)
+            action(*arguments)
         except Exception:
-            self._note_failure(name, probe)
+            self._note_failure("attachment", None)
+        finally:
+            torch._C._set_grad_enabled(with_gradients)
+            self._inside.probe = nested
+            self._seconds["attachment"] = self._seconds.get("attachment", 0.0) + time.perf_counter() - begin
+
+    def _ask(self, probe: Probe, action: Callable[..., Any], *arguments: Any) -> Any:
+        """What a method of a probe returns; None if it fails."""
+        begin = time.perf_counter()
+        try:
+            return action(*arguments)
+        except Exception:
+            self._note_failure(probe.name, probe)
             return None
         finally:
-            self._inside.probe = nested
-            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - begin
+            self._seconds[probe.name] = self._seconds.get(probe.name, 0.0) + time.perf_counter() - begin
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
         self._failures[name] += 1
@@ -160,13 +174,15 @@ class Run:
             self._is_over = True
             self.ended_by = why
         if self.backwards or self.steps or self.epochs:
-            record = self._record(why, error)
-            self.guard(record.write, self.settings.records)
+            self.guard(self._write_record, why, error)
 
-    def _record(self, why: str, error: str) -> Record:
+    def _write_record(self, why: str, error: str) -> None:
+        judgements = [judgement for probe in self._probes for judgement in self._ask(probe, self._judged, probe) or ()]
+        self._record(why, error, judgements).write(self.settings.records)
+
+    def _record(self, why: str, error: str, judgements: list[Judgement]) -> Record:
         rank = os.environ.get("RANK", "0")
         elapsed = time.perf_counter() - self._started
-        judgements = [judgement for probe in self._probes for judgement in self._guarded(probe, self._ask, probe) or ()]
         return Record(
             process=self._process,
             rank=int(rank) if rank.isdigit() else 0,
@@ -187,7 +203,7 @@ class Run:
         )
 
     @staticmethod
-    def _ask(probe: Probe) -> list[Judgement]:
+    def _judged(probe: Probe) -> list[Judgement]:
         return list(probe.judge())
 
     def _retire(self) -> None:

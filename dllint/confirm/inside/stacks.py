@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from types import CodeType
+from types import CodeType, FrameType
 
 from dllint.confirm.evidence import Frame, Stack
 
@@ -16,22 +16,26 @@ _LIBRARIES = tuple(
         *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     }
 )
-_is_users: dict[CodeType, bool] = {}
+_paths: dict[CodeType, str] = {}  # of the user's code; empty for other code
+_known: dict[tuple[tuple[CodeType, int], ...], Stack] = {}
 
 
 def stack() -> Stack:
     """The innermost frames that are neither of dllint, nor of the standard library, nor of an installed package."""
-    found: list[Frame] = []
-    frame = sys._getframe(1)
+    found: list[tuple[CodeType, int]] = []
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(found) < _DEPTH:
         code = frame.f_code
-        users = _is_users.get(code)
-        if users is None:
-            users = _is_users[code] = _belongs_to_user(code.co_filename)
-        if users:
-            found.append(Frame(os.path.abspath(code.co_filename), frame.f_lineno, code.co_name))
-        frame = frame.f_back  # type: ignore[assignment]
-    return tuple(found)
+        path = _paths.get(code)
+        if path is None:
+            path = _paths[code] = _users_path(code.co_filename)
+        if path:
+            found.append((code, frame.f_lineno))
+        frame = frame.f_back
+    key = tuple(found)
+    if key not in _known:
+        _known[key] = tuple(Frame(_paths[code], line, code.co_name) for code, line in found)
+    return _known[key]
 
 
 def calling_module() -> str:
@@ -42,5 +46,6 @@ def calling_module() -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def _belongs_to_user(filename: str) -> bool:
-    return not filename.startswith("<") and not os.path.abspath(filename).startswith(_LIBRARIES)
+def _users_path(filename: str) -> str:
+    path = "" if filename.startswith("<") else os.path.abspath(filename)
+    return "" if path.startswith(_LIBRARIES) else path

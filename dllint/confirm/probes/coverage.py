@@ -91,7 +91,9 @@ class Coverage(Probe):
 
     def _uncovered(self) -> Judgement:
         used = self._used.items
-        missing = _alive(item for item in used if not self._is_held(item) and item.is_still())
+        beside = {id(p) for module in self._modules if self._is_trained(module) for p in module.parameters()}
+        missing = [p for p in _alive(item for item in used if item.is_still()) if id(p) not in self._held]
+        missing = [p for p in missing if id(p) in beside or not self._is_registered(p)]
         held = any(self._is_held(item) for item in used)
         matters = held and any(p.dim() > 1 for p in missing)
         verdict = "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED"
@@ -101,7 +103,7 @@ class Coverage(Probe):
             verdict,  # type: ignore[arg-type]
             f"{len(missing)} of {len(self._used.items)} parameters with gradients are in no optimizer and do not move"
             + self._named(missing),
-            "any such matrix after 3 or more steps; none refutes",
+            "any such matrix of a model that is trained, after 3 or more steps; none refutes",
             {"missing": len(missing), "with_gradients": len(self._used.items), "names": self._names(missing)},
             self.run.steps,
             (0, self.run.steps),
@@ -164,6 +166,14 @@ class Coverage(Probe):
                 (0, self.run.steps),
                 voice="alarm",
             )
+
+    def _is_trained(self, module: nn.Module) -> bool:
+        """Whether an optimizer holds parameters of a module; it may hold none of one that only makes a loss."""
+        return any(id(parameter) in self._held for parameter in module.parameters())
+
+    def _is_registered(self, parameter: Tensor) -> bool:
+        item = self._used.find(parameter)
+        return item is None or item.is_registered
 
     def _is_held(self, item: _Watched) -> bool:
         return id(item.parameter()) in self._held

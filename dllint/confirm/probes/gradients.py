@@ -42,6 +42,8 @@ class Tracked:
         self.step_stacks: dict[Stack, None] = {}
         self.clear_stacks: dict[Stack, None] = {}
         self.begin: list[tuple[Tensor, Tensor]] = []
+        self._samples: list[Tensor] = []
+        self._number = -1  # of the parameters that the samples were taken from
         self._before: list[tuple[Tensor, Tensor | None, int, bool]] = []
         self._left: dict[int, tuple[Tensor, int]] = {}  # each sample's gradient and version as last seen non-zero
 
@@ -57,8 +59,15 @@ class Tracked:
 
     def samples(self) -> list[Tensor]:
         """The smallest of its trainable parameters, matrices before vectors."""
-        trainable = [p for p in self.parameters() if p.requires_grad]
-        return sorted(trainable, key=lambda p: (p.dim() < 2, p.numel()))[:_SAMPLES]
+        optimizer = self.optimizer
+        if optimizer is None:
+            return []
+        number = sum(len(group["params"]) for group in optimizer.param_groups)
+        if number != self._number or not all(p.requires_grad for p in self._samples):
+            trainable = [p for p in self.parameters() if p.requires_grad]
+            self._samples = sorted(trainable, key=lambda p: (p.dim() < 2, p.numel()))[:_SAMPLES]
+            self._number = number
+        return self._samples
 
     def look_before(self) -> None:
         """Note the gradients before a backward pass."""

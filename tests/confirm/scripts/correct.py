@@ -300,9 +300,19 @@ def distillation():
         optimizer.step()
 
 
+def perceptual():
+    model, judge = mlp(10, 16, 10), mlp(10, 16, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(STEPS):
+        x = torch.randn(8, 10)
+        optimizer.zero_grad()
+        F.l1_loss(judge(model(x)), judge(x)).backward()
+        optimizer.step()
+
+
 for program in (
     classifier, gan, wasserstein_gan, mixed_precision, accumulation, two_terms, closure, q_learning, policy_gradient,
     diffusion, autoencoder, language_model, transformer, fixed_features, adversarial, style, sharpness_aware,
-    distillation,
+    distillation, perceptual,
 ):  # fmt: skip
     program()

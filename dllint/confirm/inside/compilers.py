@@ -1,0 +1,53 @@
+"""Keeps compilers out of the way: they read the functions that are observed, or replace what would be observed."""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.jit import _recursive
+
+from dllint.confirm.inside.patching import ORIGINALS
+
+
+def spare_compilers() -> None:
+    """Have TorchScript read torch's own functions, and what ``torch.compile`` is given run as it stands."""
+    _spare_scripts()
+    _run_eagerly()
+
+
+def _spare_scripts() -> None:
+    compile_met: Any = _recursive.try_compile_fn
+    script: Any = torch.jit.script
+
+    @functools.wraps(compile_met)
+    def compiling(function: Any, *arguments: Any) -> Any:
+        return compile_met(_original(function), *arguments)
+
+    @functools.wraps(script)
+    def scripting(item: Any, *arguments: Any, **named: Any) -> Any:
+        return script(_original(item), *arguments, **named)
+
+    _recursive.try_compile_fn = compiling
+    torch.jit.script = scripting  # type: ignore[assignment]
+
+
+def _original(item: Any) -> Any:
+    return ORIGINALS.get(item, item) if isinstance(item, FunctionType) else item
+
+
+def _run_eagerly() -> None:
+    compile_lazily: Any = torch.compile
+
+    @functools.wraps(compile_lazily)
+    def compiling(*arguments: Any, **named: Any) -> Any:
+        if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and later; keeps the wrapper around the model
+            torch.compiler.set_stance("force_eager")
+        else:
+            import_module("torch._dynamo").config.disable = True
+        return compile_lazily(*arguments, **named)
+
+    torch.compile = compiling
