@@ -120,7 +120,7 @@ def _report_broken_cells(module: SourceModule, analysis: Analysis) -> None:
     if notebook is None:
         return
     for broken in notebook.broken:
-        place = Location(module.path, broken.line, 1, broken.line, 1, broken.cell)
+        place = Location(module.path, broken.line, broken.column, broken.line, broken.column, broken.cell)
         analysis.findings.append(_engine_finding(SyntaxErrorRule, place, broken.message))
 
 

@@ -272,6 +272,12 @@ class TestConfiguration:
         assert dllint("tests").err == ""
         assert dllint("tests/a.py").err == ""
 
+    @pytest.mark.parametrize("option", ["--select", "--extend-select", "--ignore"])
+    def test_an_empty_selection_is_an_error(self, dllint: Run, project: Path, option: str) -> None:
+        write(project / "a.py", "softmax(x)\n")
+        result = dllint(option, " ,", "a.py")
+        assert result.code == 2 and f"{option}: no rule is given" in result.err
+
     def test_rules_of_the_project(self, dllint: Run, project: Path) -> None:
         write(project / "lints" / "dl901_own.py", RULE)
         write(project / "dllint.toml", "rule-paths = ['lints']\nselect = ['own-rule']\n")

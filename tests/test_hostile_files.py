@@ -64,6 +64,16 @@ def test_what_python_cannot_parse_is_a_finding(tmp_path: Path) -> None:
     assert run(tmp_path) == (1, {("broken.py", "DL001"), ("brackets.py", "DL001")}, "")
 
 
+def test_a_cell_that_python_cannot_parse_is_a_finding_at_its_place(tmp_path: Path) -> None:
+    sources = (IMPORT, "x = 1\nfor (:\n", BUG)
+    cells = [{"cell_type": "code", "source": source, "metadata": {}, "outputs": []} for source in sources]
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    command = [sys.executable, "-m", "dllint", "--no-cache", "--output-format", "concise"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "a.ipynb:cell 2:2:6: error[DL001] syntax-error: invalid syntax\n" in done.stdout
+    assert "a.ipynb:cell 3:2:8: error[DL101]" in done.stdout
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX")
 def test_what_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")

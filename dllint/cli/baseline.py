@@ -8,6 +8,7 @@ import click
 
 from dllint.cli import CommandGroup, streams
 from dllint.cli.options import configuration, project_options, selection_options
+from dllint.files.source import display_path
 
 if TYPE_CHECKING:
     from dllint.baseline import Baseline
@@ -61,7 +62,8 @@ def _renew(given: dict[str, Any], *, prune_only: bool) -> int:
         if not given["check"] and (added or removed or not (prune_only or old.path.exists())):
             new.write()
         would = "would be " if given["check"] else ""
-        streams.note(f"{old.path}: {added} {would}added, {removed} {would}removed, {len(new.entries)} in all")
+        name = display_path(str(old.path))
+        streams.note(f"{name}: {added} {would}added, {removed} {would}removed, {len(new.entries)} in all")
     return 2 if report.problems else int(given["check"] and has_changed)
 
 

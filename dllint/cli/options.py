@@ -86,6 +86,8 @@ def configuration(given: dict[str, Any]) -> ConfigLoader:
 
 def _values(given: dict[str, Any]) -> dict[str, Any]:
     """The configuration keys that options of their own set."""
+    from dllint.config.load import ConfigError
+
     values: dict[str, Any] = {}
     for key in ("fail-on", "baseline"):
         if (value := given.get(key.replace("-", "_"))) is not None:
@@ -93,6 +95,8 @@ def _values(given: dict[str, Any]) -> dict[str, Any]:
     for key in ("select", "extend-select", "ignore"):
         if words := given.get(key.replace("-", "_")):
             values[key] = _split(words)
+            if not values[key]:  # an empty variable of a script must not look like clean code
+                raise ConfigError(f"--{key}: no rule is given")
     if pairs := given.get("per_file_ignores"):
         values["per-file-ignores"] = _per_file_ignores(pairs)
     return values
