@@ -30,7 +30,7 @@ def main() -> None:
             for file in files:
                 profile.runcall(worker.analyse, file)
 
-        in_deep_thread(analyse)
+        in_deep_thread(analyse, lambda _: None)
     for order in ("tottime", "cumtime"):
         pstats.Stats(profile, stream=sys.stdout).strip_dirs().sort_stats(order).print_stats(given.rows)
 

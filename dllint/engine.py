@@ -55,6 +55,7 @@ class Engine:
             word for trigger in self._triggers.values() for words in trigger for word in words
         )
         self._graphs: dict[Project, WordGraph] = {}
+        self._machine: Machine | None = None  # of the analysis under way
 
     def analyse(self, module: SourceModule, project: Project) -> Analysis:
         """Analyse one module of a project."""
@@ -65,10 +66,19 @@ class Engine:
         closure = project.closure(module)
         active = self._active_rules(closure) if self.sieve else self.rules
         if active:
-            _Run(self, module, project, active, analysis).run()
+            run = _Run(self, module, project, active, analysis)
+            self._machine = run.machine
+            run.run()
+            self._machine = None
         analysis.dependencies = list(project.used)
         analysis.findings = _distinct(analysis.findings)
         return analysis
+
+    def interrupt(self) -> None:
+        """Let the analysis that is under way on another thread come to its end as if its time were over."""
+        machine = self._machine
+        if machine is not None:
+            machine.deadline = float("-inf")
 
     def forget(self, module: SourceModule, project: Project) -> None:
         """Let go of what is kept about a module whose text is another one now."""
@@ -175,7 +185,9 @@ class _Run:
     def _visit(self, program: Program) -> None:
         context = Context(self.machine, program, self.settings.versions)
         for rule_class in list(self.rules):
-            started = time.process_time()
+            if self.machine.deadline < 0:
+                raise LimitError
+            started = time.perf_counter()
             try:
                 found = _apply(rule_class(), context)
             except (RecursionError, LimitError):
@@ -185,7 +197,7 @@ class _Run:
                 self._crashed(f"rule {rule_class.code}", error)
                 continue
             finally:
-                spent = time.process_time() - started
+                spent = time.perf_counter() - started
                 self.analysis.timing[rule_class.code] = self.analysis.timing.get(rule_class.code, 0.0) + spent
             self.analysis.findings.extend(self._adjust(finding) for finding in found if self._wanted(finding))
 

@@ -35,7 +35,7 @@ def interpret(machine: Machine, visit: Visit) -> None:
         execute_block(machine, module.tree.body, machine.module_scope(module))
     visit(Program("module", module.name, module, body, machine.truncated))
     for definition in _callers_first(module):
-        if machine.relevance is not None and not machine.relevance.is_relevant(definition):
+        if machine.relevance is not None and not machine.relevance.is_relevant(definition, machine.reached):
             continue
         if isinstance(definition, ast.ClassDef):
             _interpret_class(machine, definition, visit)

@@ -8,7 +8,7 @@ not count for those who merely build them, unless they compute losses; they are 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import ancestors
@@ -49,9 +49,12 @@ class Relevance:
         self._here: dict[ast.stmt, int] = {}
         self._functions: dict[ast.AST, bool] = {}
 
-    def is_relevant(self, definition: ast.stmt) -> bool:
-        """Whether some rule could fire when a top-level definition is interpreted on its own."""
-        here = self._words_here(definition, {})
+    def is_relevant(self, definition: ast.stmt, reached: Collection[ast.AST]) -> bool:
+        """Whether some rule could fire when a top-level definition is interpreted on its own.
+
+        What was ``reached`` before has been seen, with better arguments than this definition could pass on.
+        """
+        here = self._words_here(definition, {}, reached)
         if not any(here & trigger[0] for trigger in self._masks):
             return False
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
@@ -67,17 +70,22 @@ class Relevance:
     def _may_fire(self, here: int, reachable: int) -> bool:
         return any(here & trigger[0] and all(reachable & words for words in trigger) for trigger in self._masks)
 
-    def _words_here(self, start: ast.stmt, methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef]) -> int:
+    def _words_here(
+        self,
+        start: ast.stmt,
+        methods: dict[str, ast.FunctionDef | ast.AsyncFunctionDef],
+        besides: Collection[ast.AST] = (),
+    ) -> int:
         """The words of a definition and of what it names in this file: functions, methods, classes that are no models.
 
-        Of what it imports, the name counts, and the losses that imported modules compute.
+        Of what it imports, the name counts, and the losses that imported modules compute. ``besides`` are left out.
         """
         known = self._here.get(start)
         if known is not None:
             return known
         mask = 0
         pending = [start]
-        seen: set[ast.stmt] = set()
+        seen: set[ast.AST] = set(besides) - {start}
         while pending:
             statement = pending.pop()
             if statement not in seen:
