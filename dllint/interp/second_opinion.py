@@ -7,10 +7,11 @@ is an import error to it. Answers therefore depend on the text of the file alone
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from dllint.values import External, Scope, Value
 
@@ -18,33 +19,52 @@ if TYPE_CHECKING:
     from dllint.interp.machine import Machine
     from dllint.interp.project import SourceModule
 
+Answers = dict[int, list[str]]  # by the line of a class: what its bases are, empty where that is not known
+
 _MAX_CLASSES = 50  # of one file
+_answers: WeakKeyDictionary[SourceModule, Answers] = WeakKeyDictionary()
 
 
 def infer_bases(machine: Machine, node: ast.ClassDef, scope: Scope) -> list[Value | None] | None:
     """What astroid makes of the bases of a class: project classes, library names, or ``None`` for each unknown one."""
-    if not all(isinstance(base, ast.Name | ast.Attribute | ast.Call | ast.Subscript) for base in node.bases):
+    module = scope.module
+    if not any(_is_of_this_file(module, base) for base in node.bases):
         return None
-    found = _classes(scope.module).get(node.lineno)
-    if found is None:
-        return None
-    with _without_imports():
-        return [_infer(machine, scope.module, base) for base in found.bases]
+    if module not in _answers:
+        _answers[module] = _ask(module)
+    found = _answers[module].get(node.lineno)
+    return None if found is None else [_value_of(machine, module, name) for name in found]
 
 
-@lru_cache(maxsize=4)
-def _classes(module: SourceModule) -> dict[int, Any]:
-    """The first classes of a file as astroid has them, by the line of their ``class`` or first decorator."""
+def _is_of_this_file(module: SourceModule, base: ast.expr) -> bool:
+    """Whether an expression starts from something that the file itself or Python defines, and not from an import."""
+    head = base
+    while not isinstance(head, ast.Name):
+        if isinstance(head, ast.Attribute | ast.Subscript):
+            head = head.value
+        elif isinstance(head, ast.Call):
+            head = head.func
+        else:
+            return False
+    bound = module.bindings.names.get(head.id)
+    if bound is None:
+        return hasattr(builtins, head.id) and head is not base
+    return not all(isinstance(statement, ast.Import | ast.ImportFrom) for statement in bound)
+
+
+def _ask(module: SourceModule) -> Answers:
+    """The bases of the first classes of a file: names of the file, or dotted names of Python's own."""
     from astroid import nodes
     from astroid.manager import AstroidManager
 
-    try:
-        with _without_imports():
-            tree = AstroidManager().ast_from_string(module.source.text, filepath=str(module.file))
-    except Exception:  # astroid fails in many ways on unusual code (assertions among them): it has no opinion then
-        return {}
-    classes = list(tree.nodes_of_class(nodes.ClassDef))
-    return {cls.lineno: cls for cls in classes[:_MAX_CLASSES]}
+    path = str(module.file)
+    with _without_imports():
+        try:
+            tree = AstroidManager().ast_from_string(module.source.text, filepath=path)
+        except Exception:  # astroid fails in many ways on unusual code (assertions among them): it has no opinion then
+            return {}
+        classes = list(tree.nodes_of_class(nodes.ClassDef))[:_MAX_CLASSES]
+        return {cls.lineno: [_infer(base, path) for base in cls.bases] for cls in classes}
 
 
 @contextmanager
@@ -67,19 +87,23 @@ def _without_imports() -> Iterator[None]:
         AstroidManager.ast_from_module_name = original
 
 
-def _infer(machine: Machine, module: SourceModule, base: Any) -> Value | None:
+def _infer(base: Any, path: str) -> str:
     """The class that an expression certainly is: one of this file, or a builtin one."""
     from astroid import nodes
-
-    from dllint.interp.names import module_attribute
 
     try:
         inferred = list(base.infer())
     except Exception:  # as above
-        return None
+        return ""
     if len(inferred) != 1 or not isinstance(inferred[0], nodes.ClassDef):
-        return None
+        return ""
     cls = inferred[0]
-    if cls.root().file == str(module.file):
-        return module_attribute(machine, module, cls.name)
-    return External(machine.facts.canonical(cls.qname()))
+    return str(cls.name if cls.root().file == path else cls.qname())
+
+
+def _value_of(machine: Machine, module: SourceModule, name: str) -> Value | None:
+    from dllint.interp.names import module_attribute
+
+    if "." in name:
+        return External(machine.facts.canonical(name))
+    return module_attribute(machine, module, name) if name else None
