@@ -20,7 +20,7 @@ from dllint.files.source import SourceError
 from dllint.findings import Problem
 from dllint.interp.facts import load_facts
 from dllint.interp.machine import LimitError
-from dllint.interp.project import Project, project_root
+from dllint.interp.project import Project, SourceModule, project_root
 from dllint.registry import load_rules
 from dllint.syntax.directives import mentions_suppression
 
@@ -77,6 +77,10 @@ class Worker:
             if self._was_interrupted:  # whatever was being worked out then is not to be relied upon
                 self._projects, self._engine, self._was_interrupted = {}, self._new_engine(), False
 
+    def interrupt(self) -> None:
+        """Stop the analysis that is under way on another thread, soon; its outcome is of no use."""
+        self._engine.interrupt()
+
     def interrupt_if_overdue(self, thread: int) -> None:
         """Stop the analysis that runs on a thread (by its identifier) if it goes on for far longer than it may."""
         if time.monotonic() > self._overdue:
@@ -97,14 +101,17 @@ class Worker:
         comments = mentions_suppression(module.source.text)
         return Outcome(file, analysis, module.source.digest, comments, dependencies)
 
-    def change(self, file: Path, text: str | None) -> None:
-        """Take a file to have another unsaved text from now on, or none. It must be on disk or in the overlay."""
+    def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> None:
+        """Take a file to have another unsaved text from now on, or none. It must be on disk or in the overlay.
+
+        Where the text has been made a ``module`` already, that one is used.
+        """
         if text is None:
             self._overlay.pop(file, None)
         else:
             self._overlay[file] = text
         for project in self._projects.values():
-            old = project.change(file, text)
+            old = project.change(file, text, module)
             if old is not None:
                 self._engine.forget(old, project)
 

@@ -43,6 +43,8 @@ FAILED, NOTHING_REACHED = 2, 3
     "--max-seconds", type=click.FloatRange(min=0), default=120.0, show_default=True, help="End after so long; 0: never."
 )
 @click.option("--every", type=click.IntRange(min=1), default=10, show_default=True, help="Sample one in so many.")
+@click.option("--overfit-one-batch", is_flag=True, help="Run again, on one batch: does the loss fall?")
+@click.option("--lr-range", is_flag=True, help="Run again, with a rising learning rate: where does the loss fall?")
 @click.option("--in-place", is_flag=True, help="Let the script write its checkpoints and logs to where it wants.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show what the script prints.")
 @click.option("--only", metavar="CODES", help="Decide these rules only, with commas between them.")
@@ -57,6 +59,9 @@ def command(**given: Any) -> int:
     words, lintable = _command_of(given)
     findings = _wanted(_from_report(given["findings"]) if given["findings"] else _lint(lintable, given), given["only"])
     outcome, verdicts = confirm(words, findings, _settings(given), given["in_place"], not given["quiet"])
+    for experiment in ("overfit-one-batch", "lr-range"):
+        if given[experiment.replace("-", "_")]:
+            _add_experiment(experiment, words, given, outcome, verdicts)
     from dllint.confirm.terminal import render
 
     streams.write(render(verdicts, outcome.records, color=streams.has_colour(sys.stdout)))
@@ -76,6 +81,21 @@ def confirm(
     if not outcome.records:
         streams.warn("the command trained nothing that the probes saw: is it Python, and does it use torch?")
     return outcome, settle(findings, outcome.records)
+
+
+def _add_experiment(name: str, words: list[str], given: dict[str, Any], outcome: Outcome, verdicts: Verdicts) -> None:
+    """Run the command for an experiment, and add what comes out to what the first run has shown."""
+    from dataclasses import replace
+
+    from dllint.confirm.rules import EXPERIMENTS
+
+    mode, steps = EXPERIMENTS[name]
+    settings = replace(_settings(given), mode=mode, steps=steps, epoch_batches=0)
+    run, shown = confirm(words, [], settings, in_place=False, show_output=not given["quiet"])
+    if not shown.experiments:
+        streams.warn(f"{name}: the script made too few steps")
+    outcome.records += run.records
+    verdicts.experiments += shown.experiments
 
 
 def settle_project(project: Project, text: str) -> None:

@@ -16,6 +16,8 @@ SCHEMA = 1
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
 Voice = Literal["alarm", "note", ""]  # how a confirmed judgement speaks where no finding asks for it
 
+Mode = Literal["observe", "overfit", "lr-range"]
+
 MARKS = {
     "epoch": "E",
     "forward": "F",
@@ -50,7 +52,8 @@ class Settings:
     """How a run is bounded and observed.
 
     ``records`` is the folder the evidence goes to, ``scratch`` the one that takes the files the script writes (empty:
-    they go where the script wants them). ``steps`` and ``epoch_batches`` of 0 are no bounds.
+    they go where the script wants them). ``steps`` and ``epoch_batches`` of 0 are no bounds. ``mode`` is what the run
+    is made for: to ``observe`` it, or for an experiment, after which the weights are good for nothing.
     """
 
     records: str
@@ -59,6 +62,7 @@ class Settings:
     epoch_batches: int = 8
     max_seconds: float = 120.0
     every: int = 10
+    mode: Mode = "observe"
 
 
 @dataclass(slots=True)
@@ -100,6 +104,7 @@ class Record:
 
     process: int
     rank: int
+    mode: Mode
     torch: str
     device: str
     stop: str

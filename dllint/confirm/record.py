@@ -20,6 +20,7 @@ def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
         "verdicts": [_settled(item) for item in verdicts.settled],
         "alarms": [_judgement(judgement) for judgement in verdicts.alarms],
         "notes": [_judgement(judgement) for judgement in verdicts.notes],
+        "experiments": [_judgement(judgement) for judgement in verdicts.experiments],
         "runs": [_run(record) for record in outcome.records],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dllint.confirm.evidence import Mode
+
 NEEDS: dict[str, str] = {
     "DL101": "no cross-entropy was computed at this line",
     "DL103": "no binary cross-entropy was computed at this line",
@@ -35,3 +37,6 @@ NEEDS: dict[str, str] = {
 
 LINES = frozenset({"DL101", "DL103", "DL104", "DL108", "DL207", "DL216", "DL701", "DL717"})
 """Rules about one line: what is seen elsewhere in the same function says nothing about it."""
+
+EXPERIMENTS: dict[str, tuple[Mode, int]] = {"overfit-one-batch": ("overfit", 200), "lr-range": ("lr-range", 100)}
+"""What a run of its own can be made for, by the name of its judgement: the mode, and the steps that it takes."""

@@ -10,7 +10,8 @@ from dllint.confirm.verdicts import Settled, Verdicts
 from dllint.report.style import Style
 from dllint.report.text import count, one_line
 
-_TONES = {"CONFIRMED": "red", "ALARM": "red", "NOTE": "cyan", "REFUTED": "green"}
+_TONES = {"CONFIRMED": "red", "ALARM": "red", "NOTE": "cyan", "REFUTED": "green", "FAILED": "red", "PASSED": "green"}
+_OUTCOMES = {"CONFIRMED": "FAILED", "REFUTED": "PASSED", "INCONCLUSIVE": "INCONCLUSIVE"}  # of experiments
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
 _ENDS = {
@@ -28,8 +29,9 @@ def render(verdicts: Verdicts, records: Sequence[Record], *, color: bool) -> str
     lines = [_settled(item, style) for item in verdicts.settled]
     lines += [_unasked("ALARM", judgement, style) for judgement in verdicts.alarms]
     lines += [_unasked("NOTE", judgement, style) for judgement in verdicts.notes]
+    lines += [_experiment(judgement, style) for judgement in verdicts.experiments]
     for record in records:
-        lines += ["", *_run(record, len(records) > 1)]
+        lines += ["", *_run(record)]
     return "\n".join([*lines, "", _summary(verdicts)]) + "\n"
 
 
@@ -59,6 +61,11 @@ def _unasked(label: str, judgement: Judgement, style: Style) -> str:
     return f"{_label(label, style)} {judgement.rule} {one_line(place)}{one_line(judgement.message)}{_steps(judgement)}"
 
 
+def _experiment(judgement: Judgement, style: Style) -> str:
+    label = "NOTE" if judgement.voice == "note" else _OUTCOMES[judgement.verdict]
+    return f"{_label(label, style)} {judgement.rule}: {one_line(judgement.message)}"
+
+
 def _steps(judgement: Judgement) -> str:
     first, last = judgement.steps
     return f" [step {first}]" if first == last else f" [steps {first} to {last}]"
@@ -68,8 +75,8 @@ def _label(text: str, style: Style) -> str:
     return style.paint(f"{text:12}", "bold", _TONES.get(text, "yellow"))
 
 
-def _run(record: Record, with_rank: bool) -> list[str]:
-    name = f"rank {record.rank}" if with_rank else "run"
+def _run(record: Record) -> list[str]:
+    name = (record.mode if record.mode != "observe" else "run") + (f" of rank {record.rank}" if record.rank else "")
     spent = record.seconds.get("attachment", 0.0)
     lines = [
         f"{name}: {count(record.steps, 'step')}, {count(record.backwards, 'backward call')}, "
@@ -90,4 +97,4 @@ def _summary(verdicts: Verdicts) -> str:
     answers = [item.answer for item in verdicts.settled]
     parts = [f"{answers.count(answer)} {answer.lower()}" for answer in dict.fromkeys(answers)]
     parts += [count(len(verdicts.alarms), "alarm")] if verdicts.alarms else []
-    return f"Settled {count(len(answers), 'finding')}: {', '.join(parts)}." if parts else "Nothing found."
+    return f"Settled {count(len(answers), 'finding')}: {', '.join(parts)}." if parts else "No findings to settle."

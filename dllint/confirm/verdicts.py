@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dllint.confirm.evidence import Judgement, Record
-from dllint.confirm.rules import LINES, NEEDS
+from dllint.confirm.rules import EXPERIMENTS, LINES, NEEDS
 from dllint.findings import Finding, Hop, Location
 
 Answer = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
@@ -33,17 +33,20 @@ class Verdicts:
     settled: list[Settled] = field(default_factory=list)
     alarms: list[Judgement] = field(default_factory=list)
     notes: list[Judgement] = field(default_factory=list)
+    experiments: list[Judgement] = field(default_factory=list)
 
     @property
     def confirmed(self) -> int:
         """How many bugs the run has shown."""
-        return len(self.alarms) + sum(item.answer == "CONFIRMED" for item in self.settled)
+        failed = sum(item.verdict == "CONFIRMED" and item.voice == "alarm" for item in self.experiments)
+        return len(self.alarms) + failed + sum(item.answer == "CONFIRMED" for item in self.settled)
 
 
 def settle(findings: Sequence[Finding], records: Iterable[Record]) -> Verdicts:
     """Decide each finding, and list what the run shows beyond them."""
     judgements = [judgement for record in records for judgement in record.judgements]
-    verdicts = Verdicts()
+    verdicts = Verdicts(experiments=[judgement for judgement in judgements if judgement.rule in EXPERIMENTS])
+    judgements = [judgement for judgement in judgements if judgement.rule not in EXPERIMENTS]
     used: set[int] = set()
     for finding in findings:
         about = [judgement for judgement in judgements if judgement.rule == finding.code]

@@ -132,8 +132,10 @@ class Project:
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
 
-    def change(self, file: Path, text: str | None) -> SourceModule | None:
+    def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
+
+        Where the text has been made a ``module`` already, that one is used.
 
         What was worked out from the old text is forgotten. The file must have been there before, or in the overlay.
 
@@ -149,6 +151,10 @@ class Project:
         if old is not None:
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
+            if module is not None:
+                module.name = old.name
+        if module is not None:
+            self._modules[file] = module
         return old
 
     def _use(self, path: Path) -> None:

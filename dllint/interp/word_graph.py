@@ -41,15 +41,14 @@ class WordGraph:
         self._closures: dict[Node, int] = {}
         self._words: dict[ast.stmt, frozenset[str]] = {}
         self._masks: dict[ast.stmt, int] = {}
+        self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the two above
 
     def forget(self, module: SourceModule) -> None:
         """Let go of what is known about a module that is no more, and of all that may have come from it."""
         self._closures.clear()
-        if "tree" in vars(module):  # else nothing has been asked about its statements
-            for node in ast.walk(module.tree):
-                if isinstance(node, ast.stmt):
-                    self._words.pop(node, None)
-                    self._masks.pop(node, None)
+        for statement in self._statements.pop(module, ()):
+            self._words.pop(statement, None)
+            self._masks.pop(statement, None)
 
     def mask(self, words: Iterable[str]) -> int:
         """A set of words as an integer; words of no interest do not count."""
@@ -63,6 +62,7 @@ class WordGraph:
         known = self._words.get(statement)
         if known is None:
             known = self._words[statement] = frozenset(words_of(module, statement))
+            self._statements.setdefault(module, set()).add(statement)
         return known
 
     def own(self, module: SourceModule, statement: ast.stmt) -> int:

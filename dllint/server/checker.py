@@ -56,6 +56,7 @@ class Checker:
     def poke(self) -> None:
         """Something has changed: check again, as soon as the check that may be under way has come to an end."""
         self._outdated = True
+        self._workspace.interrupt()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._run())
 

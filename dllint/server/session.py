@@ -60,6 +60,8 @@ class Session:
         self._results: dict[Path, Result] = {}
         self._inputs: dict[Path, tuple[Outcome | None, list[Finding]]] = {}
         self._baseline = _read_baseline(settings)
+        self._may_stop = False
+        self._has_stopped = False
 
     def forget(self) -> None:
         """Something has changed on disk: read everything again."""
@@ -84,18 +86,35 @@ class Session:
         Yields:
             Each file with a result that differs from the one before.
         """
-        self._take(texts, frozenset(own))
-        for path in sorted(own, key=lambda path: path not in self._stale or path not in self._texts):
-            if path in self._stale:
-                if is_outdated():
-                    return
-                self._outcomes[path] = self._worker.analyse(path)
-                self._stale.discard(path)
-                yield from self._news([path] if self._stale else own)
+        edited = self._take(texts, frozenset(own))
+        self._may_stop = self._has_stopped = False
+        for path in sorted(own, key=lambda path: path not in edited):
+            if path not in self._stale:
+                continue
+            self._may_stop = path not in edited
+            if is_outdated():
+                return
+            outcome = self._worker.analyse(path)
+            if self._has_stopped:
+                self._has_stopped = False
+                return
+            self._outcomes[path] = outcome
+            self._stale.discard(path)
+            yield from self._news([path] if self._stale else own)
+        self._may_stop = False
         yield from self._news(own)
 
-    def _take(self, texts: Mapping[Path, str], own: frozenset[Path]) -> None:
-        """Note which texts are others than before, and which outcomes that makes stale."""
+    def interrupt(self) -> None:
+        """There is a new edit: give up what is done for files that only depend on the one before.
+
+        The edited file itself is always done to the end, so that its findings come also while somebody types.
+        """
+        if self._may_stop:
+            self._has_stopped = True
+            self._worker.interrupt()
+
+    def _take(self, texts: Mapping[Path, str], own: frozenset[Path]) -> set[Path]:
+        """Note which outcomes are stale. Returns the files whose texts are others than before."""
         before = self._texts
         self._texts = dict(texts)
         changed = {path for path in texts.keys() | before.keys() if texts.get(path) != before.get(path)}
@@ -110,6 +129,7 @@ class Session:
         self._stale &= own
         for path in self._outcomes.keys() - own:
             del self._outcomes[path]
+        return changed
 
     def _edit(self, path: Path, text: str) -> None:
         """Take over a text, if it can be parsed or there is nothing better."""
@@ -119,7 +139,8 @@ class Session:
         except SourceError as error:
             self._broken[path] = Result(None, problems=[Problem(error.kind, str(error), str(path))])
             return
-        errors = syntax_errors(SourceModule(source, path.stem))
+        module = SourceModule(source, path.stem)
+        errors = syntax_errors(module)
         if errors and path in self._sources and path not in self._never_good:
             self._broken[path] = Result(source, errors)
         else:
@@ -127,10 +148,10 @@ class Session:
             self._never_good.discard(path)
             if errors:
                 self._never_good.add(path)
-            self._give(path, text)
+            self._give(path, text, module)
             self._sources[path] = source
 
-    def _give(self, path: Path, text: str | None) -> None:
+    def _give(self, path: Path, text: str | None, module: SourceModule | None = None) -> None:
         """Give the worker a text, and find out what depends on it."""
         known = self._parsed.get(path)
         if known == text:
@@ -140,7 +161,7 @@ class Session:
         else:
             self._parsed[path] = text
         if (known is not None and text is not None) or path.exists():
-            self._worker.change(path, text)
+            self._worker.change(path, text, module)
         else:  # it comes or goes: what an import leads to may be another file now
             self._worker = Worker(self.settings, self._folder, self._parsed)
             self._stale |= self._outcomes.keys()
@@ -160,8 +181,8 @@ class Session:
     def _news(self, paths: Sequence[Path]) -> Iterator[tuple[Path, Result]]:
         """The files whose result has changed."""
         found: dict[str, list[Finding]] = defaultdict(list)
-        for outcome in self._outcomes.values():
-            for finding in outcome.analysis.findings:
+        for path in sorted(self._outcomes):  # of findings that several files lead to, the first is kept
+            for finding in self._outcomes[path].analysis.findings:
                 found[finding.location.path].append(finding)
         for path in paths:
             inputs = (self._outcomes.get(path), found.get(display_path(str(path)), []))

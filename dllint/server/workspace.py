@@ -15,7 +15,7 @@ from dllint.server.session import Result, Session
 
 
 class Workspace:
-    """Finds the project of each file. It is used on the thread of the analysis only."""
+    """Finds the project of each file. Its methods are for the thread of the analysis, where nothing else is said."""
 
     def __init__(self) -> None:
         self._options = Options()
@@ -47,6 +47,11 @@ class Workspace:
     def options_of(self, path: Path) -> Options:
         """The options of the client for a file."""
         return self._folder_of(path).options
+
+    def interrupt(self) -> None:
+        """There is a new edit. This may be called on any thread."""
+        for session in list(self._sessions.values()):
+            session.interrupt()
 
     def take_messages(self) -> list[str]:
         """What the user is to be told since the last call: configuration that cannot be used, rules not loaded."""

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dllint.confirm.evidence import Judgement, Settings
 from dllint.confirm.launch import Outcome, run
@@ -14,9 +15,9 @@ SCRIPTS = Path(__file__).parent / "scripts"
 _EXPECTATION = re.compile(r"# (NOT CONFIRMED|CONFIRMED|REFUTED) (DL\d+(?:, DL\d+)*)$")
 
 
-def observed(script: Path | str, *arguments: str, steps: int = 0, epoch_batches: int = 0, **bounds: float) -> Outcome:
+def observed(script: Path | str, *arguments: str, steps: int = 0, epoch_batches: int = 0, **more: Any) -> Outcome:
     """Run a script under probes, to its end unless bounds are given."""
-    settings = Settings("", steps=steps, epoch_batches=epoch_batches, **bounds)  # type: ignore[arg-type]
+    settings = Settings("", steps=steps, epoch_batches=epoch_batches, **more)
     return run([sys.executable, str(script), *arguments], settings, in_place=False, show_output=True)
 
 

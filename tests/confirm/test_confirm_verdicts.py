@@ -26,7 +26,7 @@ def judgement(code: str = "DL101", line: int = 10, verdict: str = "CONFIRMED", *
 
 
 def record(*judgements: Judgement) -> Record:
-    return Record(1, 0, "2.13", "cpu", "end", judgements=list(judgements))
+    return Record(1, 0, "observe", "2.13", "cpu", "end", judgements=list(judgements))
 
 
 def answers(findings: list[Finding], *judgements: Judgement) -> list[str]:
@@ -129,4 +129,4 @@ def test_report_of_a_run_that_failed() -> None:
     broken.stop, broken.error = "exception", "RuntimeError: no\nspace"
     text = render(settle([], [broken]), [broken], color=False)
     assert "an exception ended it (RuntimeError: no space)" in text
-    assert text.endswith("Nothing found.\n")
+    assert text.endswith("No findings to settle.\n")

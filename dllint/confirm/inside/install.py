@@ -10,13 +10,14 @@ from dllint.confirm.evidence import Settings
 from dllint.confirm.inside import forwards, loaders, losses, saving, training
 from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run, StopTraining
-from dllint.confirm.probes import PROBES
+from dllint.confirm.probes import EXPERIMENTS, PROBES
+from dllint.confirm.probes.gradients import Gradients
 
 
 def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
-    run.watch(PROBES)
+    run.watch(PROBES if settings.mode == "observe" else (Gradients, EXPERIMENTS[settings.mode]))
     for room in (training, forwards, losses, loaders, saving):
         room.observe_all(run)
     spare_compilers()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch.utils.data import dataloader
 
 from dllint.confirm.inside.patching import observe
@@ -48,6 +50,7 @@ def observe_all(run: Run) -> None:
 
 def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
     advance = _Iterator.__next__
+    kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by loader, the batch that is given again and again
 
     @functools.wraps(advance)
     def following(iterator: Any) -> Any:
@@ -56,10 +59,19 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         limit = run.settings.epoch_batches
         if batches is not None and limit and batches.taken >= limit:
             raise StopIteration
+        is_frozen = run.settings.mode == "overfit" and batches is not None and torch.is_grad_enabled()
+        if is_frozen and batches.loader in kept:  # type: ignore[union-attr]
+            return copy.deepcopy(kept[batches.loader])  # type: ignore[union-attr]
         batch = advance(iterator)
         if batches is not None and run.is_listening:
             batches.taken += 1
             run.guard(run.tell, "batch", batches, batch)
+            if is_frozen:
+                run.guard(keep, batches.loader, batch)
         return batch
+
+    def keep(loader: Any, batch: Any) -> None:
+        kept[loader] = copy.deepcopy(batch)
+        run.frozen_batches = len(kept)
 
     _Iterator.__next__ = following  # type: ignore[assignment,method-assign]

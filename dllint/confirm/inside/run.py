@@ -38,6 +38,7 @@ class Run:
         steps: steps of the optimizer that has made the most.
         backwards: backward passes.
         epochs: passes over data loaders.
+        frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         gradients: the probe that the others ask about the gradients of an optimizer.
     """
@@ -50,6 +51,7 @@ class Run:
         self.backwards = 0
         self.epochs = 0
         self.ended_by = ""
+        self.frozen_batches = 0
         self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
@@ -185,6 +187,7 @@ class Run:
         elapsed = time.perf_counter() - self._started
         return Record(
             process=self._process,
+            mode=self.settings.mode,
             rank=int(rank) if rank.isdigit() else 0,
             torch=str(torch.__version__),
             device="cuda" if torch.cuda.is_available() else "cpu",

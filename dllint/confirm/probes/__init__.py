@@ -8,6 +8,7 @@ from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.coverage import Coverage
 from dllint.confirm.probes.data import Order, Randomness
+from dllint.confirm.probes.experiments import Overfit, RateRange
 from dllint.confirm.probes.gradients import Gradients
 from dllint.confirm.probes.loss_input import LossInput
 from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
@@ -15,6 +16,9 @@ from dllint.confirm.probes.order import Clipping, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.updates import Decay, Traces
+
+EXPERIMENTS: dict[str, type[Probe]] = {"overfit": Overfit, "lr-range": RateRange}
+"""The probes that take part in a run that is made for them alone."""
 
 PROBES: tuple[type[Probe], ...] = (
     Accumulation,  # asks for the gradients of a step before they count as used

@@ -188,7 +188,7 @@ class Gradients(Probe):
         tracked.stepped(stack, tracked.looked < ENOUGH or tracked.steps % self.run.settings.every == 0)
 
     def judge(self) -> Iterator[Judgement]:
-        for tracked in self.tracked:
+        for tracked in self.tracked if self.run.settings.mode == "observe" else ():
             if tracked.reached or tracked.steps:
                 yield _missing_step(tracked, self.run.ended_by)
             if tracked.steps >= ENOUGH:

@@ -15,6 +15,7 @@ from dllint.confirm.evidence import Judgement, Stack, Verdict
 from dllint.confirm.probes.base import ENOUGH, Batches, Probe
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
+_WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
 _TWICE = 1.5  # steps of the scheduler per step of the optimizer, from which it is stepped twice
 _LEFT = 0.01  # share of the learning rate at which an exponential schedule counts as over
 
@@ -122,12 +123,14 @@ def _verdict(seen: _Steps, between: float, horizon: float, batches: int) -> Verd
 
 
 def _horizon(scheduler: Any) -> float:
-    """The steps that a schedule is made for; 0 where it does not say."""
+    """The steps that a schedule is made for; 0 where it does not say, or only warms up."""
+    if type(scheduler).__name__ in _WARMING_UP:
+        return 0.0
     for name in _HORIZONS:
         value = getattr(scheduler, name, None)
         if isinstance(value, (int, float)) and value > 0:
             return float(value)
-    milestones = getattr(scheduler, "milestones", None) or getattr(scheduler, "_milestones", None)
+    milestones = getattr(scheduler, "milestones", None)
     if milestones:
         return float(max(milestones))
     gamma = getattr(scheduler, "gamma", None)
