@@ -180,8 +180,15 @@ def main() -> int:
             print(row, flush=True)
             rows.append(row)
     if given.write:
-        PAGE.write_text("\n".join((INTRODUCTION + head, *map(str, rows))) + "\n", "utf-8")
+        PAGE.write_text("\n".join((INTRODUCTION + head, *map(str, rows))) + "\n" + _other_sections(), "utf-8")
     return 0 if all(row.passed is not False for row in rows) else 1
+
+
+def _other_sections() -> str:
+    """What other benchmarks have written into the page, below the table: each has a heading of its own."""
+    before = PAGE.read_text("utf-8") if PAGE.exists() else ""
+    _, heading, rest = before.partition("\n## ")
+    return heading + rest
 
 
 if __name__ == "__main__":
