@@ -19,6 +19,7 @@ from dllint.errors import UserError
 
 _INJECTED = Path(__file__).parent / "injected"
 _QUIET = {"WANDB_MODE": "disabled", "COMET_MODE": "disabled", "NEPTUNE_MODE": "debug", "HF_HUB_DISABLE_TELEMETRY": "1"}
+_PROMPT = 5.0  # seconds in which a script ends that was interrupted with dllint
 _PATIENCE = 60.0  # seconds beyond its own limit after which the run is ended from outside
 
 
@@ -86,7 +87,15 @@ def _wait(command: Sequence[str], environment: dict[str, str], seconds: float, s
     except subprocess.TimeoutExpired:
         child.kill()
         return child.wait()
-    except KeyboardInterrupt:  # the child got it as well, and writes its record
+    except KeyboardInterrupt:
+        return _interrupted(child)
+
+
+def _interrupted(child: subprocess.Popen[bytes]) -> int:
+    """Let the child end and write its record. On a terminal it has been interrupted as well; else it is now."""
+    try:
+        return child.wait(_PROMPT)
+    except subprocess.TimeoutExpired:
         child.send_signal(signal.SIGINT)
         return child.wait()
 

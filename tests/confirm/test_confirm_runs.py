@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 from confirm_support import SCRIPTS, observed
 
-from dllint.confirm.evidence import Record
+import dllint
+from dllint.cli import main
+from dllint.confirm.evidence import Record, Settings
+from dllint.confirm.launch import run
 
 pytestmark = pytest.mark.slow
 
@@ -159,6 +163,44 @@ def test_each_rank_reports(folder: Path) -> None:
         alarms = [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"]
         assert alarms == []
         assert [item.verdict for item in record.judgements if item.rule == "DL414"] == ["REFUTED"]
+
+
+def test_torchrun(folder: Path) -> None:
+    script = str(SCRIPTS / "under_torchrun.py")
+    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", script]
+    outcome = run(words, Settings("", steps=5), in_place=False, show_output=True)
+    assert [(record.rank, record.steps, record.stop, record.errors) for record in outcome.records] == [
+        (0, 5, "budget", []),
+        (1, 5, "budget", []),
+    ]
+
+
+def test_module_in_a_package(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "steps.py").write_text("NUMBER = 4\n")
+    script = (SCRIPTS / "endings.py").read_text().replace("import os", "import os\nfrom .steps import NUMBER", 1)
+    (folder / "package" / "train.py").write_text(script + "print('MODULE', __name__, __package__, NUMBER)\n")
+    assert main(["confirm", "--module", "package.train", "--", "end"]) == 0
+    output = capfd.readouterr()
+    assert "MODULE __main__ package 4" in output.err
+    assert "6 steps, 6 backward calls" in output.out and not (folder / "final.pt").exists()
+
+
+def test_ctrl_c_ends_the_run_and_leaves_a_report(folder: Path) -> None:
+    words = [sys.executable, "-m", "dllint", "confirm", "--steps", "0", str(SCRIPTS / "endings.py"), "slow"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(dllint.__file__).parent.parent)}
+    started = subprocess.Popen(
+        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert started.stderr is not None
+    for line in started.stderr:
+        if "STEPPING" in line:
+            break
+    os.killpg(started.pid, signal.SIGINT)
+    output, _ = started.communicate(timeout=60)
+    assert "an exception ended it (KeyboardInterrupt" in output, output
+    assert started.returncode == 0 and files(folder).keys() == {"last.pt", "log.txt"}
 
 
 def test_compilers_and_transforms_see_torch_as_it_is(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,9 @@ if ending == "stubborn":
         except:
             print("AGAIN")
 elif ending == "slow":
-    while True:
+    for number in range(1_000_000):
         step()
+        if number == 10:
+            print("STEPPING")
 else:
     train(1000 if ending == "budget" else 6)
