@@ -15,7 +15,10 @@ from dllint.config.settings import Settings
 from dllint.files.globs import Globs
 from dllint.registry import load_rules
 
-_KEYS = ("select", "extend-select", "ignore", "per-file-ignores", "exclude", "baseline", "torch-version")
+_KEYS = (
+    *("select", "extend-select", "ignore", "per-file-ignores", "severity", "exclude", "baseline"),
+    *("torch-version", "rule-paths", "plugins", "require-reason", "time-limit"),
+)
 _OF_PLUGINS = ("rule-paths", "plugins")
 _SELECTORS = ("select", "extend-select", "ignore")
 
