@@ -13,7 +13,7 @@ from lsprotocol import types
 from pytest_lsp import LanguageClient, client_capabilities
 from pytest_lsp.client import make_test_lsp_client
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 
 PUSH = "neovim@0.7.0"
 PULL = "neovim@0.11.0"
