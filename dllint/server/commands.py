@@ -89,6 +89,9 @@ async def _confirm(server: Server, document: Document | OpenNotebook, finding: F
     session = server.projects.session(document.path)
     assert session is not None  # it has found something
     text = document.source
+    if not server.projects.options_of(document.path).may_run:
+        server.tell("nothing is run in a folder that is not trusted")
+        return None
     try:
         if read_source(document.path).text != text:
             server.tell("save the file first: a run executes what is on disk")

@@ -77,6 +77,7 @@ class Diagnostics:
         if place is None:
             return
         uri, text = place
+        note = order_note(self.result.source)
         self.by_uri.setdefault(uri, []).append(
             types.Diagnostic(
                 range=range_in(text, finding.location),
@@ -84,7 +85,7 @@ class Diagnostics:
                 code=finding.code,
                 code_description=types.CodeDescription(finding.url) if finding.url else None,
                 source=SOURCE,
-                message=message_of(finding, is_known=is_known),
+                message=message_of(finding, is_known=is_known) + note,
                 tags=[types.DiagnosticTag.Unnecessary] if is_known or finding.code in _UNNECESSARY else None,
                 related_information=list(self._related(finding.trace)) if self.with_related else None,
                 data={"finding": key_of(finding)},
@@ -152,6 +153,14 @@ def message_of(finding: Finding, *, is_known: bool = False) -> str:
     if is_known:
         lines.append("in the baseline")
     return "\n".join(lines)
+
+
+def order_note(source: SourceFile | None) -> str:
+    """A line for findings in a notebook whose cells were last run in another order than they stand in; else nothing."""
+    order = source.notebook.execution_order_hint() if source is not None and source.notebook is not None else []
+    if order == sorted(order):
+        return ""
+    return f"\nthe cells were last run in the order {', '.join(map(str, order))}; dllint reads them from top to bottom"
 
 
 def text_edits(

@@ -230,16 +230,39 @@ def test_confirming_needs_a_saved_file(project: Path) -> None:
     run(scenario, project)
 
 
-def test_a_run_that_fails_is_reported(project: Path) -> None:
-    (project / "train.py").write_text("raise SystemExit(7)\n" + TRAIN)
+REAL_LOADER = "loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(40)]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("loader", "answer", "shown"), [(REAL_LOADER, "confirmed", "at run time: confirmed"), ("", None, "")]
+)
+def test_a_run_settles_a_finding(loader: str, answer: str | None, shown: str, project: Path) -> None:
+    pytest.importorskip("torch")
+    text = TRAIN.replace("for x, y", f"{loader}for x, y")
+    (project / "train.py").write_text(text)
 
     async def scenario(editor: Editor) -> None:
-        name = editor.open("train.py", TRAIN)
-        (action,) = [each for title, each in (await offered(editor, name, 11)).items() if title.startswith("Confirm")]
-        (project / "train.py").write_text(TRAIN)  # `loader` is not defined
-        assert await command(editor, action) in (None, "not reached")
+        name = editor.open("train.py")
+        ((_, line),) = await editor.codes("train.py")
+        (action,) = [each for title, each in (await offered(editor, name, line)).items() if title.startswith("Confirm")]
+        assert await command(editor, action) == answer
+        messages = [diagnostic.message for diagnostic in await editor.diagnostics("train.py")]
+        assert any(message.startswith(shown) for message in messages)
+        assert len(messages) == (2 if shown else 1)
+        assert bool(editor.client.messages) is not bool(shown)  # without a loader the script fails, which is told
 
-    run(scenario, project)
+    run(scenario, project, client=PULL)
+
+
+def test_nothing_is_run_in_a_folder_that_is_not_trusted(project: Path) -> None:
+    async def scenario(editor: Editor) -> None:
+        name = editor.open("train.py")
+        (action,) = [each for title, each in (await offered(editor, name, 11)).items() if title.startswith("Confirm")]
+        assert await command(editor, action) is None
+        assert any("not trusted" in message.message for message in editor.client.messages)
+
+    run(scenario, project, options={"trusted": False})
 
 
 def test_a_command_on_a_finding_that_is_gone_says_so(project: Path) -> None:

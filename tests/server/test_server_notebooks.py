@@ -121,3 +121,21 @@ def test_a_broken_cell_keeps_the_last_good_result(root: Path) -> None:
         assert await found(editor, 2) == [("DL101", 3)]
 
     run(scenario, root, client=PULL)
+
+
+def test_cells_that_were_run_in_another_order_are_hinted_at(root: Path) -> None:
+    async def scenario(editor: Editor) -> None:
+        notebook = open_notebook(editor)
+        ran = [
+            types.NotebookCell(
+                types.NotebookCellKind.Code, uri(number), execution_summary=types.ExecutionSummary(order)
+            )
+            for number, order in ((1, 7), (2, 3))
+        ]
+        change(editor, notebook, 2, types.NotebookDocumentCellChanges(data=ran))
+        report = await editor.pull(uri(2))
+        assert isinstance(report, types.RelatedFullDocumentDiagnosticReport)
+        (diagnostic,) = report.items
+        assert "last run in the order 3, 2" in diagnostic.message
+
+    run(scenario, root, client=PULL)
