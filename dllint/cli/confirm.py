@@ -50,6 +50,7 @@ FAILED, NOTHING_REACHED = 2, 3
 @click.option("--only", metavar="CODES", help="Decide these rules only, with commas between them.")
 @click.option("--findings", type=click.Path(), metavar="FILE", help="Decide the findings of this JSON report.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the evidence to a file as well.")
+@click.option("--html", "html_file", type=click.Path(), metavar="FILE", help="Write a page with pictures as well.")
 @configuration_options
 def command(**given: Any) -> int:
     """Lint SCRIPT, run it with ARGUMENTS (behind `--`) for some steps, and decide each finding by what it does.
@@ -65,8 +66,7 @@ def command(**given: Any) -> int:
     from dllint.confirm.terminal import render
 
     streams.write(render(verdicts, outcome.records, color=streams.has_colour(sys.stdout)))
-    if given["json_file"]:
-        _write_json(given["json_file"], verdicts, outcome)
+    _write_files(given, verdicts, outcome)
     return _exit_code(verdicts, outcome)
 
 
@@ -207,15 +207,19 @@ def _from_report(file: str) -> list[Finding]:
         raise streams.OutputError(f"{file} is no JSON report of dllint: {error}") from error
 
 
-def _write_json(file: str, verdicts: Verdicts, outcome: Outcome) -> None:
+def _write_files(given: dict[str, Any], verdicts: Verdicts, outcome: Outcome) -> None:
+    """Write the reports that are asked for. Raises OutputError."""
     from pathlib import Path
 
+    from dllint.confirm.page import as_page
     from dllint.confirm.record import as_json
 
-    try:
-        Path(file).write_text(as_json(verdicts, outcome), encoding="utf-8")
-    except OSError as error:
-        raise streams.OutputError(f"{file} cannot be written: {error.strerror}") from error
+    for option, render in (("json_file", as_json), ("html_file", as_page)):
+        if file := given[option]:
+            try:
+                Path(file).write_text(render(verdicts, outcome), encoding="utf-8")
+            except OSError as error:
+                raise streams.OutputError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _exit_code(verdicts: Verdicts, outcome: Outcome) -> int:

@@ -112,7 +112,8 @@ class Coverage(Probe):
 
     def _unregistered(self) -> Judgement:
         strangers = [item for item in self._used.items if not item.is_registered]
-        matters = any(item.is_matrix for item in strangers)
+        is_seen = len(strangers) < len(self._used.items)  # else what makes up the model is called by other names
+        matters = is_seen and any(item.is_matrix for item in strangers)
         verdict = "CONFIRMED" if matters else "INCONCLUSIVE" if strangers else "REFUTED"
         return Judgement(
             "DL308",
