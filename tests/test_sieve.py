@@ -1,0 +1,48 @@
+"""What the sieve leaves out changes no finding: in the demo, and in each project below `BENCH_CORPUS`, if that is set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dllint.config.settings import Settings
+from dllint.engine import Engine
+from dllint.findings import Finding
+from dllint.interp.facts import load_facts
+from dllint.interp.project import Project
+from dllint.registry import load_rules
+from dllint.worker import in_deep_thread
+
+DEMO = Path(__file__).resolve().parent.parent / "fixtures" / "demo"
+
+
+def projects() -> Iterator[Path]:
+    yield DEMO
+    corpus = os.environ.get("BENCH_CORPUS")
+    if corpus:
+        yield from sorted(folder for folder in Path(corpus).iterdir() if folder.is_dir())
+
+
+def findings(root: Path, sieve: bool) -> set[Finding]:
+    """All findings in a project, without the traces, which lead through whatever was seen first."""
+    rules = [rule for rule in load_rules() if not rule.code.startswith("DL0")]
+    codes = frozenset(rule.code for rule in rules)
+    engine = Engine(load_facts(), rules, Settings(root=root, enabled=codes, explicit=codes), sieve=sieve)
+    project = Project(root)
+
+    def analyse() -> list[Finding]:
+        modules = [project.load(file) for file in sorted(root.rglob("*.py"))]
+        return [finding for module in modules for finding in engine.analyse(module, project).findings]
+
+    return {replace(finding, trace=(), fixes=()) for finding in in_deep_thread(analyse, lambda _: None)}
+
+
+@pytest.mark.parametrize("root", list(projects()), ids=lambda root: root.name)
+def test_sieve_changes_no_finding(root: Path) -> None:
+    found = findings(root, sieve=True)
+    assert found == findings(root, sieve=False)
+    assert found or root != DEMO
