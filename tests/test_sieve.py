@@ -1,4 +1,4 @@
-"""What the sieve leaves out changes no finding: in the demo, and in each project below `BENCH_CORPUS`, if that is set."""
+"""What the sieve leaves out changes no finding: in the demo, and in each project below `BENCH_CORPUS`, if it is set."""
 
 from __future__ import annotations
 
