@@ -22,6 +22,7 @@ T = TypeVar("T")
 _STACK = 512 * 1024 * 1024  # deeply nested code is interpreted recursively
 _RECURSION_LIMIT = 20_000
 _IDLE = 0.5  # seconds after a check when there may be time to tidy up
+_GLANCE = 1.0  # seconds between two looks at whether a check goes on for too long
 _FEW, _MANY = 20, 100  # checks after which to tidy up when there is time, and in any case
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Checker:
         self._show = show
         self._tell = tell
         self._loop = asyncio.get_running_loop()
-        self._executor = _deep_executor()
+        self._executor, self._thread = _deep_executor()
         self._task: asyncio.Task[None] | None = None
         self._idle_task: asyncio.Task[None] | None = None
         self._outdated = False
@@ -79,6 +80,7 @@ class Checker:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
+        watching = self._loop.create_task(self._watch())
         while self._outdated:
             self._outdated = False
             texts = self._documents.texts()
@@ -91,6 +93,7 @@ class Checker:
             self._checks += 1
             if self._checks >= _MANY:
                 await self._tidy()
+        watching.cancel()
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -98,6 +101,12 @@ class Checker:
         for message in self._workspace.take_messages():
             self._tell(message)
         self._loop.call_later(_IDLE, self._when_idle)
+
+    async def _watch(self) -> None:
+        """Look, every now and then, whether the check has got stuck."""
+        while True:
+            await asyncio.sleep(_GLANCE)
+            self._workspace.watch(self._thread)
 
     def _when_idle(self) -> None:
         if self._checks >= _FEW and not self._outdated and self._idle_task is None:
@@ -126,19 +135,23 @@ def tidy() -> None:
     gc.collect()
 
 
-def _deep_executor() -> ThreadPoolExecutor:
-    """An executor of one thread with a large stack."""
+def _deep_executor() -> tuple[ThreadPoolExecutor, int]:
+    """An executor of one thread with a large stack, and the identifier of that thread."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_LIMIT))
     size = threading.stack_size(_STACK)
     executor = ThreadPoolExecutor(1, "dllint")
     try:
-        executor.submit(_settle_in).result()
+        thread = executor.submit(_settle_in).result()
     finally:
         threading.stack_size(size)
-    return executor
+    return executor, thread
 
 
-def _settle_in() -> None:
-    """Collect garbage only where :func:`tidy` does: going through long-lived trees in between costs time."""
+def _settle_in() -> int:
+    """Collect garbage only where :func:`tidy` does: going through long-lived trees in between costs time.
+
+    Returns the identifier of the thread.
+    """
     gc.freeze()
     gc.disable()
+    return threading.get_ident()

@@ -113,6 +113,10 @@ class Session:
             self._has_stopped = True
             self._worker.interrupt()
 
+    def watch(self, thread: int) -> None:
+        """Stop the analysis on a thread (by its identifier) if it goes on for far longer than it may."""
+        self._worker.interrupt_if_overdue(thread)
+
     def _take(self, texts: Mapping[Path, str], own: frozenset[Path]) -> set[Path]:
         """Note which outcomes are stale. Returns the files whose texts are others than before."""
         before = self._texts

@@ -53,6 +53,11 @@ class Workspace:
         for session in list(self._sessions.values()):
             session.interrupt()
 
+    def watch(self, thread: int) -> None:
+        """Stop what goes on for far too long on a thread. This is called on another one."""
+        for session in list(self._sessions.values()):
+            session.watch(thread)
+
     def take_messages(self) -> list[str]:
         """What the user is to be told since the last call: configuration that cannot be used, rules not loaded."""
         messages, self._messages = self._messages, []
