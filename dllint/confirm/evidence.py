@@ -99,7 +99,8 @@ class Record:
     """The evidence of one process.
 
     ``stop`` is why observation ended: ``budget`` (steps), ``backwards`` (nothing steps), ``time``, ``exception`` or
-    ``end``. ``traces`` are numbers over the run by name, ``seconds`` the time each probe took.
+    ``end``. ``fingerprints`` are those of parameters before the first step and after a later one, if ranks are several;
+    ``traces`` are numbers over the run by name, ``seconds`` the time each probe took.
     """
 
     process: int
@@ -119,6 +120,7 @@ class Record:
     judgements: list[Judgement] = field(default_factory=list)
     errors: list[ProbeError] = field(default_factory=list)
     redirected: list[str] = field(default_factory=list)
+    fingerprints: dict[str, list[str]] = field(default_factory=dict)
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.rules import EXPERIMENTS, LINES, NEEDS
 from dllint.findings import Finding, Hop, Location
 
@@ -42,9 +43,10 @@ class Verdicts:
         return len(self.alarms) + failed + sum(item.answer == "CONFIRMED" for item in self.settled)
 
 
-def settle(findings: Sequence[Finding], records: Iterable[Record]) -> Verdicts:
+def settle(findings: Sequence[Finding], records: Sequence[Record]) -> Verdicts:
     """Decide each finding, and list what the run shows beyond them."""
     judgements = [judgement for record in records for judgement in record.judgements]
+    judgements += compare_ranks(records)
     verdicts = Verdicts(experiments=[judgement for judgement in judgements if judgement.rule in EXPERIMENTS])
     judgements = [judgement for judgement in judgements if judgement.rule not in EXPERIMENTS]
     used: set[int] = set()

@@ -16,6 +16,7 @@ import dllint
 from dllint.cli import main
 from dllint.confirm.evidence import Record, Settings
 from dllint.confirm.launch import run
+from dllint.confirm.verdicts import settle
 
 pytestmark = pytest.mark.slow
 
@@ -150,18 +151,27 @@ def test_time_ends_the_run(folder: Path) -> None:
     assert record.stop == "time" and record.elapsed < 40
 
 
-def test_each_rank_reports(folder: Path) -> None:
+def two_ranks(*arguments: str) -> list[Record]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    records = observed(SCRIPTS / "ranks.py", port).records
+    return observed(SCRIPTS / "ranks.py", port, *arguments).records
+
+
+def test_ranks_that_drift_apart(folder: Path) -> None:
+    records = two_ranks("moved")
+    (alarm,) = (alarm for alarm in settle([], records).alarms if alarm.rule == "ranks-in-sync")
+    assert alarm.statistics["replicated"] == 4 and len(alarm.statistics["apart"]) == 4
+
+
+def test_each_rank_reports(folder: Path) -> None:
+    records = two_ranks()
+    assert settle([], records).alarms == []
     assert [(record.rank, record.steps, record.stop, record.errors) for record in records] == [
         (0, 8, "end", []),
         (1, 8, "end", []),
     ]
     for record in records:
-        alarms = [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"]
-        assert alarms == []
         assert [item.verdict for item in record.judgements if item.rule == "DL414"] == ["REFUTED"]
 
 

@@ -38,6 +38,7 @@ class Run:
         steps: steps of the optimizer that has made the most.
         backwards: backward passes.
         epochs: passes over data loaders.
+        fingerprints: of the parameters, as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         gradients: the probe that the others ask about the gradients of an optimizer.
@@ -52,6 +53,7 @@ class Run:
         self.epochs = 0
         self.ended_by = ""
         self.frozen_batches = 0
+        self.fingerprints: dict[str, list[str]] = {}
         self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
@@ -203,6 +205,7 @@ class Run:
             judgements=judgements,
             errors=self._errors,
             redirected=self.redirected(),
+            fingerprints=self.fingerprints,
         )
 
     @staticmethod

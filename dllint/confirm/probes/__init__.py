@@ -14,6 +14,7 @@ from dllint.confirm.probes.loss_input import LossInput
 from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
 from dllint.confirm.probes.order import Clipping, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
+from dllint.confirm.probes.replicas import Replicas
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.updates import Decay, Traces
 
@@ -37,4 +38,5 @@ PROBES: tuple[type[Probe], ...] = (
     Checkpoints,
     Decay,
     Traces,
+    Replicas,
 )

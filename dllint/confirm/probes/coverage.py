@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet, ref
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement
+from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
@@ -20,18 +20,26 @@ _EDGE = 512  # elements of a parameter that are compared
 
 @dataclass(slots=True)
 class _Watched:
-    """A parameter, and what it was like when it was first seen."""
+    """What is known of a parameter. It may be gone when the run ends, so what it was like is noted while it exists."""
 
     parameter: ref[Tensor]
     is_matrix: bool
     begin: Tensor  # the first elements of its value
+    name: str
     is_registered: bool = True
-    steps: int = 0  # of its optimizer since then
+    is_held: bool = False  # by an optimizer
+    is_beside: bool = False  # others of its module are held
+    is_frozen: bool = False
+    has_moved: bool = False
+    steps: int = 0  # of its optimizer
 
-    def is_still(self) -> bool:
-        """Whether it exists, and has the value that it had."""
+    def look(self) -> Tensor | None:
+        """Note what the parameter is like now. Returns it, if it exists."""
         parameter = self.parameter()
-        return parameter is not None and torch.equal(_edge(parameter).to(self.begin.device), self.begin)
+        if parameter is not None:
+            self.is_frozen = not parameter.requires_grad
+            self.has_moved = not torch.equal(_edge(parameter).to(self.begin.device), self.begin)
+        return parameter
 
 
 class _List:
@@ -42,7 +50,7 @@ class _List:
         self._by_id: dict[int, _Watched] = {}
 
     def add(self, parameter: Tensor) -> _Watched:
-        item = _Watched(ref(parameter), parameter.dim() > 1, _edge(parameter))
+        item = _Watched(ref(parameter), parameter.dim() > 1, _edge(parameter), f"shape {list(parameter.shape)}")
         self.items.append(item)
         self._by_id[id(parameter)] = item
         return item
@@ -63,6 +71,8 @@ class Coverage(Probe):
         self._frozen = _List()  # those of optimizers that want none
         self._modules: WeakSet[nn.Module] = WeakSet()
         self._held: set[int] = set()
+        self._misspelt: dict[str, bool] = {}  # attributes, and whether what they are on is trained
+        self._steps = 0
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
         self._modules.add(module)
@@ -80,123 +90,113 @@ class Coverage(Probe):
                 if not parameter.requires_grad:
                     (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
+    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+        self._steps += 1
+        if self._steps <= ENOUGH or self._steps % self.run.settings.every == 0:
+            self._look()
+
+    def _look(self) -> None:
+        """Note what all that still exists is like."""
+        names: dict[int, str] = {}
+        beside: set[int] = set()
+        for module in self._modules:
+            named = {id(parameter): name for name, parameter in module.named_parameters()}
+            names |= named
+            if not self._held.isdisjoint(named):  # no optimizer need hold any of a module that only makes a loss
+                beside |= named.keys()
+            self._look_for_typos(module)
+        for item in self._used.items + self._frozen.items:
+            parameter = item.look()
+            if parameter is not None:
+                item.name = names.get(id(parameter), item.name)
+                item.is_held = item.is_held or id(parameter) in self._held
+                item.is_beside = id(parameter) in beside or not item.is_registered
+
+    def _look_for_typos(self, module: nn.Module) -> None:
+        owners: list[tuple[str, list[Tensor]]] = []
+        for name, part in module.named_modules():
+            if vars(part).get("requires_grad", True) is False:
+                owners.append((f"{name or type(part).__name__}.requires_grad", list(part.parameters())))
+        for name, parameter in module.named_parameters():
+            owners += [(f"{name}.{typo}", [parameter]) for typo in _TYPOS if typo in vars(parameter)]
+            if not parameter.requires_grad:
+                self._misspelt.setdefault("", False)  # something is frozen as it should be
+        for name, parameters in owners:
+            self._misspelt[name] = any(self._used.find(parameter) for parameter in parameters)
+
     def judge(self) -> Iterator[Judgement]:
-        steps = self.run.steps
-        if steps < ENOUGH or not self._used.items:
-            return
-        yield self._uncovered()
-        yield self._unregistered()
-        yield from self._misspelt()
-        yield from self._moved_though_frozen()
+        self._look()
+        if self.run.steps >= ENOUGH and self._used.items:
+            yield self._uncovered()
+            yield self._unregistered()
+            yield from self._frozen_in_vain()
+            yield from self._moved_though_frozen()
 
     def _uncovered(self) -> Judgement:
         used = self._used.items
-        beside = {id(p) for module in self._modules if self._is_trained(module) for p in module.parameters()}
-        missing = [p for p in _alive(item for item in used if item.is_still()) if id(p) not in self._held]
-        missing = [p for p in missing if id(p) in beside or not self._is_registered(p)]
-        held = any(self._is_held(item) for item in used)
-        matters = held and any(p.dim() > 1 for p in missing)
-        verdict = "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED"
-        return Judgement(
+        missing = [item for item in used if not item.is_held and not item.has_moved and item.is_beside]
+        matters = any(item.is_held for item in used) and any(item.is_matrix for item in missing)
+        return self._judgement(
             "DL306",
-            self.name,
-            verdict,  # type: ignore[arg-type]
-            f"{len(missing)} of {len(self._used.items)} parameters with gradients are in no optimizer and do not move"
-            + self._named(missing),
+            "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED",
+            f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move",
             "any such matrix of a model that is trained, after 3 or more steps; none refutes",
-            {"missing": len(missing), "with_gradients": len(self._used.items), "names": self._names(missing)},
-            self.run.steps,
-            (0, self.run.steps),
-            voice="note" if self._is_a_part(missing) else "alarm",
+            missing,
+            is_certain=not self._is_a_part(missing),
         )
 
     def _unregistered(self) -> Judgement:
-        strangers = [item for item in self._used.items if not item.is_registered]
-        is_seen = len(strangers) < len(self._used.items)  # else what makes up the model is called by other names
+        used = self._used.items
+        strangers = [item for item in used if not item.is_registered]
+        is_seen = len(strangers) < len(used)  # else what makes up the model is called by other names
         matters = is_seen and any(item.is_matrix for item in strangers)
-        verdict = "CONFIRMED" if matters else "INCONCLUSIVE" if strangers else "REFUTED"
-        return Judgement(
+        return self._judgement(
             "DL308",
-            self.name,
-            verdict,  # type: ignore[arg-type]
-            f"{len(strangers)} of {len(self._used.items)} parameters with gradients are registered in no module"
-            + self._named(_alive(strangers)),
+            "CONFIRMED" if matters else "INCONCLUSIVE" if strangers else "REFUTED",
+            f"{len(strangers)} of {len(used)} parameters with gradients are registered in no module",
             "any such matrix in a model that is called; none refutes",
-            {"unregistered": len(strangers), "with_gradients": len(self._used.items)},
-            self.run.steps,
-            (0, self.run.steps),
-            voice="note",
+            strangers,
+            is_certain=False,
         )
 
-    def _misspelt(self) -> Iterator[Judgement]:
-        owners: list[tuple[str, list[Tensor]]] = []
-        for module in self._modules:
-            for name, part in module.named_modules():
-                if vars(part).get("requires_grad", True) is False:
-                    owners.append((f"{name or type(part).__name__}.requires_grad", list(part.parameters())))
-            for name, parameter in module.named_parameters():
-                owners += [(f"{name}.{typo}", [parameter]) for typo in _TYPOS if typo in vars(parameter)]
-        trained = [name for name, parameters in owners if any(self._used.find(p) for p in parameters)]
-        frozen = any(not p.requires_grad for module in self._modules for p in module.parameters())
-        if owners or frozen:
-            yield Judgement(
-                "DL309",
-                self.name,
-                "CONFIRMED" if trained else "REFUTED",
-                f"{trained[0]} is set, and gradients arrive all the same" if trained else "what is frozen has none",
-                "a misspelt attribute on what has gradients; frozen parameters without any refute",
-                {"set_in_vain": trained},
-                self.run.steps,
-                (0, self.run.steps),
-                voice="alarm",
-            )
+    def _frozen_in_vain(self) -> Iterator[Judgement]:
+        trained = [name for name, is_trained in self._misspelt.items() if is_trained]
+        if self._misspelt:
+            what = f"{trained[0]} is set, and gradients arrive all the same" if trained else "what is frozen has none"
+            threshold = "a misspelt attribute on what has gradients; frozen parameters without any refute"
+            yield self._judgement("DL309", "CONFIRMED" if trained else "REFUTED", what, threshold, [])
 
     def _moved_though_frozen(self) -> Iterator[Judgement]:
-        watched = [item for item in self._frozen.items if item.steps >= ENOUGH]
-        still = [item for item in watched if (p := item.parameter()) is not None and not p.requires_grad]
-        moved = _alive(item for item in still if not item.is_still())
-        if still:
-            yield Judgement(
-                "DL601",
-                self.name,
-                "CONFIRMED" if moved else "REFUTED",
-                f"{len(moved)} of {len(still)} frozen parameters in optimizers moved" + self._named(moved),
-                "any change over 3 or more steps; none refutes",
-                {"moved": len(moved), "frozen": len(still), "names": self._names(moved)},
-                self.run.steps,
-                (0, self.run.steps),
-                voice="alarm",
-            )
+        frozen = [item for item in self._frozen.items if item.is_frozen and item.steps >= ENOUGH]
+        moved = [item for item in frozen if item.has_moved]
+        if frozen:
+            what = f"{len(moved)} of {len(frozen)} frozen parameters in optimizers moved"
+            threshold = "any change over 3 or more steps; none refutes"
+            yield self._judgement("DL601", "CONFIRMED" if moved else "REFUTED", what, threshold, moved)
 
-    def _is_trained(self, module: nn.Module) -> bool:
-        """Whether an optimizer holds parameters of a module; it may hold none of one that only makes a loss."""
-        return any(id(parameter) in self._held for parameter in module.parameters())
+    def _judgement(
+        self, rule: str, verdict: Verdict, what: str, threshold: str, items: list[_Watched], *, is_certain: bool = True
+    ) -> Judgement:
+        names = [item.name for item in items]
+        shown = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
+        return Judgement(
+            rule,
+            self.name,
+            verdict,
+            what + shown,
+            threshold,
+            {"parameters": names[:20], "number": len(names), "with_gradients": len(self._used.items)},
+            self.run.steps,
+            (0, self.run.steps),
+            voice="alarm" if is_certain else "note",
+        )
 
-    def _is_registered(self, parameter: Tensor) -> bool:
-        item = self._used.find(parameter)
-        return item is None or item.is_registered
-
-    def _is_held(self, item: _Watched) -> bool:
-        return id(item.parameter()) in self._held
-
-    def _names(self, parameters: list[Any]) -> list[str]:
-        wanted = {id(parameter) for parameter in parameters}
-        return [name for module in self._modules for name, p in module.named_parameters() if id(p) in wanted][:20]
-
-    def _named(self, parameters: list[Any]) -> str:
-        names = self._names(parameters)[:3] or [f"shape {list(p.shape)}" for p in parameters[:3]]
-        return f" ({', '.join(names)}{', …' if len(parameters) > 3 else ''})" if names else ""
-
-    def _is_a_part(self, missing: list[Any]) -> bool:
+    def _is_a_part(self, missing: list[_Watched]) -> bool:
         """Whether just one child of a module is missing, with all of its parameters: a probe on fixed features."""
-        wanted = {id(parameter) for parameter in missing}
+        wanted = {id(item.parameter()) for item in missing}
         children = [child for module in self._modules for child in module.children()]
         return any({id(p) for p in child.parameters()} == wanted for child in children)
 
 
 def _edge(tensor: Tensor) -> Tensor:
     return tensor.detach().flatten()[:_EDGE].clone()
-
-
-def _alive(watched: Iterable[_Watched]) -> list[Tensor]:
-    return [parameter for item in watched if (parameter := item.parameter()) is not None]

@@ -17,6 +17,8 @@ def train(rank, port):
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(10, 16), nn.ReLU(), nn.Linear(16, 4)))
+    if "moved" in sys.argv:
+        model = model.double().float()  # the reducer keeps to the tensors that it knew
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = TensorDataset(torch.randn(64, 10), torch.randint(0, 4, (64,)))
     sampler = DistributedSampler(data)

@@ -62,11 +62,16 @@ fit(nn.Linear(2, 3), DataLoader(Drawing(), batch_size=8, num_workers=2, worker_i
 fit(nn.Linear(2, 3), DataLoader(points, batch_size=8, sampler=DistributedSampler(points, 1, 0)), 2)  # CONFIRMED DL414
 fit(Unregistered(), plain, epochs=1)
 
-replaced = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 5))
-stale = torch.optim.SGD(replaced.parameters(), lr=0.01)
-replaced[2] = nn.Linear(4, 3)  # CONFIRMED DL306
-fit(replaced, plain, 1, stale)
 
+
+def replace_head():
+    model = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 5))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    model[2] = nn.Linear(4, 3)  # CONFIRMED DL306
+    fit(model, plain, 1, optimizer)
+
+
+replace_head()
 vain = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3))
 vain[0].requires_grad = False  # CONFIRMED DL309
 fit(vain, plain, epochs=1)

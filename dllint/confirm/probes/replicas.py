@@ -1,0 +1,51 @@
+"""Fingerprints of the parameters of each rank, which dllint compares after the run: no communication is added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakSet
+
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from dllint.confirm.probes.base import ENOUGH, Probe
+
+
+class Replicas(Probe):
+    """Notes what the parameters are before the first step and in some steps after it, where several ranks train."""
+
+    name = "replicas"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._modules: WeakSet[nn.Module] = WeakSet()
+        self._begin: dict[str, str] = {}
+        self._steps = 0
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+        if with_gradients:
+            self._modules.add(module)
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        if not self._begin and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+            self._begin = dict(self._fingerprints())
+
+    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+        if not self._begin:
+            return
+        self._steps += 1
+        if self._steps <= ENOUGH or self._steps % self.run.settings.every == 0:  # in all ranks at the same steps
+            now = dict(self._fingerprints())
+            self.run.fingerprints = {name: [self._begin[name], now[name]] for name in self._begin.keys() & now.keys()}
+
+    def _fingerprints(self) -> Iterator[tuple[str, str]]:
+        for module in self._modules:
+            for name, parameter in module.named_parameters():
+                yield f"{type(module).__name__}.{name}", _fingerprint(parameter)
+
+
+def _fingerprint(parameter: Tensor) -> str:
+    values = parameter.detach().double()
+    return f"{values.sum().item()!r} {values.square().sum().item()!r}"
