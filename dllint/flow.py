@@ -45,16 +45,14 @@ class Structure:
 
     def _index(self, node: Node) -> bool:
         """Number the events below a node; returns whether control may leave it other than by its end."""
-        if isinstance(node, Event):
-            self._by_kind.setdefault(type(node), []).append(len(self.events))
-            self.events.append(node)
-            return False
-        if isinstance(node, Leave):
-            return True
         start = len(self.events)
         leaves = False
         for part in _parts(node):  # each is numbered, whether or not one before it leaves
-            leaves |= self._index(part)
+            if isinstance(part, Event):
+                self._by_kind.setdefault(type(part), []).append(len(self.events))
+                self.events.append(part)
+            else:
+                leaves |= isinstance(part, Leave) or self._index(part)
         leaves &= isinstance(node, Block | Branch)
         self._ranges[id(node)] = (start, len(self.events))
         if leaves:
@@ -105,9 +103,9 @@ class Structure:
             reduced.items.append(Invocation(item.frame, item.site, self._reduce(item.body, wanted)))
 
 
-def _parts(node: Node) -> list[Node]:
+def _parts(node: Node) -> Sequence[Node]:
     if isinstance(node, Block):
-        return list(node.items)
+        return node.items
     if isinstance(node, Branch):
         return [arm.body for arm in node.arms]
     return [node.body] if isinstance(node, Loop | Invocation) else []

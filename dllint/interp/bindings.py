@@ -97,15 +97,35 @@ def assigned_in(loop: ast.stmt) -> frozenset[str]:
     This is what it may change between two iterations.
     """
     found: set[str] = set()
-    pending: list[ast.AST] = [loop]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Definition | ast.Lambda):
-            continue
-        if isinstance(node, ast.Name):
-            if isinstance(node.ctx, ast.Store):
-                found.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-            found.add(f"{node.value.id}.{node.attr}")
-        pending.extend(ast.iter_child_nodes(node))
+    for target in targets_in([loop]):
+        if isinstance(target, ast.Name):
+            found.add(target.id)
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            found.add(f"{target.value.id}.{target.attr}")
     return frozenset(found)
+
+
+def targets_in(body: list[ast.stmt]) -> Iterator[ast.expr]:
+    """The names, attributes and items that statements assign, at any depth outside nested definitions."""
+    for statement in _statements(body):
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                yield from _parts_of(target)
+        elif isinstance(statement, ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor):
+            yield from _parts_of(statement.target)
+        elif isinstance(statement, ast.With | ast.AsyncWith):
+            for item in statement.items:
+                if item.optional_vars is not None:
+                    yield from _parts_of(item.optional_vars)
+        elif isinstance(statement, ast.If | ast.While):
+            yield from (node.target for node in ast.walk(statement.test) if isinstance(node, ast.NamedExpr))
+
+
+def _parts_of(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from _parts_of(element)
+    elif isinstance(target, ast.Starred):
+        yield from _parts_of(target.value)
+    else:
+        yield target

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dllint.interp.bindings import targets_in
 from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value, alternatives
 
 if TYPE_CHECKING:
@@ -243,14 +244,9 @@ def reassigned_attributes(node: ast.ClassDef) -> frozenset[str]:
         if not isinstance(statement, _FUNCTION) or statement.name == "__init__" or not statement.args.args:
             continue
         receiver = statement.args.args[0].arg
-        for child in ast.walk(statement):
-            if (
-                isinstance(child, ast.Attribute)
-                and isinstance(child.ctx, ast.Store)
-                and isinstance(child.value, ast.Name)
-                and child.value.id == receiver
-            ):
-                found.add(child.attr)
+        for target in targets_in(statement.body):
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == receiver:
+                found.add(target.attr)
     return frozenset(found)
 
 

@@ -6,7 +6,6 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp import containers
-from dllint.interp.graph import sources
 from dllint.interp.guards import guards_of, marked
 from dllint.interp.operators import compare
 from dllint.sites import Guards
@@ -15,18 +14,25 @@ from dllint.values import Choice, Const, Items, Setting, Symbol, Table, Value
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
 
+_COMPUTED = frozenset(("compare", "not", "negative", "+", "-", "*", "/", "//", "call", "bool", "int"))
+
 
 def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
     default = default_truth(machine, value)
-    periodic = isinstance(value, Symbol | Choice) and _has_remainder(value)
+    periodic = _has_remainder(value)
     positive = marked(guards_of(node, True, machine.frame.scope), default, periodic)
     negative = marked(guards_of(node, False, machine.frame.scope), None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
 
 
-def _has_remainder(test: Symbol | Choice) -> bool:
-    return any(isinstance(source, Symbol) and source.name == "%" for source in sources(test, 12))
+def _has_remainder(value: Value, depth: int = 4) -> bool:
+    """Whether a remainder takes part in a test, as in ``(step + 1) % 4 == 0 or last``."""
+    if isinstance(value, Symbol):
+        return value.name == "%" or (
+            depth > 0 and value.name in _COMPUTED and any(_has_remainder(part, depth - 1) for part in value.inputs)
+        )
+    return isinstance(value, Choice) and depth > 0 and any(_has_remainder(o, depth - 1) for _, o in value.options)
 
 
 def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:
