@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -23,7 +24,16 @@ def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
         "experiments": [_judgement(judgement) for judgement in verdicts.experiments],
         "runs": [_run(record) for record in outcome.records],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for numbers that JSON has no words for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _settled(item: Settled) -> dict[str, Any]:

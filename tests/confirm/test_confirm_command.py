@@ -7,12 +7,14 @@ import shutil
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from confirm_support import SCRIPTS
 
 from dllint.cli import main
 
 pytestmark = pytest.mark.slow
+SCHEMA = Path(__file__).parents[2] / "docs" / "confirm.schema.json"
 
 
 @pytest.fixture
@@ -23,7 +25,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_settles_the_findings_of_a_script(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["confirm", "--steps", "8", "--json", "out.json", "mixed.py", "--", "--lr", "3"]) == 1
+    options = ["--steps", "8", "--json", "out.json", "--html", "out.html"]
+    assert main(["confirm", *options, "mixed.py", "--", "--lr", "3"]) == 1
     output = capfd.readouterr()
     lines = output.out.splitlines()
     assert lines[0].startswith("CONFIRMED    DL101 mixed.py:20 softmax-before-cross-entropy: the input of cross_ent")
@@ -34,6 +37,8 @@ def test_settles_the_findings_of_a_script(project: Path, capfd: pytest.CaptureFi
     assert lines[-1] == "Settled 3 findings: 1 confirmed, 1 refuted, 1 not reached."
     assert "ARGUMENTS ['--lr', '3']" in output.err
     document = json.loads(Path("out.json").read_text())
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    assert "DL304" in Path("out.html").read_text()
     assert [item["verdict"] for item in document["verdicts"]] == ["CONFIRMED", "REFUTED", "NOT REACHED"]
     assert document["verdicts"][0]["evidence"]["statistics"]["computed_by"] == ["Softmax"]
     assert document["runs"][0]["traces"]["loss"]

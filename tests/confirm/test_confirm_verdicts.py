@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from dllint.confirm.evidence import Frame, Judgement, Record
+from dllint.confirm.launch import Outcome
+from dllint.confirm.record import as_json
 from dllint.confirm.rules import LINES, NEEDS
 from dllint.confirm.terminal import render, sparkline
 from dllint.confirm.verdicts import settle, upheld
 from dllint.findings import Finding, Hop, Location
 from dllint.registry import load_rules
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "confirm.schema.json"
 
 
 def finding(code: str = "DL101", line: int = 10, **more: Any) -> Finding:
@@ -19,8 +27,6 @@ def finding(code: str = "DL101", line: int = 10, **more: Any) -> Finding:
 
 
 def judgement(code: str = "DL101", line: int = 10, verdict: str = "CONFIRMED", **more: Any) -> Judgement:
-    import os
-
     frame = Frame(os.path.abspath("train.py"), line, more.pop("function", "train"))
     return Judgement(code, "probe", verdict, "numbers", "threshold", stacks=((frame,),), **more)  # type: ignore[arg-type]
 
@@ -122,6 +128,15 @@ def test_sparkline(values: list[float], picture: str) -> None:
 
 def test_sparkline_is_no_longer_than_sixty() -> None:
     assert len(sparkline([float(number) for number in range(1000)])) <= 60
+
+
+def test_json_has_no_numbers_that_are_none() -> None:
+    diverged = record(judgement(statistics={"loss": float("nan")}))
+    diverged.traces = {"loss": [1.0, float("inf")]}
+    document = json.loads(as_json(settle([finding()], [diverged]), Outcome(["train.py"], [diverged])))
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    assert document["runs"][0]["traces"] == {"loss": [1.0, None]}
+    assert document["verdicts"][0]["evidence"]["statistics"] == {"loss": None}
 
 
 def test_report_of_a_run_that_failed() -> None:
