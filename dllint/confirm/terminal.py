@@ -57,8 +57,8 @@ def _settled(item: Settled, style: Style) -> str:
 
 def _unasked(label: str, judgement: Judgement, style: Style) -> str:
     frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
-    place = f"{os.path.relpath(frame.path)}:{frame.line}: " if frame is not None else ""
-    return f"{_label(label, style)} {judgement.rule} {one_line(place)}{one_line(judgement.message)}{_steps(judgement)}"
+    place = f"{one_line(os.path.relpath(frame.path))}:{frame.line}: " if frame is not None else ""
+    return f"{_label(label, style)} {judgement.rule} {place}{one_line(judgement.message)}{_steps(judgement)}"
 
 
 def _experiment(judgement: Judgement, style: Style) -> str:

@@ -57,7 +57,7 @@ def settle(findings: Sequence[Finding], records: Sequence[Record]) -> Verdicts:
         verdicts.settled.append(_settled(finding, matching))
     found = {finding.code for finding in findings}
     for judgement in judgements:
-        is_new = id(judgement) not in used and (judgement.stacks or judgement.rule not in found)
+        is_new = id(judgement) not in used and (any(judgement.stacks) or judgement.rule not in found)
         if judgement.verdict == "CONFIRMED" and judgement.voice and is_new:
             target = verdicts.alarms if judgement.voice == "alarm" else verdicts.notes
             if not any((known.rule, known.stacks) == (judgement.rule, judgement.stacks) for known in target):
@@ -75,10 +75,10 @@ def _settled(finding: Finding, matching: list[Judgement]) -> Settled:
 
 
 def _matching(finding: Finding, judgements: list[Judgement]) -> list[Judgement]:
-    """The judgements about a finding: those about the whole run, or those seen where it is, the closest there are."""
-    whole = [judgement for judgement in judgements if not judgement.stacks]
-    if whole:
-        return whole
+    """The judgements about a finding: those seen where it is, the closest there are, or those on the whole run.
+
+    What happens in a library alone, without a frame of the user's, counts as the whole run.
+    """
     places = [finding.location, *(hop.location for hop in finding.trace)]
     for place in places:
         exact = [judgement for judgement in judgements if _is_at(judgement, place)]
@@ -87,7 +87,9 @@ def _matching(finding: Finding, judgements: list[Judgement]) -> list[Judgement]:
     if finding.code in LINES:
         return []
     near = [judgement for judgement in judgements if _is_in(judgement, finding)]
-    return near if len(near) == 1 else []
+    if near:
+        return near if len(near) == 1 else []
+    return [judgement for judgement in judgements if not any(judgement.stacks)]
 
 
 def _is_at(judgement: Judgement, place: Location) -> bool:
@@ -102,7 +104,7 @@ def _is_at(judgement: Judgement, place: Location) -> bool:
 def _is_in(judgement: Judgement, finding: Finding) -> bool:
     path = os.path.realpath(finding.location.path)
     function = finding.scope.rpartition(".")[2] or "<module>"
-    innermost = [stack[0] for stack in judgement.stacks]
+    innermost = [stack[0] for stack in judgement.stacks if stack]
     return any(os.path.realpath(frame.path) == path and frame.function == function for frame in innermost)
 
 

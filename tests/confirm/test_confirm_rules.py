@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 from confirm_support import SCRIPTS, expectations, judgements_at, observed
 
+from dllint.config.load import ConfigLoader
+from dllint.config.resolve import resolve
 from dllint.confirm.launch import Outcome
+from dllint.confirm.rules import NEEDS
+from dllint.confirm.verdicts import settle
+from dllint.runner import lint_files
 
 pytestmark = pytest.mark.slow
 
@@ -71,3 +76,17 @@ def test_what_is_saved_goes_elsewhere(outcomes: dict[str, Outcome]) -> None:
     (record,) = outcome_of("loops_bad", outcomes).records
     assert {Path(path).name for path in record.redirected} >= {"incomplete.pt", "wrapped.pt"}
     assert not Path("incomplete.pt").exists()
+
+
+@pytest.mark.parametrize(
+    "script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("loops_bad", "run_bad")]
+)
+def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str, Outcome]) -> None:
+    path = SCRIPTS / f"{script}.py"
+    report = lint_files([path], resolve(ConfigLoader(isolated=True).load(SCRIPTS)), cache=False)
+    findings = [finding for finding in report.findings if finding.code in NEEDS]
+    settled = settle(findings, outcome_of(script, outcomes).records).settled
+    assert len(settled) > 5
+    assert [(item.finding.code, item.finding.location.line, item.answer) for item in settled] == [
+        (finding.code, finding.location.line, "CONFIRMED") for finding in findings
+    ]

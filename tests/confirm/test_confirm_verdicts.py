@@ -72,6 +72,15 @@ def test_a_judgement_of_the_whole_run_decides() -> None:
     assert answers([finding("DL306")], whole) == ["REFUTED"]
 
 
+def test_a_judgement_in_a_library_decides_where_there_is_no_closer_one() -> None:
+    hidden = Judgement("DL202", "gradients", "CONFIRMED", "numbers", "threshold", stacks=((),))
+    assert answers([finding("DL202", scope="train")], hidden) == ["CONFIRMED"]
+    assert answers([finding("DL202", scope="train")], hidden, judgement("DL202", verdict="REFUTED")) == ["REFUTED"]
+    assert answers([finding("DL101", scope="train")], Judgement("DL101", "p", "REFUTED", "n", "t", stacks=((),))) == [
+        "NOT REACHED"
+    ]
+
+
 def test_a_rule_without_probe_cannot_be_tested() -> None:
     assert answers([finding("DL413")]) == ["NOT TESTABLE"]
 

@@ -189,7 +189,7 @@ class Gradients(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():
-            if tracked.reached or tracked.steps:
+            if tracked.reached:
                 yield _missing_step(tracked, self.run.ended_by)
             if tracked.steps >= ENOUGH:
                 yield _stale(tracked)

@@ -62,8 +62,8 @@ class Cadence(Probe):
 
     def _optimizer_steps(self, scheduler: Any) -> int:
         optimizer = getattr(scheduler, "optimizer", None)
-        steps = self.run.gradients.of(optimizer).steps if isinstance(optimizer, Optimizer) else 0
-        return steps or int(self.run.steps)
+        tracked = self.run.gradients.of(optimizer) if isinstance(optimizer, Optimizer) else None
+        return tracked.steps if tracked is not None and tracked.reached else int(self.run.steps)
 
     def judge(self) -> Iterator[Judgement]:
         for seen in self._seen.values():
