@@ -6,7 +6,6 @@ import importlib.util
 import json
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -27,8 +26,11 @@ def await_torch(settings: str) -> None:
     sys.meta_path.insert(0, _TorchFinder(parsed))
 
 
-class _TorchFinder(MetaPathFinder):
-    """Finds torch as it would be found without dllint, and adds one thing to do after its import."""
+class _TorchFinder:
+    """Finds torch as it would be found without dllint, and adds one thing to do after its import.
+
+    It is no ``importlib.abc.MetaPathFinder``: that module imports much that the script should import itself.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

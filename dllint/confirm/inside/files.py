@@ -11,24 +11,27 @@ import functools
 import io
 import os
 import shutil
-import tempfile
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from typing import Any
 
-_real_exists = os.path.lexists
-_real_isdir = os.path.isdir
-_real_makedirs = os.makedirs
+_real_stat = os.stat
+_real_lstat = os.lstat
 _real_mkdir = os.mkdir
 _real_copy = shutil.copy2
+_real_listdir = os.listdir
 
 _READING = ("stat", "lstat", "access", "readlink")
-_WRITING = ("mkdir", "rmdir", "remove", "unlink", "truncate", "chmod", "utime")
-_MOVING = ("rename", "replace", "link")
+_CHANGING = ("truncate", "chmod", "utime")
+_REMOVING = ("remove", "unlink", "rmdir")
+_MOVING = ("rename", "replace")
+_LINKING = ("link", "symlink")
 
 _scratch = ""
 _left_alone: tuple[str, ...] = ()
 _working = ""
 _redirected: dict[str, None] = {}
+_gone: set[str] = set()  # files and folders of the user that the script believes it has removed
 
 
 def guard_files(scratch: str) -> None:
@@ -36,13 +39,18 @@ def guard_files(scratch: str) -> None:
     global _scratch, _left_alone, _working
     _scratch = scratch
     home_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folders = (tempfile.gettempdir(), "/dev", "/proc", "/sys", home_cache, os.path.dirname(scratch))
+    temporary = os.path.dirname(os.path.dirname(scratch))  # importing `tempfile` now would bind what is replaced below
+    folders = (temporary, "/dev", "/proc", "/sys", home_cache)
     _left_alone = tuple(os.path.abspath(folder) + os.sep for folder in folders)
     _working = os.getcwd() + os.sep
     builtins.open = io.open = _opening(builtins.open)
     os.open = _opening_descriptor(os.open)
     os.listdir = _listing(os.listdir)
-    for names, kind in ((_READING, _reading), (_WRITING, _writing), (_MOVING, _moving)):
+    os.scandir = _scanning(os.scandir)
+    os.mkdir = _making_folder(os.mkdir)
+    shutil.rmtree = _removing_tree(shutil.rmtree)  # type: ignore[assignment]
+    wrappers = ((_READING, _reading), (_CHANGING, _changing), (_REMOVING, _removing), (_MOVING, _moving))
+    for names, kind in (*wrappers, (_LINKING, _linking)):
         for name in names:
             setattr(os, name, kind(getattr(os, name)))
 
@@ -53,9 +61,9 @@ def redirected() -> list[str]:
 
 
 def for_reading(path: Any) -> Any:
-    """Where to read what the script knows by a path."""
+    """Where to read what the script knows by a path: a place where nothing is, if the script has removed it."""
     copy = _copy_of(path)
-    return copy if copy and _real_exists(copy) else path
+    return copy if copy and (_real_exists(copy) or _is_gone(path)) else path
 
 
 def for_writing(path: Any, *, keep: bool = False) -> Any:
@@ -63,13 +71,50 @@ def for_writing(path: Any, *, keep: bool = False) -> Any:
     copy = _copy_of(path)
     if not copy:
         return path
-    _redirected.setdefault(os.path.abspath(os.fspath(path)))
-    parent = os.path.dirname(os.path.abspath(os.fspath(path)))
-    if _real_isdir(parent) and not _real_exists(os.path.dirname(copy)):
+    full = _full(path)
+    _redirected.setdefault(full)
+    parent = os.path.dirname(full)
+    if _real_isdir(parent) and not _is_gone(parent):
         _make_folder(os.path.dirname(copy))
-    if keep and os.path.isfile(path) and not _real_exists(copy):
-        _real_copy(path, copy)
+    if keep:
+        _copy_rest(full, copy)
     return copy
+
+
+def _copy_rest(full: str, copy: str) -> None:
+    """Copy a file or folder to the scratch folder, but for what is there already, and what has been removed."""
+    if _is_gone(full) or not _real_exists(full):
+        return
+    if _real_isdir(full):
+        _make_folder(copy)
+        for name in _real_listdir(full):
+            _copy_rest(os.path.join(full, name), os.path.join(copy, name))
+    elif not _real_exists(copy):
+        _real_copy(full, copy, follow_symlinks=False)
+
+
+def _real_exists(path: Any) -> bool:
+    try:
+        _real_lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _real_isdir(path: Any) -> bool:
+    try:
+        return stat.S_ISDIR(_real_stat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _full(path: Any) -> str:
+    return os.path.abspath(os.fsdecode(path))
+
+
+def _is_gone(path: Any) -> bool:
+    full = _full(path)
+    return any(full == gone or full.startswith(gone + os.sep) for gone in _gone)
 
 
 def _make_folder(path: str) -> None:
@@ -84,7 +129,7 @@ def _copy_of(path: Any) -> str:
         return ""
     text = os.fsdecode(path)
     full = os.path.abspath(text)
-    if (full + os.sep).startswith(_left_alone) and not full.startswith(_working):
+    if (full + os.sep).startswith(_left_alone) and not (full + os.sep).startswith(_working):
         return ""
     return os.path.join(_scratch, os.path.splitdrive(full)[1].lstrip(os.sep))
 
@@ -119,31 +164,114 @@ def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
     return reading
 
 
-def _writing(original: Callable[..., Any]) -> Callable[..., Any]:
+def _changing(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def writing(path: Any, *arguments: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is not None:
-            return original(path, *arguments, **named)
-        return original(for_writing(path, keep=True), *arguments, **named)
+    def changing(path: Any, *arguments: Any, **named: Any) -> Any:
+        place = path if named.get("dir_fd") is not None else for_writing(path, keep=True)
+        return original(place, *arguments, **named)
 
-    return writing
+    return changing
+
+
+def _removing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def removing(path: Any, **named: Any) -> Any:
+        if named.get("dir_fd") is not None or not _copy_of(path):
+            return original(path, **named)
+        original(for_writing(path, keep=True), **named)
+        _gone.add(_full(path))
+
+    return removing
+
+
+def _removing_tree(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def removing(path: Any, *arguments: Any, **named: Any) -> Any:
+        copy = _copy_of(path)
+        if not copy:
+            return original(path, *arguments, **named)
+        if _real_exists(copy) or not os.path.isdir(path):
+            original(copy, *arguments, **named)  # which raises the right error if there is none
+        _gone.add(_full(path))
+
+    return removing
 
 
 def _moving(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def moving(source: Any, target: Any, *arguments: Any, **named: Any) -> Any:
-        return original(for_writing(source, keep=True), for_writing(target), *arguments, **named)
+    def moving(source: Any, target: Any, **named: Any) -> Any:
+        result = original(for_writing(source, keep=True), for_writing(target), **named)
+        if _copy_of(source):
+            _gone.add(_full(source))
+        return result
 
     return moving
+
+
+def _linking(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def linking(source: Any, target: Any, *arguments: Any, **named: Any) -> Any:
+        place = source if original.__name__ == "symlink" else for_writing(source, keep=True)
+        return original(place, for_writing(target), *arguments, **named)
+
+    return linking
+
+
+def _making_folder(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def making(path: Any, *arguments: Any, **named: Any) -> Any:
+        if named.get("dir_fd") is not None or _real_exists(for_reading(path)):
+            return original(for_reading(path), *arguments, **named)  # which raises FileExistsError
+        return original(for_writing(path), *arguments, **named)
+
+    return making
 
 
 def _listing(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def listing(path: Any = ".") -> Any:
         copy = _copy_of(path)
-        if not copy or not _real_isdir(copy):
+        if not copy:
             return original(path)
-        known = original(path) if _real_isdir(path) else []
-        return [*known, *(name for name in original(copy) if name not in known)]
+        added = original(copy) if _real_isdir(copy) else []
+        if _is_gone(path):
+            return added if _real_isdir(copy) else original(copy)
+        known = original(path) if _real_isdir(path) or not _real_isdir(copy) else []
+        return [name for name in known if not _is_gone(os.path.join(path, name)) and name not in added] + added
 
     return listing
+
+
+class _Entries(list[Any]):
+    """Entries of a folder, with the manners of what ``os.scandir`` returns."""
+
+    def __enter__(self) -> Iterator[Any]:
+        return iter(self)
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __next__(self) -> Any:
+        if not self:
+            raise StopIteration
+        return self.pop(0)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+def _scanning(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def scanning(path: Any = ".") -> Any:
+        copy = _copy_of(path)
+        if not copy or not (_real_isdir(copy) or _gone):
+            return original(path)
+        added = list(original(copy)) if _real_isdir(copy) else []
+        if _is_gone(path):
+            return _Entries(added) if _real_isdir(copy) else original(copy)
+        names = {entry.name for entry in added}
+        known = list(original(path)) if _real_isdir(path) or not _real_isdir(copy) else []
+        kept = [entry for entry in known if entry.name not in names and not _is_gone(entry.path)]
+        return _Entries(kept + added)
+
+    return scanning
