@@ -22,7 +22,7 @@ from dllint.interp.entry import interpret
 from dllint.interp.facts import Facts
 from dllint.interp.machine import LimitError, Machine
 from dllint.interp.project import Project, SourceModule
-from dllint.interp.relevance import EVENT_WORDS, Relevance
+from dllint.interp.relevance import EVENT_WORDS, Concerned, Relevance
 from dllint.interp.word_graph import WordGraph
 from dllint.rule import Rule, is_triggered
 
@@ -167,6 +167,7 @@ class _Run:
     ) -> None:
         self.module = module
         self.rules = list(rules)
+        self._crashing: set[type[Rule]] = set()
         self.settings = engine.settings
         self.analysis = analysis
         self.machine = Machine(project, engine.facts, module, engine.relevance(module, project, rules))
@@ -182,9 +183,11 @@ class _Run:
         except Exception as error:
             self._crashed("the interpreter", error)
 
-    def _visit(self, program: Program) -> None:
+    def _visit(self, program: Program, concerned: Concerned | None) -> None:
         context = Context(self.machine, program, self.settings.versions)
-        for rule_class in list(self.rules):
+        for index, rule_class in enumerate(self.rules):
+            if rule_class in self._crashing or (concerned is not None and index not in concerned):
+                continue
             if self.machine.deadline < 0:
                 raise LimitError
             started = time.perf_counter()
@@ -193,7 +196,7 @@ class _Run:
             except (RecursionError, LimitError):
                 raise
             except Exception as error:
-                self.rules.remove(rule_class)
+                self._crashing.add(rule_class)
                 self._crashed(f"rule {rule_class.code}", error)
                 continue
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dllint.events import Block, Program
@@ -19,28 +20,32 @@ from dllint.values import Arguments, Class, Function, Instance
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
     from dllint.interp.project import SourceModule
+    from dllint.interp.relevance import Concerned
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-Visit = Callable[[Program], None]
+Visit = Callable[[Program, "Concerned | None"], None]
 
 
 def interpret(machine: Machine, visit: Visit) -> None:
     """Interpret all programs of the machine's module, calling ``visit`` with each while its state is alive.
 
-    Where the machine knows what is relevant, definitions in which no rule could fire are left out.
+    Where the machine knows what is relevant, definitions in which no rule could fire are left out, and ``visit`` is
+    told which rules could.
     """
     module = machine.main
     body = Block()
     with machine.recording(body):
         execute_block(machine, module.tree.body, machine.module_scope(module))
-    visit(Program("module", module.name, module, body, machine.truncated))
+    visit(Program("module", module.name, module, body, machine.truncated), None)
     for definition in _callers_first(module):
-        if machine.relevance is not None and not machine.relevance.is_relevant(definition, machine.reached):
+        relevance = machine.relevance
+        concerned = relevance.to_definition(definition, machine.reached) if relevance is not None else None
+        if concerned is not None and not concerned:
             continue
         if isinstance(definition, ast.ClassDef):
-            _interpret_class(machine, definition, visit)
+            _interpret_class(machine, definition, concerned, visit)
         elif definition not in machine.reached:
-            _interpret_function(machine, definition, visit)
+            _interpret_function(machine, definition, concerned, visit)
 
 
 def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
@@ -64,7 +69,9 @@ def _definitions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFu
             yield from _definitions([*statement.body, *statement.orelse])
 
 
-def _interpret_function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, visit: Visit) -> None:
+def _interpret_function(
+    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, concerned: Concerned | None, visit: Visit
+) -> None:
     function = module_attribute(machine, machine.main, node.name)
     if not isinstance(function, Function) or function.node is not node:
         return
@@ -73,14 +80,14 @@ def _interpret_function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunct
     def run() -> None:
         with machine.recording(body):
             invoke(machine, function, Arguments(exact=False), Site(machine.main, node))
-        visit(Program("function", node.name, machine.main, body, machine.truncated))
+        visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
 
     machine.renew_budget()
     machine.grad = "on"
     machine.run_arm((), run)
 
 
-def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None:
+def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned | None, visit: Visit) -> None:
     methods = [item for item in node.body if isinstance(item, _FUNCTION) and item.name != "__init__"]
     if not any(method not in machine.reached for method in methods) and methods:
         return
@@ -94,24 +101,27 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, visit: Visit) -> None
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
         visited = False
         for method in _outer_methods_first(machine.main, methods):
-            if method not in machine.reached and _is_wanted(machine, node, method):
+            wanted = machine.relevance.to_method(node, method) if machine.relevance is not None else None
+            if method not in machine.reached and (wanted is None or wanted):
                 visited = True
                 machine.renew_budget()
-                machine.run_arm((), lambda method=method: _run_method(machine, instance, method, start, visit))
+                visit_method = partial(_run_method, machine, instance, method, start, wanted, visit)
+                machine.run_arm((), visit_method)
         if not visited:  # what the constructor does is part of what each method is seen with
-            visit(Program("class", cls.name, machine.main, start, machine.truncated))
+            visit(Program("class", cls.name, machine.main, start, machine.truncated), concerned)
 
     machine.renew_budget()
     machine.grad = "on"
     machine.run_arm((), run)
 
 
-def _is_wanted(machine: Machine, cls: ast.ClassDef, method: ast.stmt) -> bool:
-    return machine.relevance is None or machine.relevance.is_relevant_method(cls, method)
-
-
 def _run_method(
-    machine: Machine, instance: Instance, node: ast.FunctionDef | ast.AsyncFunctionDef, start: Block, visit: Visit
+    machine: Machine,
+    instance: Instance,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    start: Block,
+    concerned: Concerned | None,
+    visit: Visit,
 ) -> None:
     cls = instance.cls
     assert isinstance(cls, Class)
@@ -122,7 +132,8 @@ def _run_method(
     receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
     with machine.recording(body):
         invoke(machine, function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
-    visit(Program("class", f"{cls.name}.{node.name}", machine.main, Block([start, body]), machine.truncated))
+    whole = Block([start, body])
+    visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated), concerned)
 
 
 def _outer_methods_first(

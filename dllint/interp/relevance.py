@@ -20,18 +20,24 @@ if TYPE_CHECKING:
     from dllint.rule import Triggers
     from dllint.values import Class, Function
 
+Concerned = frozenset[int]
+"""Rules, by their place in the list that a :class:`Relevance` was made for."""
+
 _SHORT = 8  # functions of so few lines are always interpreted: they often just pass something on
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Relevance:
-    """Answers for one module and a set of rules whether a definition, a method or a call is worth interpreting."""
+    """Answers for one module and a list of rules which of them a definition, a method or a call could concern.
+
+    ``triggers`` are those of the rules, none of them empty.
+    """
 
     def __init__(self, graph: WordGraph, facts: Facts, module: SourceModule, triggers: Sequence[Triggers]) -> None:
         self._graph = graph
         self._module = module
         self._loss_words = facts.loss_words
-        self._masks = [[graph.mask(words) for words in trigger] for trigger in triggers if trigger]
+        self._masks = [[graph.mask(words) for words in trigger] for trigger in triggers]
         self._effects = graph.mask(facts.vocabulary | EVENT_WORDS)
         for trigger in self._masks:
             for mask in trigger:
@@ -49,26 +55,30 @@ class Relevance:
         self._here: dict[ast.stmt, int] = {}
         self._functions: dict[ast.AST, bool] = {}
 
-    def is_relevant(self, definition: ast.stmt, reached: Collection[ast.AST]) -> bool:
-        """Whether some rule could fire when a top-level definition is interpreted on its own.
+    def to_definition(self, definition: ast.stmt, reached: Collection[ast.AST]) -> Concerned:
+        """The rules that could fire when a top-level definition is interpreted on its own.
 
         What was ``reached`` before has been seen, with better arguments than this definition could pass on.
         """
         here = self._words_here(definition, {}, reached)
         if not any(here & trigger[0] for trigger in self._masks):
-            return False
+            return frozenset()
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
 
-    def is_relevant_method(self, cls: ast.ClassDef, method: ast.stmt) -> bool:
-        """Whether some rule could fire when a method is interpreted on its own, on an object just made."""
+    def to_method(self, cls: ast.ClassDef, method: ast.stmt) -> Concerned:
+        """The rules that could fire when a method is interpreted on its own, on an object just made."""
         methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
         here = self._words_here(method, methods)
         if "__init__" in methods:
             here |= self._words_here(methods["__init__"], methods)
         return self._may_fire(here, self._graph.closure(self._module, cls.name))
 
-    def _may_fire(self, here: int, reachable: int) -> bool:
-        return any(here & trigger[0] and all(reachable & words for words in trigger) for trigger in self._masks)
+    def _may_fire(self, here: int, reachable: int) -> Concerned:
+        return frozenset(
+            index
+            for index, trigger in enumerate(self._masks)
+            if here & trigger[0] and all(reachable & words for words in trigger)
+        )
 
     def _words_here(
         self,
