@@ -80,7 +80,8 @@ class Run:
 
     def start(self) -> None:
         """Begin to keep to the time."""
-        os.register_at_fork(after_in_child=self._retire)
+        if sys.platform != "win32":
+            os.register_at_fork(after_in_child=self._retire)
         if self.settings.max_seconds:
             threading.Thread(target=self._keep_time, name="dllint-confirm", daemon=True).start()
 
