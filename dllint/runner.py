@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 from dllint import worker
@@ -26,7 +25,7 @@ from dllint.syntax.suppressions import Suppressions
 from dllint.worker import Outcome, Worker
 
 _IN_PROCESS = 12  # up to this many files, starting processes costs more than it saves
-_CHUNK = 32  # files of one folder that one process takes: they import the same
+_CHUNKS_EACH = 3  # parts of the work per process: few, since each process parses for itself what its files import
 
 Progress = Callable[[int, int], None]
 
@@ -105,7 +104,7 @@ def _analyse(
                     alone.interrupt_if_overdue,
                 )
         return
-    chunks = list(_chunks(files))
+    chunks = list(_chunks(files, count * _CHUNKS_EACH))
     lost: list[Path] = []
     with _pool(min(count, len(chunks)), settings, here, overlay) as pool:
         yield from _collect(pool, chunks, lost)
@@ -117,12 +116,24 @@ def _analyse(
             yield _died(victim)
 
 
-def _chunks(files: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    """The files in their order, those of one folder together."""
-    for _, of_folder in groupby(files, key=lambda file: file.parent):
-        together = list(of_folder)
-        for start in range(0, len(together), _CHUNK):
-            yield together[start : start + _CHUNK]
+def _chunks(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
+    """The files in their order, in about so many parts of equal weight: neighbours import the same."""
+    weights = [_size(file) for file in files]
+    limit = sum(weights) / number
+    start, weight = 0, 0
+    for end, more in enumerate(weights, 1):
+        weight += more
+        if weight >= limit or end == len(files):
+            yield files[start:end]
+            start, weight = end, 0
+
+
+def _size(file: Path) -> int:
+    """The bytes of a file, and some for having it; what cannot be read costs nothing."""
+    try:
+        return file.stat().st_size + 1000
+    except OSError:
+        return 0
 
 
 def _pool(count: int, settings: Settings, here: Path, overlay: Mapping[Path, str]) -> Executor:
