@@ -226,9 +226,21 @@ def _needs_training_mode(model: Value, ctx: Context) -> bool:
 
 
 def _is_meant(event: ModelForward, ctx: Context) -> bool:
-    """Whether a comment in the evaluation speaks of the mode, such as one that says why it is not set."""
+    """Whether the evaluation chooses the mode, or a comment in it speaks of the mode (and says why it is not set)."""
     definition = event.frame.definition
-    return bool(_SPEAKS_OF_MODE.search(ctx.source_of(definition) if definition is not None else ctx.text(event.site)))
+    if definition is None:
+        return bool(_SPEAKS_OF_MODE.search(ctx.text(event.site)))
+    return bool(_SPEAKS_OF_MODE.search(ctx.source_of(definition))) or _chooses_mode(definition.node)
+
+
+def _chooses_mode(function: ast.AST) -> bool:
+    """Whether ``eval()`` stands under a condition: a call for which it does not hold wants the other mode."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "eval"
+        for test in ast.walk(function)
+        if isinstance(test, ast.If)
+        for node in ast.walk(test)
+    )
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:
