@@ -70,7 +70,7 @@ class Coverage(Probe):
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
         self._modules: WeakSet[nn.Module] = WeakSet()
-        self._held: set[int] = set()
+        self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
         self._misspelt: dict[str, bool] = {}  # attributes, and whether what they are on is trained
         self._steps = 0
 
@@ -86,7 +86,7 @@ class Coverage(Probe):
     def on_step_start(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                self._held.add(id(parameter))
+                self._held[id(parameter)] = ref(parameter)
                 if not parameter.requires_grad:
                     (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
@@ -99,17 +99,18 @@ class Coverage(Probe):
         """Note what all that still exists is like."""
         names: dict[int, str] = {}
         beside: set[int] = set()
+        held = {key for key, known in self._held.items() if known() is not None}  # ids of what is gone are used again
         for module in self._modules:
             named = {id(parameter): name for name, parameter in module.named_parameters()}
             names |= named
-            if not self._held.isdisjoint(named):  # no optimizer need hold any of a module that only makes a loss
+            if not held.isdisjoint(named):  # no optimizer need hold any of a module that only makes a loss
                 beside |= named.keys()
             self._look_for_typos(module)
         for item in self._used.items + self._frozen.items:
             parameter = item.look()
             if parameter is not None:
                 item.name = names.get(id(parameter), item.name)
-                item.is_held = item.is_held or id(parameter) in self._held
+                item.is_held = item.is_held or id(parameter) in held
                 item.is_beside = id(parameter) in beside or not item.is_registered
 
     def _look_for_typos(self, module: nn.Module) -> None:
