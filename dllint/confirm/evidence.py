@@ -1,7 +1,7 @@
 """What a run under probes leaves behind: plain data that the run writes as JSON and dllint reads.
 
-This module is imported in the user's process as well as in dllint's own, so it imports nothing but the standard
-library.
+This module is imported in the user's process as well as in dllint's own, so neither it nor what it imports of dllint
+imports anything but the standard library.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from dllint.confirm.pictures import Pictures, pictures_from
 
 SCHEMA = 1
 
@@ -121,6 +123,7 @@ class Record:
     errors: list[ProbeError] = field(default_factory=list)
     redirected: list[str] = field(default_factory=list)
     fingerprints: dict[str, list[str]] = field(default_factory=dict)
+    pictures: Pictures = field(default_factory=Pictures)
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""
@@ -137,6 +140,7 @@ def read_record(path: Path) -> Record:
         raise ValueError(f"{path} is of another version")
     data["judgements"] = [_judgement(item) for item in data["judgements"]]
     data["errors"] = [ProbeError(**item) for item in data["errors"]]
+    data["pictures"] = pictures_from(data["pictures"])
     return Record(**data)
 
 

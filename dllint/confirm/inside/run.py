@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dllint.confirm.evidence import MARKS, Judgement, ProbeError, Record, Settings
+from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Run:
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
+        pictures: what the report draws, as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         gradients: the probe that the others ask about the gradients of an optimizer.
@@ -54,6 +56,7 @@ class Run:
         self.ended_by = ""
         self.frozen_batches = 0
         self.fingerprints: dict[str, list[str]] = {}
+        self.pictures = Pictures()
         self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
@@ -207,6 +210,7 @@ class Run:
             errors=self._errors,
             redirected=self.redirected(),
             fingerprints=self.fingerprints,
+            pictures=self.pictures,
         )
 
     @staticmethod
