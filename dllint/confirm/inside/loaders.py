@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch.utils.data import dataloader
@@ -16,6 +17,7 @@ from dllint.confirm.inside.workers import observe_fetching
 from dllint.confirm.probes.base import Batches
 
 _Iterator = dataloader._BaseDataLoaderIter
+_MOST_INDICES = 1000  # batches of a pass whose indices are kept
 
 
 def observe_all(run: Run) -> None:
@@ -25,7 +27,7 @@ def observe_all(run: Run) -> None:
 
     def begins(iterator: Any, loader: Any) -> None:
         number = counts[loader] = counts.get(loader, -1) + 1
-        passes[iterator] = Batches(loader, number)
+        passes[iterator] = Batches(_owner(loader), number)
         run.epochs += 1
         run.mark("epoch")
         run.tell("pass", passes[iterator])
@@ -38,14 +40,20 @@ def observe_all(run: Run) -> None:
             begins(iterator, loader)
 
     def drawn(index: Any, iterator: Any) -> None:
-        if iterator in passes and isinstance(index, (list, int)):
-            passes[iterator].indices.append(index)
+        indices = passes[iterator].indices if iterator in passes else None
+        if indices is not None and isinstance(index, (list, int)) and len(indices) < _MOST_INDICES:
+            indices.append(index)
 
     observe(run, _Iterator, "__init__", after=made)
     observe(run, _Iterator, "_reset", after=begins_again)
     observe(run, _Iterator, "_next_index", after=drawn)
     _end_early(run, passes)
     observe_fetching(run.settings.records)
+
+
+def _owner(loader: Any) -> Callable[[], Any]:
+    """How a pass gets at its loader: a loader that keeps its workers would never be given up for its own passes."""
+    return ref(loader) if getattr(loader, "persistent_workers", False) else lambda: loader
 
 
 def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
@@ -59,15 +67,16 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         limit = run.settings.epoch_batches
         if batches is not None and limit and batches.taken >= limit:
             raise StopIteration
-        is_frozen = run.settings.mode == "overfit" and batches is not None and torch.is_grad_enabled()
-        if is_frozen and batches.loader in kept:  # type: ignore[union-attr]
-            return copy.deepcopy(kept[batches.loader])  # type: ignore[union-attr]
+        loader = batches.loader if batches is not None and run.settings.mode == "overfit" else None
+        is_frozen = loader is not None and torch.is_grad_enabled()
+        if is_frozen and loader in kept:
+            return copy.deepcopy(kept[loader])
         batch = advance(iterator)
         if batches is not None and run.is_listening:
             batches.taken += 1
             run.guard(run.tell, "batch", batches, batch)
             if is_frozen:
-                run.guard(keep, batches.loader, batch)
+                run.guard(keep, loader, batch)
         return batch
 
     def keep(loader: Any, batch: Any) -> None:

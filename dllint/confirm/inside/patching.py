@@ -34,10 +34,10 @@ def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, af
         if not run.is_listening:
             return original(*arguments, **named)
         if before is not None:
-            run.guard(lambda: before(*arguments, **named))
+            run.guard(before, *arguments, **named)
         result = original(*arguments, **named)
         if after is not None and run.is_listening:
-            run.guard(lambda: after(result, *arguments, **named))
+            run.guard(after, result, *arguments, **named)
         return result
 
     ORIGINALS[observed] = original

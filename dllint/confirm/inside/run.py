@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -20,15 +21,25 @@ from dllint.confirm.probes.base import Probe
 
 if TYPE_CHECKING:
     from dllint.confirm.probes.gradients import Gradients
+    from dllint.confirm.probes.names import Names
 
 _LONGEST_TIMELINE = 400
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
 _GRACE = 30.0  # seconds that the script has for its own clean-up after the time is over
+_SHARE = 0.05  # of the time of the run: what observing may take before it looks less often
+_WINDOW = 1.0  # seconds after which the share is looked at again
+_SELDOM = 1000  # one in so many is looked at all the same
 
 
 class StopTraining(BaseException):
     """Ends the script when the budget is spent. It is no ``Exception``, so that scripts do not catch it by chance."""
+
+
+class _Inside(threading.local):
+    """Whether this thread is doing something for dllint."""
+
+    probe = False
 
 
 class Run:
@@ -43,10 +54,13 @@ class Run:
         pictures: what the report draws, as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
+        every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
         gradients: the probe that the others ask about the gradients of an optimizer.
+        names: the probe that the others ask what parameters are called.
     """
 
     gradients: Gradients
+    names: Names
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -65,12 +79,15 @@ class Run:
         self._timeline: list[str] = []
         self._traces: dict[str, list[float]] = {}
         self._seconds: dict[str, float] = {}
-        self._steps_by_optimizer: Counter[int] = Counter()
+        self._spent = 0.0  # seconds in all
+        self.every = settings.every
+        self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._process = os.getpid()
         self._started = time.perf_counter()
+        self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
         self._is_over = False
         self._lock = threading.Lock()
-        self._inside = threading.local()
+        self._inside = _Inside()
 
     def watch(self, probes: Sequence[type[Probe]]) -> None:
         """Let probes listen from now on, in this order."""
@@ -95,7 +112,7 @@ class Run:
         It is while observation goes on, unless a probe makes it happen, or tensors have no values, as when a function
         is traced or transformed.
         """
-        if self._is_over or getattr(self._inside, "probe", False):
+        if self._is_over or self._inside.probe:
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
@@ -113,21 +130,22 @@ class Run:
         for probe, listener in self._listeners.get(event, ()):
             self._ask(probe, listener, *details)
 
-    def guard(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
         """Do something of dllint's own in the user's process. Never raises its errors."""
         begin = time.perf_counter()
-        nested = getattr(self._inside, "probe", False)
+        nested = self._inside.probe
         self._inside.probe = True
         with_gradients = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
-            action(*arguments)
+            action(*arguments, **named)
         except Exception:
             self._note_failure("attachment", None)
         finally:
             torch._C._set_grad_enabled(with_gradients)
             self._inside.probe = nested
-            self._seconds["attachment"] = self._seconds.get("attachment", 0.0) + time.perf_counter() - begin
+            if not nested:
+                self._spent += time.perf_counter() - begin
 
     def _ask(self, probe: Probe, action: Callable[..., Any], *arguments: Any) -> Any:
         """What a method of a probe returns; None if it fails."""
@@ -150,16 +168,25 @@ class Run:
             next(error for error in self._errors if error.probe == name).disabled = True
 
     def count_step(self, optimizer: object) -> None:
-        """Note that an optimizer has stepped. Raises StopTraining when the budget is spent."""
-        self._steps_by_optimizer[id(optimizer)] += 1
-        self.steps = max(self.steps, self._steps_by_optimizer[id(optimizer)])
-        if self.settings.steps and self.steps >= self.settings.steps:
-            self.stop("budget")
+        """Note that an optimizer has stepped."""
+        steps = self._steps_by_optimizer[optimizer] = self._steps_by_optimizer.get(optimizer, 0) + 1
+        self.steps = max(self.steps, steps)
+        self._save_time()
 
-    def count_backward(self) -> None:
-        """Note that gradients have been computed. Raises StopTraining when too many were, and nothing stepped."""
-        self.backwards += 1
-        if self.settings.steps and not self.steps and self.backwards >= _IDLE_FACTOR * self.settings.steps:
+    def _save_time(self) -> None:
+        """Look at things half as often, if looking has taken too much of the time since this was asked last."""
+        now, (before, spent_before) = time.perf_counter(), self._window
+        if now - before > _WINDOW:
+            if self._spent - spent_before > _SHARE * (now - before):
+                self.every = min(2 * self.every, max(_SELDOM, self.settings.every))
+            self._window = (now, self._spent)
+
+    def keep_to_budget(self) -> None:
+        """Raises StopTraining when the budget is spent: enough steps, or many backward passes and no step."""
+        budget = self.settings.steps
+        if budget and self.steps >= budget:
+            self.stop("budget")
+        if budget and not self.steps and self.backwards >= _IDLE_FACTOR * budget:
             self.stop("backwards")
 
     def stop(self, why: str) -> None:
@@ -205,7 +232,7 @@ class Run:
             elapsed=elapsed,
             timeline="".join(self._timeline),
             traces=self._traces,
-            seconds=self._seconds,
+            seconds={"attachment": self._spent, **self._seconds},
             judgements=judgements,
             errors=self._errors,
             redirected=self.redirected(),

@@ -18,8 +18,8 @@ def observe_all(run: Run) -> None:
     if run.settings.scratch:
         _redirect()
 
-    def saving(content: Any, *_: Any, **__: Any) -> None:
-        run.tell("save", content, stack())
+    def saving(obj: Any, *_: Any, **__: Any) -> None:
+        run.tell("save", obj, stack())
 
     observe(run, torch, "save", before=saving)
 

@@ -16,26 +16,49 @@ _LIBRARIES = tuple(
         *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     }
 )
-_paths: dict[CodeType, str] = {}  # of the user's code; empty for other code
-_known: dict[tuple[tuple[CodeType, int], ...], Stack] = {}
+
+
+class _OneOfEach(tuple[Frame, ...]):
+    """A stack of which there is just one, so that it is known by itself: hashing frames takes longer than all else."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+_codes: dict[int, tuple[CodeType, str]] = {}  # code by its id, which stays its own, and its path if it is the user's
+_known: dict[tuple[int, ...], Stack] = {}  # by the ids of code and the lines
 
 
 def stack() -> Stack:
     """The innermost frames that are neither of dllint, nor of the standard library, nor of an installed package."""
-    found: list[tuple[CodeType, int]] = []
+    found: list[int] = []
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and len(found) < _DEPTH:
+    while frame is not None and len(found) < 2 * _DEPTH:
         code = frame.f_code
-        path = _paths.get(code)
-        if path is None:
-            path = _paths[code] = _users_path(code.co_filename)
-        if path:
-            found.append((code, frame.f_lineno))
+        known = _codes.get(id(code)) or _look_at(code)
+        if known[1]:
+            found += (id(code), frame.f_lineno)
         frame = frame.f_back
     key = tuple(found)
-    if key not in _known:
-        _known[key] = tuple(Frame(_paths[code], line, code.co_name) for code, line in found)
-    return _known[key]
+    known_stack = _known.get(key)
+    return _make(key) if known_stack is None else known_stack
+
+
+def _look_at(code: CodeType) -> tuple[CodeType, str]:
+    if code.co_filename.startswith("<"):  # generated, and perhaps gone soon
+        return code, ""
+    path = os.path.abspath(code.co_filename)
+    known = _codes[id(code)] = (code, "" if path.startswith(_LIBRARIES) else path)
+    return known
+
+
+def _make(key: tuple[int, ...]) -> Stack:
+    frames = (
+        Frame(_codes[code][1], line, _codes[code][0].co_name) for code, line in zip(key[::2], key[1::2], strict=True)
+    )
+    known = _known[key] = _OneOfEach(frames)
+    return known
 
 
 def calling_module() -> str:
@@ -44,8 +67,3 @@ def calling_module() -> str:
     while str(frame.f_globals.get("__name__", "")).startswith("dllint.") and frame.f_back is not None:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
-
-
-def _users_path(filename: str) -> str:
-    path = "" if filename.startswith("<") else os.path.abspath(filename)
-    return "" if path.startswith(_LIBRARIES) else path

@@ -48,7 +48,8 @@ def _observe_backward(run: Run) -> None:
         call = calls.pop() if calls else None
         if call is not None:
             run.tell("backward_end", call)
-            run.count_backward()
+            run.backwards += 1
+            run.keep_to_budget()
 
     is_inside_backward = getattr(torch._C, "_current_graph_task_id", lambda: -1)
     observe(run, torch.autograd, "backward", before=start, after=end)
@@ -76,11 +77,12 @@ def _observe_optimizers(run: Run) -> None:
     def end(optimizer: Optimizer, *_: Any) -> None:
         if run.is_listening:
             run.guard(_step_end, optimizer)
-            run.count_step(optimizer)
+            run.keep_to_budget()
 
     def _step_end(optimizer: Optimizer) -> None:
         run.mark("step")
         run.tell("step_end", optimizer, stack())
+        run.count_step(optimizer)
 
     def cleared(_: Any, owner: Optimizer | nn.Module, *__: Any, **___: Any) -> None:
         run.mark("zero_grad")
@@ -131,7 +133,7 @@ def _observe_schedulers(run: Run) -> None:
 def _observe_scalers(run: Run) -> None:
     scaler = torch.amp.GradScaler
 
-    def scaled(result: Any, owner: Any, *_: Any) -> None:
+    def scaled(result: Any, owner: Any, *_: Any, **__: Any) -> None:
         if isinstance(result, Tensor):
             run.tell("scale", owner, result)
 

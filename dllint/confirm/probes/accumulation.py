@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
@@ -16,6 +17,7 @@ from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
 _CLOSE = 0.05
+_MOST_WINDOWS = 1000  # of each place, after which one in so many is noted
 _MOST = 60  # backward passes from each place whose loss is looked at
 
 
@@ -36,14 +38,14 @@ class Accumulation(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, _Windows] = {}
+        self._seen: defaultdict[Stack, _Windows] = defaultdict(_Windows)
         self._loss: Tensor | None = None
 
     def on_loss(self, call: LossCall) -> None:
         self._loss = call.result.detach() if call.result.numel() == 1 else None
 
     def on_backward_start(self, call: BackwardCall) -> None:
-        seen = self._seen.setdefault(call.stack, _Windows())
+        seen = self._seen[call.stack]
         if self._loss is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
             return
         loss = float(self._loss) * (self.run.gradients.scale_of(call.roots) or 1.0)
@@ -57,7 +59,9 @@ class Accumulation(Probe):
         if not tracked.is_fresh or tracked.is_polluted:
             return  # gradients that are never cleared are another bug
         for stack, size in tracked.window.items():
-            seen = self._seen.setdefault(stack, _Windows())
+            seen = self._seen[stack]
+            if len(seen.sizes) >= _MOST_WINDOWS and self.run.steps % self.run.every:
+                continue
             seen.sizes.append(size)
             seen.is_adaptive = any(name in tracked.kind for name in _ADAPTIVE)
             seen.last = self.run.steps

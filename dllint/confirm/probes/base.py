@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -42,12 +42,18 @@ class BackwardCall:
 
 @dataclass(slots=True)
 class Batches:
-    """One pass over a data loader. ``indices`` are those of the batches that were taken, as far as there are any."""
+    """One pass over a data loader. ``indices`` are those of the first batches, as far as there are any; those of
+    batches that workers are still making are among them."""
 
-    loader: Any
+    owner: Callable[[], Any]
     number: int  # of the pass over this loader, from 0
     taken: int = 0
     indices: list[Any] = field(default_factory=list)
+
+    @property
+    def loader(self) -> Any:
+        """The loader; None where it owns what iterates over it, and is gone all the same."""
+        return self.owner()
 
 
 class Probe:
@@ -63,6 +69,11 @@ class Probe:
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...], with_gradients: bool, stack: Stack) -> None:
         """A module is called that is called by no other."""
+
+    def on_call(
+        self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool, stack: Stack
+    ) -> None:
+        """As ``on_forward``, with the arguments that have names."""
 
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
         """A function that drops is called, inside of the call of ``outermost``."""

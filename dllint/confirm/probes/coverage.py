@@ -15,6 +15,7 @@ from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
+_FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
 _EDGE = 512  # elements of a parameter that are compared
 
 
@@ -31,7 +32,7 @@ class _Watched:
     is_beside: bool = False  # others of its module are held
     is_frozen: bool = False
     has_moved: bool = False
-    steps: int = 0  # of its optimizer
+    steps: int = 0  # of its optimizer, as far as they were looked at
 
     def look(self) -> Tensor | None:
         """Note what the parameter is like now. Returns it, if it exists."""
@@ -84,6 +85,9 @@ class Coverage(Probe):
             self._used.add(leaf).is_registered = id(leaf) in registered
 
     def on_step_start(self, optimizer: Optimizer) -> None:
+        steps = self.run.gradients.of(optimizer).steps
+        if steps >= _FIRST and steps % self.run.every:
+            return
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._held[id(parameter)] = ref(parameter)
@@ -92,7 +96,7 @@ class Coverage(Probe):
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         self._steps += 1
-        if self._steps <= ENOUGH or self._steps % self.run.settings.every == 0:
+        if self._steps <= ENOUGH or self._steps % self.run.every == 0:
             self._look()
 
     def _look(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.utils.data import DistributedSampler
 
@@ -32,9 +33,10 @@ class Randomness(Probe):
         self._latest = batches
 
     def on_backward_start(self, call: Any) -> None:
-        if self._latest is not None:
-            self._training.add(key_of(self._latest.loader.dataset))
-            self._latest = None
+        loader = self._latest.loader if self._latest is not None else None
+        if loader is not None:
+            self._training.add(key_of(loader.dataset))
+        self._latest = None
 
     def judge(self) -> Iterator[Judgement]:
         draws: dict[str, Draws] = defaultdict(dict)
@@ -94,18 +96,24 @@ class Order(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._passes: dict[int, list[Batches]] = {}
+        self._orders: list[list[list[Any]]] = []  # of each loader, of each epoch, of each batch
+        self._by_loader: WeakKeyDictionary[Any, list[list[Any]]] = WeakKeyDictionary()
 
     def on_pass(self, batches: Batches) -> None:
-        if _distributed(batches.loader) is not None:
-            self._passes.setdefault(id(batches.loader), []).append(batches)
+        sampler = distributed_sampler(batches.loader) if batches.loader is not None else None
+        if sampler is not None and sampler.shuffle:
+            if batches.loader not in self._by_loader:
+                self._orders.append(self._by_loader.setdefault(batches.loader, []))
+            self._by_loader[batches.loader].append([])
+
+    def on_batch(self, batches: Batches, batch: Any) -> None:
+        epochs = self._by_loader.get(batches.loader) if batches.loader is not None else None
+        if epochs and batches.taken <= len(batches.indices):
+            epochs[-1].append(batches.indices[batches.taken - 1])
 
     def judge(self) -> Iterator[Judgement]:
-        for passes in self._passes.values():
-            orders = [batches.indices[: batches.taken] for batches in passes if batches.taken]
-            sampler = _distributed(passes[0].loader)
-            if sampler is None or not sampler.shuffle:
-                continue
+        for epochs in self._orders:
+            orders = [order for order in epochs if order]
             common = min((len(order) for order in orders), default=0)
             distinct = len({repr(order[:common]) for order in orders})
             compared = len(orders) >= 2 and common
@@ -122,7 +130,7 @@ class Order(Probe):
             )
 
 
-def _distributed(loader: Any) -> DistributedSampler[Any] | None:
+def distributed_sampler(loader: Any) -> DistributedSampler[Any] | None:
     """The distributed sampler of a loader, which may be inside of others."""
     sampler = loader.batch_sampler or loader.sampler
     for _ in range(4):

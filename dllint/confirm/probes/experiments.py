@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import BackwardCall, Probe
+from dllint.confirm.probes.gradients import Tracked
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
 _FEWEST = 50  # steps from which it counts that a batch is not learnt
@@ -29,7 +30,7 @@ class _Losses(Probe):
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self.losses: list[float] = []
-        self.optimizers: set[int] = set()
+        self.optimizers: set[Tracked] = set()
         self._pending: float | None = None
 
     def on_backward_start(self, call: BackwardCall) -> None:
@@ -37,7 +38,7 @@ class _Losses(Probe):
             self._pending = float(call.roots[0].detach()) / (self.run.gradients.scale_of(call.roots) or 1.0)
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
-        self.optimizers.add(id(optimizer))
+        self.optimizers.add(self.run.gradients.of(optimizer))
         self.losses.append(math.nan if self._pending is None else self._pending)
         self._pending = None
 

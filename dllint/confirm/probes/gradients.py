@@ -18,6 +18,7 @@ from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
 from dllint.confirm.probes.graph import leaves
 
 _SAMPLES = 3
+_PART = 100_000  # elements of a sample that are kept, to see whether it moves
 _MANY = 64  # backward passes without a step that are no accumulation
 _LOOKED_AT = 3  # backward passes from each place whose graph is looked at
 
@@ -41,11 +42,12 @@ class Tracked:
         self.backward_stacks: dict[Stack, None] = {}
         self.step_stacks: dict[Stack, None] = {}
         self.clear_stacks: dict[Stack, None] = {}
-        self.begin: list[tuple[Tensor, Tensor]] = []
-        self._samples: list[Tensor] = []
+        self._begin: list[tuple[ref[Tensor], Tensor]] = []
+        self._has_moved = False
+        self._samples: list[ref[Tensor]] = []
         self._number = -1  # of the parameters that the samples were taken from
         self._before: list[tuple[Tensor, Tensor | None, int, bool]] = []
-        self._left: dict[int, tuple[Tensor, int]] = {}  # each sample's gradient and version as last seen non-zero
+        self._left: dict[int, tuple[ref[Tensor], int]] = {}  # a sample's gradient and version as last seen non-zero
 
     @property
     def optimizer(self) -> Optimizer | None:
@@ -62,26 +64,29 @@ class Tracked:
         optimizer = self.optimizer
         if optimizer is None:
             return []
-        number = sum(len(group["params"]) for group in optimizer.param_groups)
-        if number != self._number or not all(p.requires_grad for p in self._samples):
+        number = sum([len(group["params"]) for group in optimizer.param_groups])
+        samples = [p for p in [known() for known in self._samples] if p is not None and p.requires_grad]
+        if number != self._number or len(samples) < len(self._samples):
             trainable = [p for p in self.parameters() if p.requires_grad]
-            self._samples = sorted(trainable, key=lambda p: (p.dim() < 2, p.numel()))[:_SAMPLES]
+            samples = sorted(trainable, key=lambda p: (p.dim() < 2, p.numel()))[:_SAMPLES]
+            self._samples = [ref(p) for p in samples]
             self._number = number
-        return self._samples
+        return samples
 
     def look_before(self) -> None:
         """Note the gradients before a backward pass."""
         samples = self.samples()
-        if not self.begin:
-            self.begin = [(p, p.detach().clone()) for p in samples]
+        if not self._begin:
+            self._begin = [(ref(p), _part(p).clone()) for p in samples]
         self._before = [(p, p.grad, _version(p.grad), self._is_dirty(p)) for p in samples]
 
     def _is_dirty(self, parameter: Tensor) -> bool:
         gradient = parameter.grad
         if gradient is None:
             return False
-        known, version = self._left.get(id(parameter), (None, -1))
-        return (known is gradient and version == gradient._version) or bool(gradient.any())
+        known = self._left.get(id(parameter))
+        is_as_left = known is not None and known[0]() is gradient and known[1] == gradient._version
+        return is_as_left or bool(gradient.any())
 
     def look_after(self, call: BackwardCall, scaled: bool) -> bool:
         """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
@@ -90,6 +95,7 @@ class Tracked:
             for parameter, gradient, version, dirty in self._before
             if parameter.grad is not None and (parameter.grad is not gradient or parameter.grad._version != version)
         ]
+        self._before = []  # which would keep the gradients
         if not changed:
             return False
         if any(added for _, added in changed):
@@ -107,7 +113,7 @@ class Tracked:
     def _remember(self, parameters: list[Tensor]) -> None:
         for parameter in parameters:
             if parameter.grad is not None:
-                self._left[id(parameter)] = (parameter.grad, parameter.grad._version)
+                self._left[id(parameter)] = (ref(parameter.grad), parameter.grad._version)
 
     def stepped(self, stack: Stack, look: bool) -> None:
         """Note a step, and what it used."""
@@ -117,12 +123,16 @@ class Tracked:
         if look and self.reached:
             self.looked += 1
             self.empty += _are_empty(self.parameters())
+            self.has_moved()
         self.was_used = self.is_polluted or self.is_fresh or self.was_used
         self.is_fresh = self.is_scaled = False
 
     def has_moved(self) -> bool:
-        """Whether a sample has another value than before the first backward pass."""
-        return any(not bool((p == start).all()) for p, start in self.begin)
+        """Whether a sample has had another value than before the first backward pass."""
+        if not self._has_moved:
+            now = [(known(), start) for known, start in self._begin]
+            self._has_moved = any(p is not None and not bool((_part(p) == start).all()) for p, start in now)
+        return self._has_moved
 
 
 class Gradients(Probe):
@@ -185,7 +195,7 @@ class Gradients(Probe):
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
         tracked = self.of(optimizer)
-        tracked.stepped(stack, tracked.looked < ENOUGH or tracked.steps % self.run.settings.every == 0)
+        tracked.stepped(stack, tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
 
     def judge(self) -> Iterator[Judgement]:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():
@@ -245,6 +255,10 @@ def _empty(tracked: Tracked) -> Judgement:
         (*tracked.clear_stacks, *tracked.step_stacks),
         "alarm",
     )
+
+
+def _part(parameter: Tensor) -> Tensor:
+    return parameter.detach().flatten()[:_PART]
 
 
 def _version(gradient: Tensor | None) -> int:

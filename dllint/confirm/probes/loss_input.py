@@ -60,9 +60,11 @@ class LossInput(Probe):
         rule = _RULES.get(call.function)
         if rule is None or not call.input.is_floating_point() or not call.input.numel():
             return
-        seen = self._seen.setdefault((rule, call.stack), _Inputs(call.function, first=self.run.steps))
+        seen = self._seen.get((rule, call.stack))
+        if seen is None:
+            seen = self._seen[rule, call.stack] = _Inputs(call.function, first=self.run.steps)
         seen.calls += 1
-        if seen.calls > _MANY_CALLS and seen.calls % self.run.settings.every:
+        if seen.calls > _MANY_CALLS and seen.calls % self.run.every:
             return
         before = origin(call.input)
         values = call.input.detach()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -14,11 +15,14 @@ from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import ENOUGH, Probe
 from dllint.confirm.probes.gradients import Tracked
 
+_FIRST = 24  # calls from each place that are looked at
+
 
 @dataclass(slots=True)
 class _Clips:
-    """Calls of a clipping function from one place."""
+    """Calls of a clipping function from one place; all but ``made`` count those that were looked at."""
 
+    made: int = 0
     calls: int = 0
     late: int = 0  # after the step that used the gradients
     scaled: int = 0  # while a scaler had the gradients scaled
@@ -41,11 +45,16 @@ class Clipping(Probe):
         self._scalers += bool(scaler.is_enabled())
 
     def on_clip(self, parameters: list[Tensor], stack: Stack) -> None:
+        clips = self._clips.get(stack)
+        if clips is None:
+            clips = self._clips[stack] = _Clips(first=self.run.steps)
+        clips.made += 1
+        if clips.made > _FIRST and clips.made % self.run.every:
+            return
         clipped = {id(parameter) for parameter in parameters}
         owners = [t for t in self.run.gradients.tracked if not clipped.isdisjoint(map(id, t.parameters()))]
         if not owners:
             return
-        clips = self._clips.setdefault(stack, _Clips(first=self.run.steps))
         clips.calls += 1
         clips.late += all(owner.steps and not owner.is_fresh for owner in owners)
         clips.scaled += any(owner.is_scaled for owner in owners)
@@ -82,7 +91,8 @@ class SchedulerOrder(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._first: dict[int, tuple[Any, Stack, int, Tracked]] = {}  # keeps schedulers, so that ids stay theirs
+        self._first: list[tuple[str, Stack, int, Tracked]] = []  # the first step of each scheduler
+        self._known: WeakSet[Any] = WeakSet()
         self._skipping = False
 
     def on_scaler_update(self, scaler: Any) -> None:
@@ -90,17 +100,17 @@ class SchedulerOrder(Probe):
 
     def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
         optimizer = getattr(scheduler, "optimizer", None)
-        if explicit or isinstance(scheduler, ReduceLROnPlateau) or self._skipping or id(scheduler) in self._first:
+        if explicit or isinstance(scheduler, ReduceLROnPlateau) or self._skipping or scheduler in self._known:
             return
         if isinstance(optimizer, Optimizer):
             tracked = self.run.gradients.of(optimizer)
-            self._first[id(scheduler)] = (scheduler, stack, tracked.steps, tracked)
+            self._known.add(scheduler)
+            self._first.append((type(scheduler).__name__, stack, tracked.steps, tracked))
 
     def judge(self) -> Iterator[Judgement]:
-        for scheduler, stack, steps, tracked in self._first.values():
+        for kind, stack, steps, tracked in self._first:
             if not tracked.steps:
                 continue  # it never stepped, or something else steps in its place
-            kind = type(scheduler).__name__
             yield Judgement(
                 "DL303",
                 self.name,

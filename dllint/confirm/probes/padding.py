@@ -46,7 +46,7 @@ class Padding(Probe):
             return
         seen = self._seen.setdefault(call.stack, _Targets(first=self.run.steps))
         seen.calls += 1
-        if seen.calls > 2 * _BATCHES and seen.calls % self.run.settings.every:
+        if seen.calls > 2 * _BATCHES and seen.calls % self.run.every:
             return
         value, share, is_padding = _padding(rows)
         is_ignored = value == call.options.get("ignore_index", -100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -20,13 +20,13 @@ class Replicas(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._modules: WeakSet[nn.Module] = WeakSet()
+        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
         self._begin: dict[str, str] = {}
         self._steps = 0
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
         if with_gradients:
-            self._modules.add(module)
+            self._modules.setdefault(module, len(self._modules))
 
     def on_step_start(self, optimizer: Optimizer) -> None:
         if not self._begin and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
@@ -41,9 +41,9 @@ class Replicas(Probe):
             self.run.fingerprints = {name: [self._begin[name], now[name]] for name in self._begin.keys() & now.keys()}
 
     def _fingerprints(self) -> Iterator[tuple[str, str]]:
-        for module in self._modules:
+        for module, number in self._modules.items():
             for name, parameter in module.named_parameters():
-                yield f"{type(module).__name__}.{name}", _fingerprint(parameter)
+                yield f"{type(module).__name__}[{number}].{name}", _fingerprint(parameter)
 
 
 def _fingerprint(parameter: Tensor) -> str:

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
 from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.probes.gradients import Tracked
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
 _WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
@@ -24,7 +26,9 @@ _LEFT = 0.01  # share of the learning rate at which an exponential schedule coun
 class _Steps:
     """The steps of one scheduler."""
 
-    scheduler: Any
+    kind: str
+    horizon: float
+    tracked: Tracked | None  # of its optimizer
     steps: int = 0
     first_at: int = 0  # steps of its optimizer when it made its first step
     last_at: int = 0
@@ -38,52 +42,55 @@ class Cadence(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[int, _Steps] = {}
-        self._lengths: dict[int, tuple[int, int]] = {}  # by loader: its length, and batches followed by gradients
+        self._seen: list[_Steps] = []
+        self._by_scheduler: WeakKeyDictionary[Any, _Steps] = WeakKeyDictionary()
+        self._lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
         self._latest: Batches | None = None
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         self._latest = batches
 
     def on_backward_start(self, call: Any) -> None:
-        if self._latest is not None and hasattr(self._latest.loader, "__len__"):
-            loader = self._latest.loader
-            _, used = self._lengths.get(id(loader), (0, 0))
-            self._lengths[id(loader)] = (_length(loader), used + 1)
+        if self._latest is not None:
+            self._lengths[_length(self._latest.loader)] += 1
+            self._latest = None
 
     def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
         if isinstance(scheduler, ReduceLROnPlateau) or explicit:
             return
-        at = self._optimizer_steps(scheduler)
-        seen = self._seen.setdefault(id(scheduler), _Steps(scheduler, first_at=at))
+        seen = self._by_scheduler.get(scheduler)
+        if seen is None:
+            optimizer = getattr(scheduler, "optimizer", None)
+            tracked = self.run.gradients.of(optimizer) if isinstance(optimizer, Optimizer) else None
+            seen = self._by_scheduler[scheduler] = _Steps(type(scheduler).__name__, _horizon(scheduler), tracked)
+            seen.first_at = self._optimizer_steps(seen)
+            self._seen.append(seen)
+        at = self._optimizer_steps(seen)
         seen.steps += 1
         seen.last_at = at
         seen.stacks[stack] += 1
 
-    def _optimizer_steps(self, scheduler: Any) -> int:
-        optimizer = getattr(scheduler, "optimizer", None)
-        tracked = self.run.gradients.of(optimizer) if isinstance(optimizer, Optimizer) else None
-        return tracked.steps if tracked is not None and tracked.reached else int(self.run.steps)
+    def _optimizer_steps(self, seen: _Steps) -> int:
+        return seen.tracked.steps if seen.tracked is not None and seen.tracked.reached else int(self.run.steps)
 
     def judge(self) -> Iterator[Judgement]:
-        for seen in self._seen.values():
+        for seen in self._seen:
             yield self._cadence(seen)
             yield self._doubled(seen)
 
     def _batches(self) -> int:
         """The length of the loader that trains; 0 where there is none."""
-        lengths = [(used, length) for length, used in self._lengths.values()]
-        return max(lengths)[1] if lengths else 0
+        return self._lengths.most_common(1)[0][0] if self._lengths else 0
 
     def _cadence(self, seen: _Steps) -> Judgement:
-        batches, horizon = self._batches(), _horizon(seen.scheduler)
+        batches, horizon = self._batches(), seen.horizon
         between = (seen.last_at - seen.first_at) / max(seen.steps - 1, 1)  # optimizer steps per scheduler step
         unit = "optimizer step" if between < _TWICE else "several optimizer steps"
         return Judgement(
             "DL304",
             self.name,
             _verdict(seen, between, horizon, batches),
-            f"{type(seen.scheduler).__name__} made {seen.steps} steps, one per {unit}; its horizon is "
+            f"{seen.kind} made {seen.steps} steps, one per {unit}; its horizon is "
             f"{horizon or 'unknown'} steps, the loader has {batches or 'an unknown number of'} batches",
             "one step per batch and a horizon shorter than the loader, or one per epoch and a horizon of two loaders; "
             "the reverse refutes",
@@ -95,14 +102,14 @@ class Cadence(Probe):
         )
 
     def _doubled(self, seen: _Steps) -> Judgement:
-        optimizer_steps = max(self._optimizer_steps(seen.scheduler), 1)
+        optimizer_steps = max(self._optimizer_steps(seen), 1)
         ratio = seen.steps / optimizer_steps
         few = min(optimizer_steps, seen.steps) < ENOUGH
         return Judgement(
             "DL305",
             self.name,
             "INCONCLUSIVE" if few else "CONFIRMED" if ratio >= _TWICE else "REFUTED",
-            f"{seen.steps} steps of {type(seen.scheduler).__name__} in {optimizer_steps} of the optimizer",
+            f"{seen.steps} steps of {seen.kind} in {optimizer_steps} of the optimizer",
             "1.5 or more per step of the optimizer; fewer refutes",
             {"steps": seen.steps, "optimizer_steps": optimizer_steps},
             seen.steps,
@@ -140,5 +147,5 @@ def _horizon(scheduler: Any) -> float:
 def _length(loader: Any) -> int:
     try:
         return len(loader)
-    except TypeError:  # a loader of an iterable dataset without a length
+    except TypeError:  # a loader of an iterable dataset without a length, or one that is gone
         return 0

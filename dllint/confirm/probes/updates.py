@@ -30,7 +30,7 @@ class Decay(Probe):
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         tracked = self.run.gradients.of(optimizer)
-        if tracked.kind not in _COUPLED or (tracked.steps > ENOUGH and tracked.steps % self.run.settings.every):
+        if tracked.kind not in _COUPLED or (tracked.steps > ENOUGH and tracked.steps % self.run.every):
             return
         shares = [
             float(group["weight_decay"] * parameter.norm() / parameter.grad.norm())
@@ -73,7 +73,7 @@ class Traces(Probe):
 
     def on_backward_start(self, call: BackwardCall) -> None:
         self._count += 1
-        few = self._count <= 100 or self._count % self.run.settings.every == 0  # each reads a number from the device
+        few = self._count <= 100 or self._count % self.run.every == 0  # each reads a number from the device
         if few and len(call.roots) == 1 and call.roots[0].numel() == 1 and self._count < _MOST:
             scale = self.run.gradients.scale_of(call.roots) or 1.0
             self.run.trace("loss", float(call.roots[0].detach()) / scale)
@@ -81,7 +81,7 @@ class Traces(Probe):
     def on_step_start(self, optimizer: Optimizer) -> None:
         steps = self.run.gradients.of(optimizer).steps
         self._before = []
-        if steps < ENOUGH or steps % self.run.settings.every == 0:
+        if steps < ENOUGH or steps % self.run.every == 0:
             matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
             self._before = [(p, p.detach().flatten()[:512].clone()) for p in matrices]
 
