@@ -12,7 +12,7 @@ from dllint.confirm.evidence import Judgement, Settings
 from dllint.confirm.launch import Outcome, run
 
 SCRIPTS = Path(__file__).parent / "scripts"
-_EXPECTATION = re.compile(r"# (NOT CONFIRMED|CONFIRMED|REFUTED) (DL\d+(?:, DL\d+)*)$")
+_EXPECTATION = re.compile(r"# (NOT CONFIRMED|CONFIRMED|REFUTED) ([\w-]+(?:, [\w-]+)*)$")
 
 
 def observed(script: Path | str, *arguments: str, steps: int = 0, epoch_batches: int = 0, **more: Any) -> Outcome:

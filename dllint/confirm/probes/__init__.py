@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dllint.confirm.probes.accumulation import Accumulation
+from dllint.confirm.probes.activations import Activations
 from dllint.confirm.probes.backward import Roots
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.checkpoints import Checkpoints
@@ -10,12 +11,20 @@ from dllint.confirm.probes.coverage import Coverage
 from dllint.confirm.probes.data import Order, Randomness
 from dllint.confirm.probes.experiments import Overfit, RateRange
 from dllint.confirm.probes.gradients import Gradients
+from dllint.confirm.probes.inputs import InputStatistics, LabelStatistics
 from dllint.confirm.probes.loss_input import LossInput
 from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
+from dllint.confirm.probes.movement import Movement
+from dllint.confirm.probes.names import Names
+from dllint.confirm.probes.normalisation import Normalisation
 from dllint.confirm.probes.order import Clipping, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
+from dllint.confirm.probes.passes import Passes
+from dllint.confirm.probes.precision import Autocast, Scaling
 from dllint.confirm.probes.replicas import Replicas
 from dllint.confirm.probes.schedules import Cadence
+from dllint.confirm.probes.sensitivity import Sensitivity
+from dllint.confirm.probes.spectral import SpectralNorms
 from dllint.confirm.probes.updates import Decay, Traces
 
 EXPERIMENTS: dict[str, type[Probe]] = {"overfit": Overfit, "lr-range": RateRange}
@@ -25,6 +34,7 @@ PROBES: tuple[type[Probe], ...] = (
     Accumulation,  # asks for the gradients of a step before they count as used
     Clipping,
     Gradients,
+    Names,
     Roots,
     Coverage,
     LossInput,
@@ -39,4 +49,14 @@ PROBES: tuple[type[Probe], ...] = (
     Decay,
     Traces,
     Replicas,
+    Movement,
+    Activations,
+    Scaling,
+    Autocast,
+    Normalisation,
+    SpectralNorms,
+    InputStatistics,
+    LabelStatistics,
+    Passes,
+    Sensitivity,  # last: it calls the model
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
 
 _MOST_NODES = 20_000
+_NEAR = 12  # operations between an activation and the weight of its layer
 _SHAPE_ONLY = (
     "View", "UnsafeView", "Reshape", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Slice", "Select", "Expand",
     "Clone", "ToCopy", "Alias", "Split", "Unbind", "Cat", "Index", "AsStrided", "Movedim", "SqueezeBackward",
@@ -31,6 +32,33 @@ def leaves(roots: Iterable[Tensor]) -> list[Tensor] | None:
         if len(seen) > _MOST_NODES:
             return None
     return list(found.values())
+
+
+def nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
+    """The operations behind some tensors, the last first; not all of them where the graph is very large."""
+    open_nodes: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    seen = set(open_nodes)
+    while open_nodes and len(seen) <= _MOST_NODES:
+        node = open_nodes.pop()
+        yield node
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                open_nodes.append(following)
+
+
+def weight_behind(node: Any) -> Tensor | None:
+    """The nearest parameter with two or more dimensions that goes into an operation, if it is near."""
+    open_nodes, looked = [node], 0
+    while open_nodes and looked < _NEAR:
+        following = [child for child, _ in open_nodes.pop(0).next_functions if child is not None]
+        looked += 1
+        for child in following:
+            variable = getattr(child, "variable", None)
+            if isinstance(variable, Tensor) and variable.dim() > 1:
+                return variable
+        open_nodes += following
+    return None
 
 
 def origin(tensor: Tensor) -> str:

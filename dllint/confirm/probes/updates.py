@@ -1,4 +1,4 @@
-"""DL301, and the traces of loss, learning rate, scale and update length that the report draws."""
+"""DL301, and the traces of loss, learning rate and scale that the report draws."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement
@@ -62,13 +60,12 @@ class Decay(Probe):
 
 
 class Traces(Probe):
-    """Numbers over the run: the loss that is sent backward, the learning rate, the scale, and relative updates."""
+    """Numbers over the run: the loss that is sent backward, the learning rate, and the scale."""
 
     name = "traces"
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._before: list[tuple[Tensor, Tensor]] = []
         self._count = 0
 
     def on_backward_start(self, call: BackwardCall) -> None:
@@ -78,22 +75,8 @@ class Traces(Probe):
             scale = self.run.gradients.scale_of(call.roots) or 1.0
             self.run.trace("loss", float(call.roots[0].detach()) / scale)
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
-        steps = self.run.gradients.of(optimizer).steps
-        self._before = []
-        if steps < ENOUGH or steps % self.run.every == 0:
-            matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
-            self._before = [(p, p.detach().flatten()[:512].clone()) for p in matrices]
-
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         self.run.trace("lr", float(optimizer.param_groups[0].get("lr", 0.0)))
-        ratios = [
-            torch.linalg.vector_norm(p.detach().flatten()[:512] - begin) / torch.linalg.vector_norm(begin)
-            for p, begin in self._before
-            if bool(begin.any())
-        ]
-        if ratios:
-            self.run.trace("update_ratio", median(float(ratio) for ratio in ratios))
 
     def on_scaler_update(self, scaler: Any) -> None:
         if scaler.is_enabled():

@@ -1,0 +1,135 @@
+"""Units that are zero for every sample, or saturated: read from the graph, so that functions count as layers do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.pictures import Units, histogram
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.graph import nodes, weight_behind
+
+_KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
+_BATCHES, _SAMPLES = 16, 1000  # from which it counts that a unit is dead
+_DEAD, _ALIVE = 0.9, 0.2  # share of the units of a layer
+_FLAT = 0.99  # of tanh
+_SATURATED, _FREE = 0.9, 0.2  # share of the values
+_MOST = 200  # layers
+_VALUES = 512  # of a layer that the report draws
+
+
+@dataclass(slots=True)
+class _Layer:
+    """What was seen of the outputs of one activation function."""
+
+    name: str
+    kind: str
+    alive: Tensor  # by unit
+    flat: Tensor  # the sum of the shares of saturated values
+    samples: int = 0
+    looks: int = 0
+    values: Tensor | None = None
+
+
+class Activations(Probe):
+    """Looks at the outputs of ReLU and tanh, in the first backward passes from each place and in some after them."""
+
+    name = "activations"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._looks: dict[Stack, int] = {}
+        self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+        if looks > _BATCHES and looks % self.run.every:
+            return
+        met: Counter[tuple[str, str, int]] = Counter()
+        for node in nodes(call.roots):
+            kind = _KINDS.get(node.name())
+            if kind is None or met.total() >= _MOST:
+                continue
+            try:
+                values = node._saved_result.detach()
+            except RuntimeError:  # the script has written over it since
+                continue
+            if values.dim() > 1 and values.numel() and values.is_floating_point():
+                weight = weight_behind(node)
+                is_convolved = values.dim() > 3 or (weight is not None and weight.dim() > 2)
+                unit = 1 if is_convolved else values.dim() - 1
+                name = self.run.names.of(weight) if weight is not None else f"{values.shape[unit]} units"
+                met[kind, name, values.shape[unit]] += 1
+                key = (call.stack, kind, name, values.shape[unit], met[kind, name, values.shape[unit]])
+                self._look(key, values, unit)
+
+    def _look(self, key: tuple[Stack, str, str, int, int], values: Tensor, unit: int) -> None:
+        """Take in the outputs of a layer. Reads nothing from the device."""
+        most = values.amax([dim for dim in range(values.dim()) if dim != unit])
+        alive = (most > 0) | ~most.isfinite()
+        flat = (values.abs() > _FLAT).float().mean()
+        layer = self._layers.get(key)
+        if layer is None or layer.alive.device != alive.device:
+            layer = self._layers[key] = _Layer(key[2], key[1], alive, flat)
+        else:
+            layer.alive, layer.flat = layer.alive | alive, layer.flat + flat
+        layer.samples += values.numel() // values.shape[unit]
+        layer.looks += 1
+        layer.values = values.reshape(-1)[:: max(1, values.numel() // _VALUES)][:_VALUES].clone()
+
+    def judge(self) -> Iterator[Judgement]:
+        by_place: dict[Stack, list[Units]] = {}
+        looks: Counter[Stack] = Counter()
+        for key, layer in self._layers.items():
+            dead = int((~layer.alive).sum()) if layer.kind == "ReLU" else 0
+            flat = float(layer.flat) / layer.looks
+            values = histogram([] if layer.values is None else layer.values.float().tolist())
+            units = Units(layer.name, layer.kind, key[3], layer.samples, dead, flat, values)
+            by_place.setdefault(key[0], []).append(units)
+            looks[key[0]] = max(looks[key[0]], layer.looks)
+            self.run.pictures.units.append(units)
+        for stack, all_units in by_place.items():
+            yield from self._dead([units for units in all_units if units.kind == "ReLU"], looks[stack], stack)
+            yield from self._saturated([units for units in all_units if units.kind == "tanh"], looks[stack], stack)
+
+    def _dead(self, layers: list[Units], looks: int, stack: Stack) -> Iterator[Judgement]:
+        if not layers:
+            return
+        worst = max(layers, key=lambda units: units.dead / units.units)
+        share = worst.dead / worst.units
+        few = looks < _BATCHES or worst.samples < _SAMPLES
+        yield Judgement(
+            "dead-units",
+            self.name,
+            "CONFIRMED" if share >= _DEAD and not few else "REFUTED" if share <= _ALIVE else "INCONCLUSIVE",
+            f"{worst.dead} of {worst.units} units behind {worst.name} are zero for each of {worst.samples} samples",
+            "0.9 of a layer or more, over 16 or more batches and 1000 or more samples; 0.2 or less of each layer "
+            "refutes",
+            {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": worst.samples},
+            looks,
+            (0, self.run.steps),
+            (stack,),
+            "note",
+        )
+
+    def _saturated(self, layers: list[Units], looks: int, stack: Stack) -> Iterator[Judgement]:
+        if not layers or looks < ENOUGH:
+            return
+        worst = max(layers, key=lambda units: units.saturated)
+        yield Judgement(
+            "saturated-units",
+            self.name,
+            "CONFIRMED" if worst.saturated >= _SATURATED else "REFUTED" if worst.saturated <= _FREE else "INCONCLUSIVE",
+            f"{worst.saturated:.3g} of the outputs of tanh behind {worst.name} are beyond 0.99 of its range",
+            "0.9 of the outputs of a layer or more; 0.2 or less of each layer refutes",
+            {"layer": worst.name, "saturated": worst.saturated, "units": worst.units},
+            looks,
+            (0, self.run.steps),
+            (stack,),
+            "note",
+        )

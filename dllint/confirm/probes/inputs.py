@@ -1,0 +1,223 @@
+"""What models are given, and what losses compare with: ranges, numbers that are none, labels that are all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack, Voice
+from dllint.confirm.pictures import Histogram, histogram
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+
+_FIRST = 5  # calls from each place that are all looked at
+_LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
+_ELEMENTS = 16  # from which a range says something
+_VALUES = 4096  # that the histogram is made of
+_CLASSES = 100  # that the report draws
+_HUGE_LOGIT = 100.0
+_HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(slots=True)
+class _Inputs:
+    """The first floating tensor that models are given at one place, in the calls that were looked at."""
+
+    shape: list[int]
+    calls: int = 0
+    lows: list[float] = field(default_factory=list)
+    highs: list[float] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
+    broken: list[float] = field(default_factory=list)  # numbers that are not finite
+    channels: list[list[float]] = field(default_factory=list)  # means, in the last call
+    values: Tensor | None = None
+    last: int = 0
+
+
+class InputStatistics(Probe):
+    """Looks at the inputs of models that are trained."""
+
+    name = "inputs"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Inputs] = {}
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        if not with_gradients:
+            return
+        found = (value for value in (*inputs, *named.values()) if _is_input(value))
+        first = next(found, None)
+        if first is None:
+            return
+        seen = self._seen.setdefault(stack, _Inputs(list(first.shape)))
+        seen.calls += 1
+        if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
+            self._look(seen, first.detach().float())
+
+    def _look(self, seen: _Inputs, values: Tensor) -> None:
+        """Take in a tensor. Reads from the device once."""
+        finite = torch.nan_to_num(values, 0.0, 0.0, 0.0)
+        low, high = finite.aminmax()
+        numbers = [low, high, finite.mean(), (~values.isfinite()).sum().float()]
+        images = values.dim() == 4 and values.shape[1] <= 4
+        if images:
+            numbers += [*finite.mean((0, 2, 3)), *finite.std((0, 2, 3))]
+        low_, high_, mean, broken, *channels = torch.stack(numbers).tolist()
+        seen.lows.append(low_)
+        seen.highs.append(high_)
+        seen.means.append(mean)
+        seen.broken.append(broken)
+        half = len(channels) // 2
+        seen.channels = [channels[:half], channels[half:]]
+        seen.values = finite.reshape(-1)[:: max(1, finite.numel() // _VALUES)][:_VALUES].clone()
+        seen.last = self.run.steps
+
+    def judge(self) -> Iterator[Judgement]:
+        for number, (stack, seen) in enumerate(self._seen.items(), 1):
+            bars = histogram([] if seen.values is None else seen.values.tolist())
+            if bars is not None:
+                self.run.pictures.histograms[f"input of a model ({_place(stack, number)})"] = bars
+            for rule, is_wrong, needed, what, threshold, voice in _facts(seen):
+                looked = len(seen.lows)
+                yield Judgement(
+                    rule,
+                    self.name,
+                    "CONFIRMED" if is_wrong and looked >= needed else "REFUTED" if looked >= ENOUGH else "INCONCLUSIVE",
+                    f"the input of shape {seen.shape} {what}",
+                    threshold,
+                    {
+                        "low": min(seen.lows),
+                        "high": max(seen.highs),
+                        "means": seen.means[-5:],
+                        "not_finite": sum(seen.broken),
+                        "means_of_channels": seen.channels[0],
+                        "deviations_of_channels": seen.channels[1],
+                    },
+                    looked,
+                    (0, seen.last),
+                    (stack,),
+                    voice,
+                )
+
+
+def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
+    low, high = min(seen.lows), max(seen.highs)
+    span = f"lies in {low:.3g} to {high:.3g}"
+    broken = [count for count in seen.broken if count]
+    what = f"had numbers that are not finite in {len(broken)} of {len(seen.broken)} calls"
+    yield "input-not-finite", bool(broken), 1, what, "any such number; none in 3 calls refutes", "alarm"
+    what = f"was {low:.3g} throughout" if low == high else f"varies: it {span}"
+    yield "input-constant", low == high, ENOUGH, what, "one value in 3 or more calls; several refute", "note"
+    large = all(value >= 0 for value in seen.lows) and min(seen.highs) > _LARGE
+    small = low >= 0 and 0 < high < _SMALL
+    scaled = "as if it had not been scaled" if large else "as if it had been scaled twice"
+    what = f"{span}, {scaled}" if large or small else span
+    threshold = "none below 0, and the highest over 20 or under 0.02 in all of 3 or more calls; else refuted"
+    yield "input-range", large or small, ENOUGH, what, threshold, "note"
+
+
+def _is_input(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1 and value.numel() >= _ELEMENTS
+
+
+def _place(stack: Stack, number: int) -> str:
+    return f"line {stack[0].line}" if stack else f"place {number}"
+
+
+@dataclass(slots=True)
+class _Labels:
+    """The labels of a loss over classes at one place, and its logits."""
+
+    calls: int = 0
+    looks: int = 0
+    counts: Tensor | None = None  # by class
+    ignored: list[float] = field(default_factory=list)
+    logs: list[float] = field(default_factory=list)  # of the sum of the exponentials of a row
+    highest: float = 0.0
+    is_half: bool = False
+    last: int = 0
+
+
+class LabelStatistics(Probe):
+    """Looks at the labels and the logits of cross-entropy."""
+
+    name = "labels"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Labels] = {}
+
+    def on_loss(self, call: LossCall) -> None:
+        is_classes = not call.target.is_floating_point() and call.input.dim() > 1 and call.target.numel() > 0
+        if call.function != "cross_entropy" or not is_classes or not call.result.requires_grad:
+            return
+        seen = self._seen.setdefault(call.stack, _Labels())
+        seen.calls += 1
+        if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
+            self._look(seen, call)
+
+    def _look(self, seen: _Labels, call: LossCall) -> None:
+        """Take in labels and logits. Reads from the device twice."""
+        scores, labels = call.input.detach(), call.target.detach().reshape(-1)
+        classes = scores.shape[1]
+        kept = labels != call.options.get("ignore_index", -100)
+        counts = torch.bincount(labels[kept].clamp(0, classes - 1), minlength=classes).cpu()
+        seen.counts = counts if seen.counts is None or seen.counts.shape != counts.shape else seen.counts + counts
+        few = scores[:256].float()
+        numbers = [1 - kept.float().mean(), few.logsumexp(1).mean(), few.abs().max()]
+        ignored, log, highest = torch.stack(numbers).tolist()
+        seen.looks += 1
+        seen.ignored.append(ignored)
+        seen.logs.append(log)
+        seen.highest = max(seen.highest, highest)
+        seen.is_half = scores.dtype in _HALF
+        seen.last = self.run.steps
+        self.run.trace("log of the sum of exponentials", log)
+
+    def judge(self) -> Iterator[Judgement]:
+        for number, (stack, seen) in enumerate(self._seen.items(), 1):
+            counts = [] if seen.counts is None else [int(count) for count in seen.counts]
+            if 1 < len(counts) <= _CLASSES:
+                name = f"labels by class ({_place(stack, number)})"
+                self.run.pictures.histograms[name] = Histogram(0.0, float(len(counts)), counts)
+            met = sum(count > 0 for count in counts)
+            yield self._judgement(
+                "labels-constant", seen, stack, met == 1 and sum(counts) >= _ELEMENTS and len(counts) > 1,
+                f"{met} of {len(counts)} classes are among {sum(counts)} labels",
+                "one class in 3 or more batches of 16 or more labels together; several refute",
+            )  # fmt: skip
+            yield self._judgement(
+                "labels-ignored", seen, stack, any(share == 1 for share in seen.ignored),
+                f"{spread(seen.ignored)} of the labels are ignored: the loss of a batch without labels is no number",
+                "all labels of a batch; in no batch of 3 refutes",
+            )  # fmt: skip
+            yield self._judgement(
+                "logits-too-large", seen, stack, seen.is_half and seen.highest > _HUGE_LOGIT,
+                f"the largest logit is {seen.highest:.3g}, the log of the sum of exponentials {spread(seen.logs)}",
+                "over 100 in half precision; else refuted",
+            )  # fmt: skip
+
+    def _judgement(
+        self, rule: str, seen: _Labels, stack: Stack, is_wrong: bool, what: str, threshold: str
+    ) -> Judgement:
+        enough = seen.looks >= ENOUGH
+        return Judgement(
+            rule,
+            self.name,
+            "INCONCLUSIVE" if not enough else "CONFIRMED" if is_wrong else "REFUTED",
+            what,
+            threshold,
+            {"labels": _numbers(seen.counts), "ignored": seen.ignored, "highest": seen.highest, "logs": seen.logs},
+            seen.looks,
+            (0, seen.last),
+            (stack,),
+            "note",
+        )
+
+
+def _numbers(counts: Tensor | None) -> Sequence[int]:
+    return [] if counts is None else [int(count) for count in counts[:_CLASSES]]

@@ -1,0 +1,213 @@
+"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.pictures import Layer, histogram
+from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.gradients import Tracked
+
+_SAMPLE = 512  # elements of a parameter that are compared
+_MOST_LAYERS = 200
+_TINY = 1e-6  # of the size of elements, below which lengths cannot be compared
+_TOO_FAST, _TOO_SLOW, _ENOUGH = 0.5, 3e-5, 3e-4  # updates compared with weights
+_COMPARABLE = ("SGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Lion")  # others choose their own steps
+_EARLY, _SETTLED = 3, (10, 20)  # steps
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen of a parameter in the steps that were looked at."""
+
+    parameter: ref[Tensor]
+    layer: Layer
+    looks: int = 0
+    without: int = 0  # with no gradient
+    zero: int = 0  # with a gradient that is zero
+    values: Tensor | None = None  # some elements, in the last of these steps
+    gradient: Tensor | None = None
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The steps of an optimizer that were looked at."""
+
+    tracked: Tracked
+    layers: list[_Seen] = field(default_factory=list)
+    by_id: dict[int, _Seen] = field(default_factory=dict)  # of what exists; others may get the ids later
+    compared: int = 0  # in which something had to move
+    vain: int = 0  # in which nothing did
+    ratios: list[tuple[int, float, float]] = field(default_factory=list)  # step, median update, learning rate
+    stacks: dict[Stack, None] = field(default_factory=dict)
+
+
+class Movement(Probe):
+    """Compares some elements of each matrix before and after some steps, all at once."""
+
+    name = "movement"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._steps: dict[Tracked, _Steps] = {}
+        self._before: list[tuple[Tensor, Tensor]] = []
+        self._rates: dict[int, float] = {}
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        steps = self.run.gradients.of(optimizer).steps
+        self._before = []
+        if steps < ENOUGH or steps % self.run.every == 0:
+            self._rates = {id(p): float(g.get("lr", 1.0)) for g in optimizer.param_groups for p in g["params"]}
+            matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
+            trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]
+            self._before = [(p, _sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        if not self._before or bool(getattr(optimizer, "found_inf", False)):
+            return
+        tracked = self.run.gradients.of(optimizer)
+        steps = self._steps.setdefault(tracked, _Steps(tracked))
+        steps.stacks.setdefault(stack)
+        with_gradient = [(p, begin) for p, begin in self._before if p.grad is not None and not p.grad.is_sparse]
+        for parameter, _ in self._before:
+            seen = self._of(steps, parameter)
+            seen.looks += 1
+            seen.without += parameter.grad is None
+        self._before = []
+        if with_gradient:
+            self._compare(steps, tracked.steps - 1, with_gradient)
+
+    def _of(self, steps: _Steps, parameter: Tensor) -> _Seen:
+        known = steps.by_id.get(id(parameter))
+        if known is None or known.parameter() is not parameter:
+            layer = Layer(self.run.names.of(parameter), list(parameter.shape), steps.tracked.kind)
+            known = steps.by_id[id(parameter)] = _Seen(ref(parameter), layer)
+            steps.layers.append(known)
+        return known
+
+    def _compare(self, steps: _Steps, step: int, pairs: list[tuple[Tensor, Tensor]]) -> None:
+        """Compare parameters with what they were. Reads from the device once."""
+        begins = [begin for _, begin in pairs]
+        nows = [_sample(parameter) for parameter, _ in pairs]
+        slopes = [_sample(parameter.grad) for parameter, _ in pairs]  # type: ignore[arg-type]
+        whole = [parameter.grad for parameter, _ in pairs if parameter.grad is not None]
+        moves = torch._foreach_sub(nows, begins)
+        groups = [*([tensor.float() for tensor in group] for group in (moves, begins, slopes)), whole]
+        lengths = [[length.float() for length in torch._foreach_norm(group)] for group in groups]
+        columns = [torch.stack([value.to(moves[0].device) for value in column]) for column in lengths]
+        rows = torch.stack(columns, 1).tolist()
+        ratios, has_moved, must_move = [], False, False
+        for (parameter, begin), now, slope, (move, weight, local, gradient) in zip(
+            pairs, nows, slopes, rows, strict=True
+        ):
+            seen = self._of(steps, parameter)
+            seen.zero += gradient == 0
+            seen.values, seen.gradient = now, slope
+            has_moved = has_moved or move != 0
+            must_move = must_move or (0 < local < float("inf") and self._rates.get(id(parameter), 0.0) != 0)
+            if weight > _TINY * begin.numel() ** 0.5:
+                seen.layer.updates.append((step, move / weight))
+                seen.layer.gradients.append((step, local / weight))
+                ratios.append(move / weight)
+        steps.compared += must_move
+        steps.vain += must_move and not has_moved
+        if ratios:
+            rate = max(self._rates.values(), default=0.0)
+            steps.ratios.append((step, median(ratios), rate))
+            self.run.trace("update_ratio", median(ratios))
+
+    def judge(self) -> Iterator[Judgement]:
+        for steps in self._steps.values():
+            yield _vain(steps)
+            yield from _unmoved(steps)
+            yield from _band(steps)
+            for seen in steps.layers:
+                seen.layer.weights = histogram([] if seen.values is None else seen.values.float().tolist())
+                seen.layer.gradient = histogram([] if seen.gradient is None else seen.gradient.float().tolist())
+                self.run.pictures.layers.append(seen.layer)
+
+
+def _sample(tensor: Tensor) -> Tensor:
+    """Some elements from all over a tensor, copied."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()
+
+
+def _vain(steps: _Steps) -> Judgement:
+    few = steps.compared < ENOUGH
+    return Judgement(
+        "step-without-update",
+        "movement",
+        "CONFIRMED" if steps.vain >= ENOUGH else "INCONCLUSIVE" if few or steps.vain else "REFUTED",
+        f"{steps.vain} of {steps.compared} sampled steps of {steps.tracked.kind} moved no matrix, though gradients and "
+        "learning rate are not zero",
+        "3 or more such steps; none of 3 refutes",
+        {"vain": steps.vain, "sampled": steps.compared, "optimizer": steps.tracked.kind},
+        steps.compared,
+        (0, steps.tracked.steps),
+        tuple(steps.stacks),
+        "alarm",
+    )
+
+
+def _unmoved(steps: _Steps) -> Iterator[Judgement]:
+    """Matrices whose gradient is zero, or never comes, while others of the optimizer have one."""
+    looked = [seen for seen in steps.layers if seen.looks >= ENOUGH]
+    zero = [seen for seen in looked if seen.zero == seen.looks]
+    without = [seen for seen in looked if seen.without == seen.looks]
+    has_gradients = len(zero) + len(without) < len(looked)
+    facts = (
+        ("gradient-always-zero", zero, "have a gradient that is zero throughout", "alarm"),
+        ("gradient-never-comes", without, "never get a gradient", "note"),
+    )
+    for rule, found, what, voice in facts if looked else ():
+        names = [seen.layer.name for seen in found]
+        shown = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
+        yield Judgement(
+            rule,
+            "movement",
+            "REFUTED" if not found else "CONFIRMED" if has_gradients else "INCONCLUSIVE",
+            f"{len(found)} of {len(looked)} matrices of {steps.tracked.kind} {what}{shown}",
+            "any matrix, in each of 3 or more sampled steps, while others have gradients; none refutes",
+            {"parameters": names[:20], "number": len(names), "matrices": len(looked)},
+            min(seen.looks for seen in looked),
+            (0, steps.tracked.steps),
+            tuple(steps.stacks),
+            voice,  # type: ignore[arg-type]
+        )
+
+
+def _band(steps: _Steps) -> Iterator[Judgement]:
+    """Updates that are far too long at the beginning, or far too short once it is over."""
+    early = [ratio for step, ratio, _ in steps.ratios if step < _EARLY]
+    settled = [(ratio, rate) for step, ratio, rate in steps.ratios if _SETTLED[0] <= step <= _SETTLED[1]]
+    fast = median(early) if len(early) >= ENOUGH else 0.0
+    slow = median(ratio for ratio, _ in settled) if settled else None
+    rises = len(settled) > 1 and settled[-1][1] > settled[0][1]
+    if (slow is None and fast <= _TOO_FAST) or steps.tracked.kind not in _COMPARABLE:
+        return
+    is_slow = slow is not None and 0 < slow < _TOO_SLOW and not rises
+    good = slow is not None and slow >= _ENOUGH and fast <= _TOO_FAST
+    yield Judgement(
+        "learning-rate-out-of-band",
+        "movement",
+        "CONFIRMED" if fast > _TOO_FAST or is_slow else "REFUTED" if good else "INCONCLUSIVE",
+        f"the median matrix of {steps.tracked.kind} moves by {fast:.2g} of its length in a step at the beginning"
+        + (f", and by {slow:.2g} later" if slow is not None else ""),
+        "over 0.5 in the first 3 steps, or under 3e-5 in steps 10 to 20 while the learning rate does not rise; 3e-4 "
+        "or more then refutes",
+        {"early": fast, "later": slow, "optimizer": steps.tracked.kind},
+        len(steps.ratios),
+        (0, steps.tracked.steps),
+        tuple(steps.stacks),
+        "note",
+    )

@@ -1,0 +1,37 @@
+"""What parameters are called in the modules that the script calls."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+from torch import Tensor, nn
+
+from dllint.confirm.probes.base import Probe
+
+
+class Names(Probe):
+    """Knows the modules that were called, for itself and for the probes behind it."""
+
+    name = "names"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._modules: WeakSet[nn.Module] = WeakSet()
+        self._known: dict[int, str] = {}
+        run.names = self
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+        if module not in self._modules:
+            self._modules.add(module)
+            self._known = {}
+
+    def of(self, parameter: Tensor) -> str:
+        """The name of a parameter; its shape where no module has it."""
+        if id(parameter) not in self._known:
+            self._known = {
+                id(found): name.removeprefix("module.")
+                for module in list(self._modules)
+                for name, found in module.named_parameters()
+            }
+        return self._known.get(id(parameter), f"shape {list(parameter.shape)}")

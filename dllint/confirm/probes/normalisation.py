@@ -1,0 +1,98 @@
+"""Batch norm that learns statistics though its layer is frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, Probe
+
+_LOOKS = 6  # calls of a model that are all looked at
+_MATERIAL = 0.1  # standard deviations
+
+
+@dataclass(slots=True)
+class _Frozen:
+    """A batch norm whose scale and shift are frozen: its statistics at first, and how far they went."""
+
+    mean: Tensor
+    deviation: Tensor
+    moved: bool = False
+    shift: float = 0.0
+    looks: int = 0
+
+    def look(self, layer: _BatchNorm) -> None:
+        """Compare the statistics with those at first."""
+        self.looks += 1
+        mean = layer.running_mean
+        if mean is not None and mean.device == self.mean.device and mean.shape == self.mean.shape:
+            self.moved = bool((mean != self.mean).any())
+            self.shift = float(((mean - self.mean).abs() / self.deviation).mean())
+
+
+class Normalisation(Probe):
+    """Follows the statistics of batch norms that are frozen in every call of their model."""
+
+    name = "normalisation"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._calls: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+        self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
+        self._frozen: dict[Stack, list[_Frozen]] = {}
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        if not with_gradients:
+            return
+        calls = self._calls[module] = self._calls.get(module, 0) + 1
+        if calls > _LOOKS and calls % self.run.every:
+            return
+        for layer in module.modules():
+            if isinstance(layer, _BatchNorm) and layer.affine and layer.running_mean is not None:
+                self._look(layer, stack)
+
+    def _look(self, layer: _BatchNorm, stack: Stack) -> None:
+        known = self._layers.get(layer)
+        if layer.weight.requires_grad or layer.bias.requires_grad:
+            self._forget(layer, known)
+        elif layer not in self._layers and layer.running_mean is not None and layer.running_var is not None:
+            deviation = (layer.running_var + layer.eps).sqrt()
+            known = self._layers[layer] = _Frozen(layer.running_mean.clone(), deviation)
+            self._frozen.setdefault(stack, []).append(known)
+        elif known is not None:
+            known.look(layer)
+
+    def _forget(self, layer: _BatchNorm, known: _Frozen | None) -> None:
+        self._layers[layer] = None
+        for frozen in self._frozen.values():
+            if known in frozen:
+                frozen.remove(known)
+
+    def judge(self) -> Iterator[Judgement]:
+        for layer, known in self._layers.items():
+            if known is not None:
+                known.look(layer)
+        for stack, frozen in self._frozen.items():
+            looked = [item for item in frozen if item.looks >= ENOUGH]
+            moved = [item for item in looked if item.moved]
+            if looked and self.run.steps >= ENOUGH:
+                shift = max((item.shift for item in moved), default=0.0)
+                yield Judgement(
+                    "frozen-batch-norm-drifts",
+                    self.name,
+                    "CONFIRMED" if moved else "REFUTED",
+                    f"the statistics of {len(moved)} of {len(looked)} batch norms with frozen scale and shift changed, "
+                    f"by {shift:.3g} standard deviations at most",
+                    "any change of the statistics over 3 or more calls; none refutes. It matters from 0.1 on",
+                    {"moved": len(moved), "frozen": len(looked), "shift": shift},
+                    len(looked),
+                    (0, self.run.steps),
+                    (stack,),
+                    "alarm" if shift > _MATERIAL else "note",
+                )

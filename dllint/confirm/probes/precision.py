@@ -1,0 +1,132 @@
+"""Mixed precision: a scale that collapses, and an autocast that nothing is computed under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.graph import nodes
+
+_SETTLING = 25  # updates in which a scaler finds its scale
+_WINDOW = 100
+_MANY, _FEW = 0.3, 0.05  # of the updates that skip a step
+_COLLAPSED = 64  # times
+_OPERANDS = {
+    "AddmmBackward0": "_saved_mat1",
+    "MmBackward0": "_saved_self",
+    "BmmBackward0": "_saved_self",
+    "ConvolutionBackward0": "_saved_input",
+}
+_LOW = (torch.float16, torch.bfloat16)
+
+
+@dataclass(slots=True)
+class _Scales:
+    """The scale before the first update, and after each."""
+
+    first: float
+    after: list[float] = field(default_factory=list)
+
+    def skips(self) -> list[bool]:
+        """For each update, whether it lowered the scale, which it does when a step was skipped."""
+        before = [self.first, *self.after]
+        return [now < then for then, now in zip(before, self.after, strict=False)]
+
+
+class Scaling(Probe):
+    """Follows the scale of each gradient scaler."""
+
+    name = "scaling"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._scalers: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
+        self._seen: list[_Scales] = []
+
+    def on_scale(self, scaler: Any, scaled: Any) -> None:
+        if scaler.is_enabled() and scaler not in self._scalers:
+            self._scalers[scaler] = _Scales(float(scaler.get_scale()))
+            self._seen.append(self._scalers[scaler])
+
+    def on_scaler_update(self, scaler: Any) -> None:
+        if scaler in self._scalers:
+            self._scalers[scaler].after.append(float(scaler.get_scale()))
+
+    def judge(self) -> Iterator[Judgement]:
+        for scales in self._seen:
+            if len(scales.after) < ENOUGH:
+                continue
+            skips = scales.skips()
+            recent = skips[_SETTLING:][-_WINDOW:]
+            share = sum(recent) / len(recent) if recent else 0.0
+            last = scales.after[-1]
+            gone = last < 1 or last < scales.first / _COLLAPSED
+            yield Judgement(
+                "scale-collapse",
+                self.name,
+                "CONFIRMED" if gone or share > _MANY else "REFUTED" if share <= _FEW else "INCONCLUSIVE",
+                f"the scale went from {scales.first:.4g} to {last:.4g}, and {sum(skips)} of {len(skips)} steps were "
+                "skipped",
+                "a scale below 1 or 64 times lower than at first, or over 0.3 of the steps skipped after the first 25; "
+                "0.05 or fewer refutes",
+                {"first": scales.first, "last": last, "skipped": sum(skips), "updates": len(skips)},
+                len(skips),
+                (0, self.run.steps),
+                voice="alarm",
+            )
+
+
+class Autocast(Probe):
+    """Looks at the types of what matrix products are computed of, where a model is called under autocast."""
+
+    name = "autocast"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._is_on = False
+        self._looks: dict[Stack, int] = {}
+        self._found: dict[Stack, list[int]] = {}  # products in low and in full precision
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        self._is_on = with_gradients and any(torch.is_autocast_enabled(kind) for kind in _devices())
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+        if not self._is_on or looks > ENOUGH:
+            return
+        self._is_on = False
+        found = self._found.setdefault(call.stack, [0, 0])
+        for node in nodes(call.roots):
+            operand = getattr(node, _OPERANDS.get(node.name(), ""), None)
+            if operand is not None and operand.is_floating_point():
+                found[operand.dtype not in _LOW] += 1
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, (low, full) in self._found.items():
+            looks = min(self._looks[stack], ENOUGH)
+            if low + full:
+                share = full / (low + full)
+                enough = looks >= ENOUGH
+                yield Judgement(
+                    "autocast-without-effect",
+                    self.name,
+                    "INCONCLUSIVE" if not enough else "CONFIRMED" if share > 0.5 else "REFUTED",
+                    f"{full} of {low + full} matrix products of a model called under autocast are in full precision",
+                    "over half of the products of 3 backward passes; half or fewer refutes",
+                    {"full": full, "low": low},
+                    looks,
+                    (0, self.run.steps),
+                    (stack,),
+                    "alarm",
+                )
+
+
+def _devices() -> tuple[str, ...]:
+    return ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)

@@ -1,0 +1,71 @@
+"""Spectral norms that are used before the first call in training has estimated them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.spectral_norm import SpectralNorm
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import Probe
+
+_OFF = 0.5  # of the norm: what a single step of the power iteration exceeds
+_ITERATIONS = 20
+_LARGEST = 4_000_000  # elements
+
+
+class SpectralNorms(Probe):
+    """Looks at the first call of each model that has ``torch.nn.utils.spectral_norm`` in it."""
+
+    name = "spectral"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._known: WeakSet[nn.Module] = WeakSet()
+        self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        if module in self._known:
+            return
+        self._known.add(module)
+        for layer in module.modules():
+            hooks = [hook for hook in layer._forward_pre_hooks.values() if isinstance(hook, SpectralNorm)]
+            for hook in hooks:
+                used = 1.0 if layer.training else _ratio(layer, hook)
+                self._ratios.setdefault(stack, []).append(used)
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, ratios in self._ratios.items():
+            wrong = [ratio for ratio in ratios if ratio < _OFF]
+            yield Judgement(
+                "spectral-norm-before-training",
+                self.name,
+                "CONFIRMED" if wrong else "REFUTED",
+                f"{len(wrong)} of {len(ratios)} weights are divided by a norm that no call in training has estimated"
+                + (f": {min(wrong):.2g} of what it is" if wrong else ""),
+                "less than half of the spectral norm in the first call of the model; else refuted",
+                {"ratios": ratios[:50], "wrong": len(wrong), "weights": len(ratios)},
+                len(ratios),
+                (0, self.run.steps),
+                (stack,),
+                "alarm",
+            )
+
+
+def _ratio(layer: nn.Module, hook: SpectralNorm) -> float:
+    """The norm that a weight is divided by, compared with its largest singular value."""
+    weight: Tensor = getattr(layer, hook.name + "_orig").detach()
+    if weight.numel() > _LARGEST:
+        return 1.0
+    matrix = hook.reshape_weight_to_matrix(weight).float()
+    left, right = getattr(layer, hook.name + "_u").float(), getattr(layer, hook.name + "_v").float()
+    used = float(torch.dot(left, torch.mv(matrix, right)).abs())
+    vector = matrix[matrix.norm(dim=1).argmax()]
+    for _ in range(_ITERATIONS):
+        vector = nn.functional.normalize(torch.mv(matrix.t(), torch.mv(matrix, vector)), dim=0)
+    norm = float(torch.mv(matrix, vector).norm())
+    return used / norm if norm else 1.0
