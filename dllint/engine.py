@@ -24,7 +24,7 @@ from dllint.interp.machine import LimitError, Machine
 from dllint.interp.project import Project, SourceModule
 from dllint.interp.relevance import EVENT_WORDS, Concerned, Relevance
 from dllint.interp.word_graph import WordGraph
-from dllint.rule import Rule, is_triggered
+from dllint.rule import Rule, Triggers, is_triggered
 
 Hook = Callable[..., Iterable[Finding] | None]
 
@@ -94,10 +94,22 @@ class Engine:
         """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
         if not self.sieve or not all(rule.triggers for rule in rules):
             return None
+        return Relevance(self.graph(project), self.facts, module, self.triggers(rules))
+
+    def graph(self, project: Project) -> WordGraph:
+        """What the definitions of a project can reach."""
         graph = self._graphs.get(project)
         if graph is None:
             graph = self._graphs[project] = WordGraph(project, self._interesting | self.facts.vocabulary | EVENT_WORDS)
-        return Relevance(graph, self.facts, module, [self._triggers[rule] for rule in rules])
+        return graph
+
+    def triggers(self, rules: Sequence[type[Rule]]) -> list[Triggers]:
+        """The triggers of some rules, with the words that the facts count among them."""
+        return [self._triggers[rule] for rule in rules]
+
+    def view(self, machine: Machine, program: Program) -> Context:
+        """What rules see of a program."""
+        return Context(machine, program, self.settings.versions)
 
 
 def syntax_errors(module: SourceModule) -> list[Finding]:
@@ -165,6 +177,7 @@ class _Run:
     def __init__(
         self, engine: Engine, module: SourceModule, project: Project, rules: Sequence[type[Rule]], analysis: Analysis
     ) -> None:
+        self._engine = engine
         self.module = module
         self.rules = list(rules)
         self._crashing: set[type[Rule]] = set()
@@ -184,7 +197,7 @@ class _Run:
             self._crashed("the interpreter", error)
 
     def _visit(self, program: Program, concerned: Concerned | None) -> None:
-        context = Context(self.machine, program, self.settings.versions)
+        context = self._engine.view(self.machine, program)
         for index, rule_class in enumerate(self.rules):
             if rule_class in self._crashing or (concerned is not None and index not in concerned):
                 continue

@@ -18,10 +18,11 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis, Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
-from dllint.interp.facts import load_facts
+from dllint.interp.facts import Facts, load_facts
 from dllint.interp.machine import LimitError
 from dllint.interp.project import Project, SourceModule, project_root
 from dllint.registry import load_rules
+from dllint.rule import Rule
 from dllint.syntax.directives import mentions_suppression
 
 T = TypeVar("T")
@@ -59,10 +60,12 @@ class Worker:
         self._was_interrupted = False
 
     def _new_engine(self) -> Engine:
+        return Engine(*self._equipment())
+
+    def _equipment(self) -> tuple[Facts, list[type[Rule]], Settings]:
         settings = self._settings
         rules = load_rules(settings.rule_paths, settings.plugins)
-        enabled = [rule for rule in rules if rule.code in settings.enabled]
-        return Engine(load_facts(settings.knowledge), enabled, settings)
+        return load_facts(settings.knowledge), [rule for rule in rules if rule.code in settings.enabled], settings
 
     def analyse(self, file: Path) -> Outcome:
         """Analyse one file. What cannot be read, or takes too long, is told in the outcome and is no exception."""

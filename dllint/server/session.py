@@ -21,6 +21,7 @@ from dllint.interp.project import SourceModule
 from dllint.runner import of_file
 from dllint.server.lens import loops_of
 from dllint.server.moving import moved
+from dllint.server.remembering import RememberingWorker, WatchedModule
 from dllint.worker import Outcome, Worker
 
 
@@ -49,7 +50,7 @@ class Session:
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
         self._folder = folder
-        self._worker = Worker(settings, folder)
+        self._worker = RememberingWorker(settings, folder)
         self._texts: dict[Path, str] = {}  # what is open, as it was last seen
         self._parsed: dict[Path, str] = {}  # what the worker was given: the last good text of each
         self._sources: dict[Path, SourceFile] = {}  # of what the worker was given
@@ -66,7 +67,7 @@ class Session:
     def forget(self) -> None:
         """Something has changed on disk: read everything again."""
         texts, self._texts = self._texts, {}
-        self._worker = Worker(self.settings, self._folder, self._parsed)
+        self._worker = RememberingWorker(self.settings, self._folder, self._parsed)
         self._baseline = _read_baseline(self.settings)
         self._outcomes.clear()
         self._inputs.clear()
@@ -143,7 +144,7 @@ class Session:
         except SourceError as error:
             self._broken[path] = Result(None, problems=[Problem(error.kind, str(error), str(path))])
             return
-        module = SourceModule(source, path.stem)
+        module = WatchedModule(source, path.stem)
         errors = syntax_errors(module)
         if errors and path in self._sources and path not in self._never_good:
             self._broken[path] = Result(source, errors)
@@ -164,11 +165,12 @@ class Session:
             self._parsed.pop(path, None)
         else:
             self._parsed[path] = text
-        if (known is not None and text is not None) or path.exists():
-            self._worker.change(path, text, module)
-        else:  # it comes or goes: what an import leads to may be another file now
-            self._worker = Worker(self.settings, self._folder, self._parsed)
+        if (known is None or text is None) and not path.exists():
+            # It comes or goes: what an import leads to may be another file now.
+            self._worker = RememberingWorker(self.settings, self._folder, self._parsed)
             self._stale |= self._outcomes.keys()
+        if text is not None or path.exists():
+            self._worker.change(path, text, module)
         self._stale.add(path)
         for other, outcome in self._outcomes.items():
             if any(path == dependency for dependency, _ in outcome.dependencies):

@@ -40,6 +40,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from dllint.api import (
     Backward,
@@ -120,10 +121,10 @@ class MissingEvalMode(Rule):
         if not isinstance(model, Symbol) or model.name not in ("parameter", "attribute"):
             return False
         name, function = str(model.detail), event.frame.function
-        text = ctx.text(event.site)
-        trains = re.search(rf"\b{name}\.train\((True)?\)", text) and "backward(" in text
+        module: Any = event.site.module
+        trains = all(module.contains(re.compile(each)) for each in (rf"\b{name}\.train\((True)?\)", r"backward\("))
         sets_mode = rf"\b{name}\.(eval\(|train\((mode=)?False)"
-        return bool(trains) and not ctx.project_mentions(sets_mode, rf"\b{function}\b")
+        return trains and not ctx.project_mentions(sets_mode, rf"\b{function}\b")
 
     def _evaluates(self, event: ModelForward, ctx: Context) -> bool:
         """Whether a forward pass belongs to an evaluation: code that says so, outside a training step."""
