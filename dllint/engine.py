@@ -62,7 +62,7 @@ class Engine:
         analysis = Analysis()
         if not _parses(module, analysis):
             return analysis
-        project.used.clear()
+        project.start_noting()
         closure = project.closure(module)
         active = self._active_rules(closure) if self.sieve else self.rules
         if active:
@@ -254,10 +254,8 @@ def _apply(rule: Rule, context: Context) -> list[Finding]:
     """Run all hooks of a rule over a program."""
     found: list[Finding] = []
     hooks = hooks_of(type(rule))
-    for event in context.all_of(*hooks) if len(hooks) == 1 else context.events if hooks else ():
-        name = hooks.get(type(event))
-        if name is not None:
-            found.extend(getattr(rule, name)(event, context) or ())
+    for event in context.all_of(*hooks) if hooks else ():
+        found.extend(getattr(rule, hooks[type(event)])(event, context) or ())
     on_program: Hook | None = getattr(rule, "on_program", None)
     if on_program is not None and not context.program.truncated:
         found.extend(on_program(context.program, context) or ())

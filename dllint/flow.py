@@ -33,35 +33,53 @@ class Flow(Generic[State]):
 
 
 class Structure:
-    """A program's structure, indexed so that what concerns a few of its events is found without a walk over all."""
+    """A program's structure, indexed so that what concerns a few of its events is found without a walk over all.
+
+    ``events`` are all events, and ``loops`` all loops with those around them, innermost first, in program order. A loop
+    over a few known things is not around anything.
+    """
 
     def __init__(self, body: Block) -> None:
         self.body = body
         self.events: list[Event] = []
+        self.loops: list[tuple[Loop, tuple[Loop, ...]]] = []
+        self.around: dict[Event, tuple[Loop, ...]] = {}
         self._by_kind: dict[type[Event], list[int]] = {}
         self._ranges: dict[int, tuple[int, int]] = {}
         self._leaving: set[int] = set()
-        self._index(body)
+        self._index(body, ())
 
-    def _index(self, node: Node) -> bool:
+    def _index(self, node: Node, around: tuple[Loop, ...]) -> bool:
         """Number the events below a node; returns whether control may leave it other than by its end."""
-        start = len(self.events)
+        events = self.events
+        start = len(events)
         leaves = False
         for part in _parts(node):  # each is numbered, whether or not one before it leaves
-            if isinstance(part, Event):
-                self._by_kind.setdefault(type(part), []).append(len(self.events))
-                self.events.append(part)
+            kind = type(part)
+            if kind is Leave:
+                leaves = True
+            elif kind is Loop:
+                assert isinstance(part, Loop)
+                self.loops.append((part, around))
+                self._index(part, around if part.kind == "once" else (part, *around))
+            elif kind in _CONTAINERS:
+                leaves |= self._index(part, around)
             else:
-                leaves |= isinstance(part, Leave) or self._index(part)
+                assert isinstance(part, Event)
+                self._by_kind.setdefault(type(part), []).append(len(events))
+                events.append(part)
+                if around:
+                    self.around[part] = around
         leaves &= isinstance(node, Block | Branch)
-        self._ranges[id(node)] = (start, len(self.events))
+        self._ranges[id(node)] = (start, len(events))
         if leaves:
             self._leaving.add(id(node))
         return leaves
 
-    def all_of(self, kind: type[Event]) -> list[Event]:
-        """The events of one kind, in order."""
-        return [self.events[index] for index in self._by_kind.get(kind, ())]
+    def all_of(self, *kinds: type[Event]) -> list[Event]:
+        """The events of some kinds, in order."""
+        found = [index for kind in kinds for index in self._by_kind.get(kind, ())]
+        return [self.events[index] for index in (found if len(kinds) == 1 else sorted(found))]
 
     def reduced(self, kinds: Iterable[type[Event]], relevant: Callable[[Event], bool]) -> Block:
         """The same structure with only the relevant events of some kinds, and without what has become empty."""
@@ -101,6 +119,9 @@ class Structure:
             reduced.items.append(loop)
         elif isinstance(item, Invocation) and has_events:
             reduced.items.append(Invocation(item.frame, item.site, self._reduce(item.body, wanted)))
+
+
+_CONTAINERS = frozenset((Block, Branch, Invocation))
 
 
 def _parts(node: Node) -> Sequence[Node]:

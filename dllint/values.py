@@ -8,7 +8,7 @@ whose inputs say from what, so that a rule can still follow ``F.softmax(model(x)
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,9 +137,15 @@ class Function(Value):
 
 
 class Class(Value):
-    """A class of the project. ``bases`` are evaluated; ``members`` maps names to their defining statements."""
+    """A class of the project. ``bases`` are evaluated; ``members`` maps names to their defining statements.
 
-    __slots__ = ("bases", "dataclass", "members", "module", "name", "node", "scope", "values")
+    ``lineage`` is the class and its project ancestors, nearest first (depth first, each once); ``library_bases`` are
+    the canonical names of all library classes among the bases of these.
+    """
+
+    __slots__ = (
+        "bases", "dataclass", "library_bases", "lineage", "members", "module", "name", "node", "scope", "values",
+    )  # fmt: skip
 
     def __init__(self, node: ast.ClassDef, module: Any, scope: Scope, bases: Sequence[Value]) -> None:
         self.node = node
@@ -151,6 +157,20 @@ class Class(Value):
         self.values: dict[str, Value] = {}
         self.dataclass = False
         self.site = Site(module, node)
+        self.lineage = tuple(self._lineage())
+        options = [o for ancestor in self.lineage for base in ancestor.bases for _, o in alternatives(base)]
+        self.library_bases = tuple(dict.fromkeys(option.name for option in options if isinstance(option, External)))
+
+    def _lineage(self) -> Iterator[Class]:
+        seen: set[int] = set()
+        pending = [self]
+        while pending:
+            current = pending.pop(0)
+            if id(current) not in seen:
+                seen.add(id(current))
+                yield current
+                options = [option for base in current.bases for _, option in alternatives(base)]
+                pending = [option for option in options if isinstance(option, Class)] + pending
 
     def __repr__(self) -> str:
         return f"Class({self.name})"
@@ -365,6 +385,12 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
 
     More than ``Choice.LIMIT`` alternatives are unknown.
     """
+    if len(options) == 2:  # nearly always, and mostly nothing that needs more care
+        (_, left), (_, right) = options
+        if left is right:
+            return left
+        if type(left) is not type(right) and not isinstance(left, Choice) and not isinstance(right, Choice):
+            return Choice(options)
     flat: list[tuple[Guards, Value]] = []
     for guards, value in options:
         for more, option in value.options if isinstance(value, Choice) else (((), value),):

@@ -20,7 +20,7 @@ class Context(Reporting, Sources, Optimizers, Paths):
     @cached_property
     def data(self) -> DataView:
         """The loaders of the program, their datasets and transforms."""
-        return DataView(self._machine, self.program, self.events)
+        return DataView(self._machine, self._structure)
 
     @cached_property
     def checkpoints(self) -> CheckpointView:

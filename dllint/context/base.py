@@ -30,7 +30,7 @@ class ProgramView:
         self._reach: dict[int, frozenset[int]] = {}
         self._identities: dict[int, frozenset[int]] = {}
         self._behind: dict[int, list[Value]] = {}
-        self._kinds: dict[type[Event], list[Event]] = {}
+        self._kinds: dict[tuple[type[Event], ...], list[Event]] = {}
         self._modules: dict[int, tuple[list[Value], bool]] = {}
         self._training: dict[int, bool] = {}
 
@@ -47,9 +47,9 @@ class ProgramView:
         """All events of the program, in order."""
         return tuple(self._structure.events)
 
-    def all_of(self, kind: type[E]) -> Sequence[E]:
-        """The events of one kind, in order."""
-        known = self._kinds.get(kind)
+    def all_of(self, *kinds: type[E]) -> Sequence[E]:
+        """The events of some kinds, in order."""
+        known = self._kinds.get(kinds)
         if known is None:
-            known = self._kinds[kind] = self._structure.all_of(kind)
+            known = self._kinds[kinds] = self._structure.all_of(*kinds)
         return cast("Sequence[E]", known)

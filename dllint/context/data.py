@@ -9,18 +9,15 @@ from functools import cached_property
 from dllint.events import (
     Backward,
     Block,
-    Branch,
     Event,
-    Invocation,
     LoaderCreated,
     Loop,
-    Node,
     OpaqueCall,
     OptimizerStep,
-    Program,
     ZeroGrad,
     walk,
 )
+from dllint.flow import Structure
 from dllint.interp import pipelines, splits
 from dllint.interp.calls import call
 from dllint.interp.classes import find_member, role_of
@@ -49,17 +46,16 @@ class Pass:
 class DataView:
     """The data side of one program."""
 
-    def __init__(self, machine: Machine, program: Program, events: tuple[Event, ...]) -> None:
+    def __init__(self, machine: Machine, structure: Structure) -> None:
         self._machine = machine
-        self._program = program
-        self._events = events
+        self._structure = structure
         self._applied: dict[int, list[TransformStep]] = {}
         self._fetched: dict[int, tuple[Event, ...]] = {}
 
     @cached_property
     def loaders(self) -> tuple[LoaderCreated, ...]:
         """The data loaders that the program builds."""
-        return tuple(event for event in self._events if isinstance(event, LoaderCreated))
+        return tuple(event for event in self._structure.all_of(LoaderCreated) if isinstance(event, LoaderCreated))
 
     # ------------------------------------------------------------------------------------------ transforms
 
@@ -150,21 +146,10 @@ class DataView:
         return tuple(self._find_passes()) if self.loaders else ()
 
     def _find_passes(self) -> Iterator[Pass]:
-        pending: list[tuple[Node, tuple[Loop, ...]]] = [(self._program.body, ())]
-        while pending:
-            node, outer = pending.pop()
-            if isinstance(node, Block):
-                pending.extend((item, outer) for item in reversed(node.items))
-            elif isinstance(node, Branch):
-                pending.extend((arm.body, outer) for arm in reversed(node.arms))
-            elif isinstance(node, Invocation):
-                pending.append((node.body, outer))
-            elif isinstance(node, Loop):
-                loaders = self._loaders_in(node.iterable)
-                if loaders:
-                    trains = any(self._is_training(event) for event in walk(node.body))
-                    yield Pass(node, outer, loaders, trains)
-                pending.append((node.body, outer if node.kind == "once" else (node, *outer)))
+        for loop, outer in self._structure.loops:
+            loaders = self._loaders_in(loop.iterable)
+            if loaders:
+                yield Pass(loop, outer, loaders, any(self._is_training(event) for event in walk(loop.body)))
 
     def _loaders_in(self, iterable: Value | None) -> tuple[Value, ...]:
         if iterable is None:
@@ -196,7 +181,7 @@ class DataView:
     def _trained_on(self) -> frozenset[int]:
         known = {id(event.loader) for event in self.loaders}
         found = {id(loader) for one in self.passes if one.trains for loader in one.loaders}
-        for event in self._events:
+        for event in self._structure.all_of(Backward):
             if isinstance(event, Backward) and event.loss is not None:
                 found.update(id(source) for source in sources(event.loss) if id(source) in known)
         return frozenset(found)

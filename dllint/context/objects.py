@@ -101,11 +101,11 @@ class Objects(ProgramView):
         """Whether a module may behave differently in training and evaluation mode; unknown ones may."""
         return is_mode_sensitive(self._machine, model) is not False
 
-    def library_bases(self, value: Value) -> frozenset[str]:
+    def library_bases(self, value: Value) -> tuple[str, ...]:
         """The library classes that an instance's class derives from (or is)."""
         if not isinstance(value, Instance):
-            return frozenset()
-        return classes.library_bases(value.cls) if isinstance(value.cls, Class) else frozenset((value.cls,))
+            return ()
+        return value.cls.library_bases if isinstance(value.cls, Class) else (value.cls,)
 
     def member(self, value: Value, name: str) -> Function | None:
         """The method that a class of the project (or a project ancestor) defines for an instance."""

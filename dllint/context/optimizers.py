@@ -60,10 +60,9 @@ class Optimizers(Objects):
     def _find_parameters(self, optimizer: Value) -> tuple[list[Value], bool]:
         modules: list[Value] = []
         complete, seen = True, False
-        for event in self.events:
-            if not isinstance(event, OptimizerCreated | ParametersAdded) or not self.is_same(
-                event.optimizer, optimizer
-            ):
+        for event in self.all_of(OptimizerCreated, ParametersAdded):
+            assert isinstance(event, OptimizerCreated | ParametersAdded)
+            if not self.is_same(event.optimizer, optimizer):
                 continue
             seen = True
             found, whole = self.modules_in(event.parameters)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from itertools import islice
 
 from dllint.context.base import ProgramView
-from dllint.events import Backward, Block, Branch, Event, Invocation, Loop, Node, walk
+from dllint.events import Backward, Event, Loop, walk
 from dllint.flow import Flow, State, follow
 from dllint.interp import graph
 from dllint.interp.guards import consistent
@@ -18,28 +17,9 @@ from dllint.values import Symbol
 class Paths(ProgramView):
     """Structured control flow as rules see it."""
 
-    @cached_property
-    def _around(self) -> dict[Event, tuple[Loop, ...]]:
-        """The loops around each event, innermost first. A loop over a few known things does not count."""
-        found: dict[Event, tuple[Loop, ...]] = {}
-        pending: list[tuple[Node, tuple[Loop, ...]]] = [(self.program.body, ())]
-        while pending:
-            node, loops = pending.pop()
-            if isinstance(node, Event):
-                found.setdefault(node, loops)
-            elif isinstance(node, Block):
-                pending.extend((item, loops) for item in node.items)
-            elif isinstance(node, Branch):
-                pending.extend((arm.body, loops) for arm in node.arms)
-            elif isinstance(node, Loop):
-                pending.append((node.body, loops if node.kind == "once" else (node, *loops)))
-            elif isinstance(node, Invocation):
-                pending.append((node.body, loops))
-        return found
-
     def loops_around(self, event: Event) -> tuple[Loop, ...]:
-        """The loops around an event, innermost first."""
-        return self._around.get(event, ())
+        """The loops around an event, innermost first. A loop over a few known things does not count."""
+        return self._structure.around.get(event, ())
 
     def goes_over_data(self, loop: Loop) -> bool:
         """Whether a loop goes over a loader or some other data, rather than over a range of numbers."""

@@ -9,8 +9,8 @@ from typing import Literal
 
 from dllint.context.base import ProgramView
 from dllint.events import Event
-from dllint.interp.project import UNPARSABLE
-from dllint.sites import Module, Site
+from dllint.interp.project import UNPARSABLE, SourceModule
+from dllint.sites import Site
 
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
@@ -18,7 +18,7 @@ Where = Literal["everywhere", "here", "related", "elsewhere"]
 class Sources(ProgramView):
     """What stands in the files of a program."""
 
-    def trees(self, word: str) -> Iterator[tuple[Module, ast.Module]]:
+    def trees(self, word: str) -> Iterator[tuple[SourceModule, ast.Module]]:
         """The syntax trees of the program's file and of the files that it imports, as far as they contain a word."""
         for module in self._machine.project.closure(self.program.module):
             if word not in module.words:
@@ -30,10 +30,9 @@ class Sources(ProgramView):
 
     def method_calls(self, name: str) -> Iterator[Site]:
         """All calls ``x.name(...)`` written in the program's file and in the project files that it imports."""
-        for module, tree in self.trees(name):
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name:
-                    yield Site(module, node)
+        for module, _ in self.trees(name):
+            for node in module.method_calls.get(name, ()):
+                yield Site(module, node)
 
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.

@@ -60,10 +60,10 @@ def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value
 
 
 def _materialise(machine: Machine, base: Instance | Symbol, name: str, site: Site) -> Symbol:
-    """An unknown attribute becomes a symbol that is the same on every read."""
+    """An unknown attribute becomes a symbol that is the same on every read, in all arms of a branch."""
     symbol = Symbol("attribute", (base,), site, detail=name, grad=machine.grad)
     symbol.hint = name
-    machine.write(base.attributes, name, symbol)
+    base.attributes[name] = symbol
     return symbol
 
 

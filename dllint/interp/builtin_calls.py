@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.interp.attributes import get_attribute, set_attribute
-from dllint.interp.classes import ancestors, library_bases
 from dllint.interp.containers import is_conditional
 from dllint.sites import Site
 from dllint.values import (
@@ -64,8 +63,8 @@ def _is_instance_of(value: Value, wanted: Value) -> bool | None:
         return None
     if isinstance(value.cls, Class):
         if isinstance(wanted, Class):
-            return True if any(a is wanted or a.node is wanted.node for a in ancestors(value.cls)) else None
-        return True if isinstance(wanted, External) and wanted.name in library_bases(value.cls) else None
+            return True if any(a is wanted or a.node is wanted.node for a in value.cls.lineage) else None
+        return True if isinstance(wanted, External) and wanted.name in value.cls.library_bases else None
     return True if isinstance(wanted, External) and wanted.name == value.cls else None
 
 
@@ -174,7 +173,7 @@ def _fields_of(instance: Instance, site: Site, depth: int) -> Table:
 def _is_dataclass(value: Value) -> TypeGuard[Instance]:
     if not isinstance(value, Instance) or not isinstance(value.cls, Class):
         return False
-    return any(ancestor.dataclass for ancestor in ancestors(value.cls))
+    return any(ancestor.dataclass for ancestor in value.cls.lineage)
 
 
 def _exec(machine: Machine, arguments: Arguments, site: Site) -> Value | None:

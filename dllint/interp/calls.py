@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
 from dllint.interp import containers, names, roles
 from dllint.interp.attributes import get_attribute
-from dllint.interp.classes import find_member, framework_of
-from dllint.interp.modules import is_none
+from dllint.interp.classes import find_member, framework_of, is_foreign_trainer
 from dllint.interp.parameters import bind_parameters
 from dllint.sites import Guards, Site
 from dllint.values import (
@@ -67,15 +66,12 @@ def super_of(machine: Machine, scope: Scope, site: Site) -> Value:
 
 def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
     """Call a value."""
-    from dllint.interp import library, methods, modules
-    from dllint.interp.instances import instantiate
-
     if isinstance(callee, Function):
         return invoke(machine, callee, arguments, site)
     if isinstance(callee, BoundMethod):
         return invoke(machine, callee.function, arguments, site, receiver=callee.receiver)
     if isinstance(callee, Class):
-        return instantiate(machine, callee, arguments, site)
+        return instances.instantiate(machine, callee, arguments, site)
     if isinstance(callee, External):
         return library.call_external(machine, callee.name, arguments, site)
     if isinstance(callee, Instance):
@@ -113,9 +109,6 @@ def _is_bound_method(callee: Value) -> TypeGuard[Symbol]:
 
 def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
     """Call ``base.name(...)``."""
-    from dllint.interp import methods
-    from dllint.interp.strings import string_method
-
     if isinstance(base, Instance):
         return _instance_method(machine, base, name, arguments, site)
     if isinstance(base, Symbol):
@@ -139,7 +132,7 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Setting) and not isinstance(base.default, Const):
         return call_method(machine, base.default, name, arguments, site)
     if isinstance(base, Const) and isinstance(base.value, str):
-        return string_method(base, name, arguments, site)
+        return strings.string_method(base, name, arguments, site)
     return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments, grad=machine.grad)
 
 
@@ -168,11 +161,11 @@ def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arg
 
 def _class_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
     """Call a method that the class of an object has, whatever the object itself may hold under that name."""
-    from dllint.interp import methods
-
     if isinstance(base.cls, Class):
         member = find_member(machine, base.cls, name)
         if isinstance(member, Function):
+            if is_foreign_trainer(machine, base.cls):
+                return opaque(machine, member, arguments, site, base)
             if name == "set_epoch":
                 machine.emit(EpochSet(site, base))
             return _call_member(machine, base, base.cls, member, arguments, site)
@@ -194,8 +187,6 @@ def _call_member(
 
 
 def _super_method(machine: Machine, base: SuperProxy, name: str, arguments: Arguments, site: Site) -> Value:
-    from dllint.interp import library, methods
-
     receiver = base.receiver
     cls = receiver.cls if isinstance(receiver, Instance) else receiver
     if isinstance(cls, Class):
@@ -217,7 +208,7 @@ def invoke(
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
-    if _CLIPS.search(function.name) and not is_none(arguments.get(1, None)):
+    if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
         machine.emit(GradientClip(site, arguments.get(0, None), function.name))
     scope = bind_parameters(machine, function, arguments, receiver)
     owner = receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else function.owner
@@ -233,12 +224,8 @@ def invoke(
     node = function.node
     with machine.calling(function, scope, frame, site) as activation:
         if isinstance(node, ast.Lambda):
-            from dllint.interp.evaluate import evaluate
-
-            return evaluate(machine, node.body, scope)
-        from dllint.interp.execute import execute_block
-
-        left = execute_block(machine, node.body, scope)
+            return evaluate.evaluate(machine, node.body, scope)
+        left = execute.execute_block(machine, node.body, scope)
     if activation.yielded:
         return Symbol("generator", (choose(activation.yielded),), site)
     returned: list[tuple[Guards, Value]] = list(activation.returned)
@@ -259,3 +246,7 @@ def opaque(machine: Machine, callee: Value, arguments: Arguments, site: Site, re
     given = tuple(arguments.all()) + ((receiver,) if receiver is not None else ())
     machine.emit(OpaqueCall(site, tuple(arguments.all()), getattr(callee, "name", ""), receiver))
     return Symbol("call", (callee, *given), site, arguments=arguments, grad=machine.grad)
+
+
+# What is above is needed by these, and these by it when it runs.
+from dllint.interp import evaluate, execute, instances, library, methods, modules, strings  # noqa: E402

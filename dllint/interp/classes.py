@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.bindings import targets_in
-from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value, alternatives
+from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -109,40 +109,15 @@ def _decorated_grad(machine: Machine, name: str, decorator: ast.expr) -> str:
     return mode if first.value else "on"
 
 
-def ancestors(cls: Class) -> Iterator[Class]:
-    """The class and its project ancestors, nearest first (depth first, each once)."""
-    seen: set[int] = set()
-    pending = [cls]
-    while pending:
-        current = pending.pop(0)
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        yield current
-        found = [option for base in current.bases for _, option in alternatives(base) if isinstance(option, Class)]
-        pending = found + pending
-
-
-def library_bases(cls: Class) -> frozenset[str]:
-    """The canonical names of all library classes that a class derives from."""
-    return frozenset(
-        option.name
-        for ancestor in ancestors(cls)
-        for base in ancestor.bases
-        for _, option in alternatives(base)
-        if isinstance(option, External)
-    )
-
-
 def has_unknown_base(cls: Class) -> bool:
     """Whether some ancestor could not be resolved at all."""
-    return any(isinstance(base, Symbol) for ancestor in ancestors(cls) for base in ancestor.bases)
+    return any(isinstance(base, Symbol) for ancestor in cls.lineage for base in ancestor.bases)
 
 
 def find_member(machine: Machine, cls: Class, name: str, after: Class | None = None) -> Value | None:
     """A class member by name along the inheritance chain (behind ``after``, for ``super()``)."""
     skipping = after is not None
-    for ancestor in ancestors(cls):
+    for ancestor in cls.lineage:
         if skipping:
             skipping = ancestor is not after
             continue
@@ -178,7 +153,14 @@ def framework_of(machine: Machine, cls: Class | None) -> str:
     """The framework under whose loop the methods of a class run, or an empty string."""
     if cls is None:
         return ""
-    for name in library_bases(cls):
+    known = machine.frameworks.get(cls)
+    if known is None:
+        known = machine.frameworks[cls] = _framework_of(machine, cls)
+    return known
+
+
+def _framework_of(machine: Machine, cls: Class) -> str:
+    for name in cls.library_bases:
         framework = machine.facts.frameworks.get(name)
         if framework is not None:
             return framework
@@ -187,6 +169,11 @@ def framework_of(machine: Machine, cls: Class | None) -> str:
         if name.endswith("Trainer") and name.partition(".")[0] in ("transformers", "trl"):
             return "hf-trainer"
     return ""
+
+
+def is_foreign_trainer(machine: Machine, cls: Class) -> bool:
+    """Whether a class is a framework's trainer that another file extends: its loop is looked at there, on its own."""
+    return cls.module is not machine.main and framework_of(machine, cls) == "hf-trainer"
 
 
 def role_of(machine: Machine, value: Value) -> str:
@@ -200,13 +187,18 @@ def role_of(machine: Machine, value: Value) -> str:
         return ""
     if isinstance(value.cls, str):
         return _library_role(machine, value.cls)
-    roles = {_library_role(machine, name) for name in library_bases(value.cls)}
+    known = machine.roles.get(value.cls)
+    if known is None:
+        known = machine.roles[value.cls] = _project_role(machine, value.cls)
+    return known
+
+
+def _project_role(machine: Machine, cls: Class) -> str:
+    roles = {_library_role(machine, name) for name in cls.library_bases}
     for role in ("optimizer", "scheduler", "scaler", "loader", "sampler", "dataset", "loss-class", "module"):
         if role in roles:
             return role
-    if is_module_class(machine, value.cls):
-        return "module"
-    return ""
+    return "module" if is_module_class(machine, cls) else ""
 
 
 def _library_role(machine: Machine, name: str) -> str:
@@ -226,14 +218,14 @@ _ROLE_BY_SUFFIX = {"Optimizer": "optimizer", "LRScheduler": "scheduler", "_LRSch
 
 def is_module_class(machine: Machine, cls: Class) -> bool:
     """Whether a project class is an ``nn.Module``, as far as its bases tell (or it has a ``forward``)."""
-    names = library_bases(cls)
+    names = cls.library_bases
     if any(machine.facts.is_module_class(name) or name == "torch.nn.Module" for name in names):
         return True
     if any(name.endswith(("Module", "PreTrainedModel", "ModelMixin")) for name in names):
         return True
     if any(name.endswith("autograd.Function") for name in names):
         return False
-    return any("forward" in ancestor.members for ancestor in ancestors(cls))
+    return any("forward" in ancestor.members for ancestor in cls.lineage)
 
 
 @lru_cache(maxsize=4096)
@@ -253,6 +245,6 @@ def reassigned_attributes(node: ast.ClassDef) -> frozenset[str]:
 def set_attributes(cls: Class) -> frozenset[str]:
     """The attributes that any method of the class or its project ancestors assigns after construction."""
     found: frozenset[str] = frozenset()
-    for ancestor in ancestors(cls):
+    for ancestor in cls.lineage:
         found |= reassigned_attributes(ancestor.node)
     return found

@@ -73,7 +73,7 @@ def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text
     value = Symbol(
         "item", (base, index), site, detail=index.value if isinstance(index, Const) else text, grad=machine.grad
     )
-    machine.write(base.attributes, key, value)
+    base.attributes[key] = value  # reading changes nothing: the other arms of a branch may see the same symbol
     return value
 
 

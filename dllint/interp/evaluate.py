@@ -40,17 +40,15 @@ def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
 
 
 def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
-    from dllint.interp.calls import call, call_method, super_of
-
     site = Site(scope.module, node)
     func = node.func
     if isinstance(func, ast.Attribute):
         base = evaluate(machine, func.value, scope)
-        return call_method(machine, base, func.attr, arguments_of(machine, node, scope), site)
+        return calls.call_method(machine, base, func.attr, arguments_of(machine, node, scope), site)
     if isinstance(func, ast.Name) and func.id == "super":
-        return super_of(machine, scope, site)
+        return calls.super_of(machine, scope, site)
     callee = evaluate(machine, func, scope)
-    return call(machine, callee, arguments_of(machine, node, scope), site)
+    return calls.call(machine, callee, arguments_of(machine, node, scope), site)
 
 
 def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
@@ -249,9 +247,7 @@ def _starred(machine: Machine, node: ast.Starred, scope: Scope) -> Value:
 def _comprehension(
     machine: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
 ) -> Value:
-    from dllint.interp.comprehensions import comprehend
-
-    return comprehend(machine, node, scope)
+    return comprehensions.comprehend(machine, node, scope)
 
 
 _HANDLERS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
@@ -282,4 +278,5 @@ _HANDLERS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
     ast.DictComp: _comprehension,
 }
 
-__all__ = ["arguments_of", "evaluate"]
+# What is above is needed by these, and these by it when it runs.
+from dllint.interp import calls, comprehensions  # noqa: E402

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dllint.events import Block, Loop, ParametersUpdated
-from dllint.interp import containers, contexts, graph, names
-from dllint.interp.assignment import assign
+from dllint.interp import assignment, containers, contexts, graph, names
 from dllint.interp.bindings import assigned_in
 from dllint.interp.classes import make_class, make_function
 from dllint.interp.conditions import test_guards, truth
@@ -63,13 +62,13 @@ _EXITS = frozenset(("sys.exit", "exit", "quit", "os._exit"))
 def _assign(machine: Machine, node: ast.Assign, scope: Scope) -> str | None:
     value = evaluate(machine, node.value, scope)
     for target in node.targets:
-        assign(machine, target, value, scope)
+        assignment.assign(machine, target, value, scope)
     return None
 
 
 def _annotated(machine: Machine, node: ast.AnnAssign, scope: Scope) -> str | None:
     if node.value is not None:
-        assign(machine, node.target, evaluate(machine, node.value, scope), scope)
+        assignment.assign(machine, node.target, evaluate(machine, node.value, scope), scope)
     return None
 
 
@@ -86,7 +85,7 @@ def _augmented(machine: Machine, node: ast.AugAssign, scope: Scope) -> str | Non
         return None
     if isinstance(node.op, ast.Add | ast.Sub) and graph.mentions_attribute(operand, "grad"):
         machine.emit(ParametersUpdated(site, current))
-    assign(machine, target, combine(machine, node.op, current, operand, site), scope)
+    assignment.assign(machine, target, combine(machine, node.op, current, operand, site), scope)
     return None
 
 
@@ -186,7 +185,7 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     _widen(machine, targets, scope)
     loop = Loop("for", site, iterable, element, Block(), machine.frame, targets)
     with machine.looping(loop):
-        assign(machine, node.target, element, scope)
+        assignment.assign(machine, node.target, element, scope)
         left = execute_block(machine, node.body, scope)
     if node.orelse:
         execute_block(machine, node.orelse, scope)
@@ -210,7 +209,7 @@ def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, s
         depth = machine.loop_depth
         with machine.looping(loop):
             machine.loop_depth = depth  # the number of iterations is known, so lists stay exact
-            assign(machine, node.target, present[0] if len(present) == 1 else item, scope)
+            assignment.assign(machine, node.target, present[0] if len(present) == 1 else item, scope)
             left = execute_block(machine, node.body, scope)
             machine.loop_depth = depth + 1
         if left in ("return", "raise"):
@@ -259,7 +258,7 @@ def _with(machine: Machine, node: ast.With | ast.AsyncWith, scope: Scope) -> str
         machine.grad = before
         contexts.enter(machine, manager)
         if item.optional_vars is not None:
-            assign(machine, item.optional_vars, manager, scope)
+            assignment.assign(machine, item.optional_vars, manager, scope)
     left = execute_block(machine, node.body, scope)
     machine.grad, machine.contexts = saved
     return left

@@ -64,6 +64,7 @@ def _guard(node: ast.expr, relation: str, operand: Any, holds: bool, scope: str,
     return Guard(subject, relation, operand, holds, names)
 
 
+@lru_cache(maxsize=8192)
 def names_in(node: ast.AST) -> frozenset[str]:
     """The variables, and ``name.attribute`` paths, that an expression reads."""
     found: set[str] = set()

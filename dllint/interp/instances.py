@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dllint.events import DatasetCreated, OptimizerCreated, SchedulerCreated
 from dllint.interp import library
 from dllint.interp.calls import invoke
-from dllint.interp.classes import ancestors, find_member, role_of, set_attributes
+from dllint.interp.classes import find_member, is_foreign_trainer, role_of, set_attributes
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Setting, Symbol
 
@@ -20,7 +20,9 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, site: Site) 
     """Make an instance: bind the fields of a dataclass, or interpret ``__init__``."""
     instance = Instance(cls, arguments, site)
     machine.made(instance.attributes)
-    if any(ancestor.dataclass for ancestor in ancestors(cls)):
+    if is_foreign_trainer(machine, cls):
+        return instance
+    if any(ancestor.dataclass for ancestor in cls.lineage):
         _bind_fields(machine, cls, instance, arguments)
     init = find_member(machine, cls, "__init__")
     if isinstance(init, Function):
@@ -36,7 +38,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, site: Site) 
 
 
 def _bind_fields(machine: Machine, cls: Class, instance: Instance, arguments: Arguments) -> None:
-    names = [name for ancestor in reversed(list(ancestors(cls))) for name in _fields(ancestor)]
+    names = [name for ancestor in reversed(cls.lineage) for name in _fields(ancestor)]
     for index, name in enumerate(dict.fromkeys(names)):
         given = arguments.get(index, name)
         if given is None:

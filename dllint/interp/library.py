@@ -24,7 +24,6 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.interp import builtin_calls, graph
-from dllint.interp.classes import library_bases
 from dllint.interp.modules import record_loss
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Items, Partial, Setting, Symbol, Value
@@ -131,7 +130,7 @@ def initialise_base(machine: Machine, instance: Instance, arguments: Arguments, 
     """
     if not isinstance(instance.cls, Class):
         return
-    bases = [base for base in library_bases(instance.cls) if base in machine.facts.signatures]
+    bases = [base for base in instance.cls.library_bases if base in machine.facts.signatures]
     options = bound(machine, bases[0], arguments) if len(bases) == 1 else dict(arguments.keywords)
     for name, value in options.items():
         if name not in instance.attributes:

@@ -98,6 +98,8 @@ class Machine:
         self.reached: set[ast.AST] = set()
         self.forwards: dict[Symbol, Value] = {}
         self.loss_classes: dict[ast.AST, bool] = {}
+        self.roles: dict[Class, str] = {}
+        self.frameworks: dict[Class, str] = {}
         self.steps = 0
         self.truncated = False
         self.loop_depth = 0
@@ -204,6 +206,9 @@ class Machine:
         for where, (container, key, _) in touched.items():
             before = container.get(key, MISSING)
             options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
+            if _agree(options):
+                self._set(container, key, options[0][1])
+                continue
             there = [(guards, value) for guards, value in options if value is not MISSING]
             if there and len(there) < len(options):
                 there.extend(_unset(container, key, options))
@@ -344,12 +349,18 @@ def _unset(container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]
     return [(guards, unset) for guards, value in options if value is MISSING]
 
 
+def _agree(options: list[tuple[Guards, Any]]) -> bool:
+    """Whether all paths have the same object."""
+    first = options[0][1]
+    if len(options) == 2:  # nearly always, and this is asked for every variable of every branch
+        return options[1][1] is first
+    return all(value is first for _, value in options)
+
+
 def join_values(options: list[tuple[Guards, Any]]) -> Any:
     """Join what different paths wrote to one place: values, or the raw contents of a container."""
-    if not options:
-        return MISSING
     first = options[0][1]
-    if all(value is first for _, value in options):
+    if _agree(options):
         return first
     if isinstance(first, Value):
         return choose(options)

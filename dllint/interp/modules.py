@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
-from dllint.interp.classes import ancestors, find_member, is_module_class, role_of
+from dllint.interp.classes import find_member, is_module_class, role_of
 from dllint.interp.word_graph import words_of
 from dllint.sites import Site
 from dllint.values import (
@@ -79,7 +79,7 @@ def _run_losses(machine: Machine, model: Instance, cls: Class, result: Symbol) -
 
 def computes_loss(machine: Machine, cls: Class) -> bool:
     """Whether the source of a class, or of one it derives from, names a loss function."""
-    for ancestor in ancestors(cls):
+    for ancestor in cls.lineage:
         known = machine.loss_classes.get(ancestor.node)
         if known is None:
             known = not machine.facts.loss_words.isdisjoint(words_of(ancestor.module, ancestor.node))
@@ -111,10 +111,8 @@ def _library_loss(machine: Machine, criterion: Instance, arguments: Arguments, s
 
 
 def _loss_base(machine: Machine, criterion: Instance) -> str:
-    from dllint.interp.classes import library_bases
-
     assert isinstance(criterion.cls, Class)
-    return next(name for name in library_bases(criterion.cls) if name in machine.facts.loss_functions)
+    return next(name for name in criterion.cls.library_bases if name in machine.facts.loss_functions)
 
 
 def record_loss(

@@ -34,9 +34,10 @@ def lookup(machine: Machine, name: str, scope: Scope) -> Value:
 
 def under_path(machine: Machine, value: Value) -> Value:
     """A value with the options removed that the conditions in force exclude."""
-    if not machine.path or not isinstance(value, Choice) or not value.subjects:
+    if not isinstance(value, Choice) or not machine.path:
         return value
-    relevant = [guard for guard in machine.path if guard.subject in value.subjects]
+    subjects = value.subjects
+    relevant = [guard for guard in machine.path if guard.subject in subjects]
     if not relevant:
         return value
     possible = [option for option in value.options if consistent(option[0], relevant)]

@@ -30,6 +30,19 @@ _OPERATORS: dict[type[ast.AST], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.RShift: (">>", operator.rshift),
 }
 
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
 
 def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site: Site) -> Value:
     """The value of ``left op right``."""
@@ -78,19 +91,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
 
 
 def _compare_constants(op: ast.cmpop, left: Any, right: Any) -> bool | None:
-    functions: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-        ast.Eq: operator.eq,
-        ast.NotEq: operator.ne,
-        ast.Is: operator.is_,
-        ast.IsNot: operator.is_not,
-        ast.Lt: operator.lt,
-        ast.LtE: operator.le,
-        ast.Gt: operator.gt,
-        ast.GtE: operator.ge,
-        ast.In: lambda a, b: a in b,
-        ast.NotIn: lambda a, b: a not in b,
-    }
     try:
-        return bool(functions[type(op)](left, right))
+        return bool(_COMPARISONS[type(op)](left, right))
     except TypeError:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.interp import splits
-from dllint.interp.classes import find_member, library_bases, role_of
+from dllint.interp.classes import find_member, role_of
 from dllint.interp.graph import inputs_of
 from dllint.sites import Guards
 from dllint.values import (
@@ -208,7 +208,7 @@ def _in_sample(
 
 def _given(machine: Machine, dataset: Instance, guards: Guards) -> Iterator[TransformStep]:
     """The transforms that a dataset was given to apply to its inputs, when a library's class applies them."""
-    if isinstance(dataset.cls, Class) and not any("datasets." in name for name in library_bases(dataset.cls)):
+    if isinstance(dataset.cls, Class) and not any("datasets." in name for name in dataset.cls.library_bases):
         return
     named = named_arguments(machine, dataset) | dataset.attributes
     for name, value in named.items():

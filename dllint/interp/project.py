@@ -83,6 +83,15 @@ class SourceModule:
         except UNPARSABLE:
             return Bindings()
 
+    @cached_property
+    def method_calls(self) -> dict[str, list[ast.Call]]:
+        """All calls ``x.name(...)`` in the file, by name."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.setdefault(node.func.attr, []).append(node)
+        return found
+
     @property
     def is_package(self) -> bool:
         return self.file.name == "__init__.py"
@@ -103,10 +112,11 @@ class Project:
         self._modules: dict[Path, SourceModule | None] = {}
         self._listings: dict[Path, frozenset[str]] = {}
         self._bases: dict[Path, tuple[Path, ...]] = {}
-        self._imports: dict[tuple[Path, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
+        self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self.used: set[Path] = set()
+        self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._known_paths: dict[Path, Path] = {}
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
@@ -149,13 +159,19 @@ class Project:
         old = self._modules.pop(file, None)
         self._imported.pop(file, None)
         if old is not None:
-            self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
+            self._imports = {
+                key: entry for key, entry in self._imports.items() if entry[0] is not old and key[0] is not old
+            }
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
             if module is not None:
                 module.name = old.name
         if module is not None:
             self._modules[file] = module
         return old
+
+    def start_noting(self) -> None:
+        """Forget what has been used so far."""
+        self.used, self._told = set(), set()
 
     def _use(self, path: Path) -> None:
         """Note that an answer depends on a file or folder. Each is one object: comparing paths is slow."""
@@ -170,12 +186,16 @@ class Project:
 
     def _remember(self, memory: dict[Key, tuple[Found, frozenset[Path]]], key: Key, find: Callable[[], Found]) -> Found:
         """Find something once, and say each time what the answer depends on."""
-        if key not in memory:
-            before, self.used = self.used, set()
-            memory[key] = (find(), frozenset(self.used))
-            self.used = before
-        found, used = memory[key]
-        self.used.update(used)
+        answer = memory.get(key)
+        if answer is None:
+            before = (self.used, self._told)
+            self.start_noting()
+            answer = memory[key] = (find(), frozenset(self.used))
+            self.used, self._told = before
+        found, used = answer
+        if id(used) not in self._told:
+            self._told.add(id(used))
+            self.used.update(used)
         return found
 
     def find(self, importer: SourceModule, name: str, level: int = 0) -> SourceModule | None:
@@ -183,7 +203,7 @@ class Project:
 
         ``level`` counts the leading dots of a relative import.
         """
-        key = (importer.file, name, level)
+        key = (importer, name, level)
         return self._remember(self._imports, key, lambda: self._find(importer, name, level))
 
     def _find(self, importer: SourceModule, name: str, level: int) -> SourceModule | None:

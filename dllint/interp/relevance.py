@@ -11,8 +11,6 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from dllint.interp.classes import ancestors
-
 if TYPE_CHECKING:
     from dllint.interp.facts import Facts
     from dllint.interp.project import SourceModule
@@ -53,7 +51,6 @@ class Relevance:
                     self._definitions.setdefault(name, []).append(statement)
         self._of_imports: dict[str, int] = {}
         self._here: dict[ast.stmt, int] = {}
-        self._functions: dict[ast.AST, bool] = {}
 
     def to_definition(self, definition: ast.stmt, reached: Collection[ast.AST]) -> Concerned:
         """The rules that could fire when a top-level definition is interpreted on its own.
@@ -138,9 +135,10 @@ class Relevance:
     def can_matter(self, function: Function) -> bool:
         """Whether interpreting a call of a function could show any rule anything."""
         node = function.node
-        known = self._functions.get(node)
+        key = (node, self._effects)
+        known = self._graph.mattering.get(key)
         if known is None:
-            known = self._functions[node] = self._can_matter(function)
+            known = self._graph.mattering[key] = self._can_matter(function)
         return known
 
     def _can_matter(self, function: Function) -> bool:
@@ -148,7 +146,9 @@ class Relevance:
         if isinstance(node, ast.Lambda) or (node.end_lineno or node.lineno) - node.lineno < _SHORT:
             return True
         module = function.module
-        words = self._graph.words(module, node)
+        arguments = node.args
+        parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        words = self._graph.words(module, node).difference([parameter.arg for parameter in parameters])
         if self._graph.own(module, node) & self._effects:
             return True
         members = function.owner.members if function.owner is not None else {}
@@ -163,7 +163,7 @@ class Relevance:
         """Whether a method with these words may call one that its class inherits and that does something."""
         return any(
             self._graph.closure(ancestor.module, ancestor.name) & self._effects
-            for ancestor in ancestors(cls)
+            for ancestor in cls.lineage
             if ancestor is not cls and not words.isdisjoint(ancestor.members)
         )
 

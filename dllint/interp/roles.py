@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import role_of
@@ -38,7 +39,7 @@ _HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
 )
 
-
+_DESCRIBES = re.compile(r"_(name|name_or_path|path|dir|file|id|type|kind|args|kwargs|config|cfg|size|dim|key|str)s?$")
 _BY_METHOD = {".lr_schedulers": "scheduler", ".optimizers": "optimizer"}
 
 
@@ -46,12 +47,15 @@ def guess_role(value: Value) -> str:
     """A role guessed from the names an unresolved value goes by. Never evidence, only a way to dispatch a call."""
     if isinstance(value, Symbol) and value.name in _BY_METHOD:
         return _BY_METHOD[value.name]
-    name = name_of(value)
-    if not name:
-        return ""
-    for role, pattern in _HINTS:
-        if pattern.search(name):
-            return role
+    return _role_by_name(name_of(value))
+
+
+@lru_cache(maxsize=4096)
+def _role_by_name(name: str) -> str:
+    if name and not _DESCRIBES.search(name):
+        for role, pattern in _HINTS:
+            if pattern.search(name):
+                return role
     return ""
 
 
@@ -96,8 +100,10 @@ _OVERRIDDEN = frozenset(("train", "eval", "__call__", "parameters", "state_dict"
 
 def can_act(machine: Machine, value: Value, depth: int = 0) -> bool:
     """Whether a value is, or holds, something that acts when it is called: a model, a loss, an optimizer, code."""
-    if isinstance(value, Function | BoundMethod | Partial | Class):
+    if isinstance(value, Function | BoundMethod | Partial):
         return True
+    if isinstance(value, Class):
+        return not any(ancestor.dataclass for ancestor in value.lineage)
     if isinstance(value, Instance):
         if role_of(machine, value):
             return True

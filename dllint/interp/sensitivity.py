@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dllint.interp.classes import ancestors, has_unknown_base
+from dllint.interp.classes import has_unknown_base
 from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _has_rate(value: Instance) -> bool:
 
 def _of_project_module(machine: Machine, value: Instance, cls: Class, depth: int) -> bool | None:
     answers: list[bool | None] = []
-    for ancestor in ancestors(cls):
+    for ancestor in cls.lineage:
         source = ancestor.module.source
         text = "\n".join(source.line_text(n) for n in range(ancestor.node.lineno, (ancestor.node.end_lineno or 0) + 1))
         if any(word in text for word in _WORDS):

@@ -32,13 +32,18 @@ _IMPORT = ast.Import | ast.ImportFrom
 
 
 class WordGraph:
-    """The words of interest that definitions reach, by following the names in them."""
+    """The words of interest that definitions reach, by following the names in them.
+
+    ``mattering`` is where :class:`~dllint.interp.relevance.Relevance` keeps which functions do something, by the words
+    that stand for doing something; other files ask about the same functions.
+    """
 
     def __init__(self, project: Project, interesting: Iterable[str]) -> None:
         self._project = project
         self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
         self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
+        self.mattering: dict[tuple[ast.AST, int], bool] = {}
         self._words: dict[ast.stmt, frozenset[str]] = {}
         self._masks: dict[ast.stmt, int] = {}
         self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the two above
@@ -46,6 +51,7 @@ class WordGraph:
     def forget(self, module: SourceModule) -> None:
         """Let go of what is known about a module that is no more, and of all that may have come from it."""
         self._closures.clear()
+        self.mattering.clear()
         for statement in self._statements.pop(module, ()):
             self._words.pop(statement, None)
             self._masks.pop(statement, None)
