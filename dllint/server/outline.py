@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from dllint.interp.project import WORD, SourceModule
+from dllint.interp.word_graph import words_of
 
 _STRING_OR_COMMENT = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}(?:[^\\]|\\[\s\S])*?'{3}"""
@@ -35,6 +36,7 @@ class Outline:
         self.places = {node: place for name in self.nodes for node, place in self.members(name).items()}
         self.texts: dict[str, str] = {}
         self._codes: dict[str, int] = {}
+        self._words: dict[str, frozenset[str]] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._everything: dict[str, frozenset[str]] = {}
         rest: list[str] = []
@@ -49,11 +51,15 @@ class Outline:
             rest += module.source.text[behind:start], header
             self._named_in_rest |= self._named(rest[-2]) | (self._named(header) - {name})
             self.texts[name] = text
-            self._names[name] = self._named(text) - {name}
+            self._words[name] = frozenset(WORD.findall(text))
+            self._names[name] = frozenset(self.nodes.keys() & self._words[name]) - {name}
             behind = end
         rest.append(module.source.text[behind:])
         self._named_in_rest |= self._named(rest[-1])
         self.rest = _hash_of_code("\n".join(rest))
+        plain = (node for node in module.tree.body if not isinstance(node, Definition | ast.Import | ast.ImportFrom))
+        self.words_of_rest = {word for node in plain for word in words_of(module, node)}
+        self.words_of_rest.update(word for part in rest[1::2] for word in WORD.findall(part))
 
     def code(self, name: str) -> int:
         """The hash of the code of a definition, without the lines of comments in it."""
@@ -61,6 +67,10 @@ class Outline:
         if known is None:
             known = self._codes[name] = _hash_of_code(self.texts[name])
         return known
+
+    def words(self, names: Iterable[str]) -> set[str]:
+        """All words in some definitions."""
+        return {word for name in names for word in self._words[name]}
 
     def _named(self, text: str) -> frozenset[str]:
         return frozenset(self.nodes.keys() & set(WORD.findall(text)))

@@ -31,6 +31,7 @@ from dllint.interp.machine import MAX_STEPS_OF_MODULE, Machine
 from dllint.interp.project import Project, SourceModule
 from dllint.interp.relevance import Concerned, Relevance
 from dllint.rule import Rule
+from dllint.server.imports import Imports
 from dllint.server.outline import Member, Outline
 from dllint.sites import Module, Site
 from dllint.values import Function
@@ -85,6 +86,7 @@ class Silence:
     """That a definition had nothing to report: under which conditions, and which functions were reached from it."""
 
     conditions: tuple[object, ...]
+    files: frozenset[Path]  # that are imported and could be seen
     asked: dict[re.Pattern[str], bool]
     reached: frozenset[Member]
     reached_elsewhere: frozenset[ast.AST]
@@ -131,9 +133,10 @@ class RememberingEngine(Engine):
     def forget(self, module: SourceModule, project: Project) -> None:
         """Let go of what is kept about a module whose text is another one now, and of all that depends on it."""
         super().forget(module, project)
-        for file in [file for file, memory in self._memories.items() if file != module.file]:
-            if module.file in self._memories[file].dependencies:
-                del self._memories[file]
+        for file, memory in self._memories.items():
+            if file != module.file and module.file in memory.dependencies:
+                kept = {name: each for name, each in memory.silences.items() if not each.asked}
+                memory.silences = {name: each for name, each in kept.items() if module.file not in each.files}
 
     def relevance(self, module: SourceModule, project: Project, rules: Sequence[type[Rule]]) -> Relevance | None:
         """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
@@ -146,7 +149,7 @@ class RememberingEngine(Engine):
         memory = self._memories.setdefault(module.file, Memory())
         circumstances = (tuple(rules), tuple(other.file for other in closure))
         watch = self._watch = Watch(self.graph(project), self.facts, module, self.triggers(rules))
-        watch.begin(module, memory, circumstances)
+        watch.begin(module, memory, circumstances, Imports(module, project))
         return watch
 
     def view(self, machine: Machine, program: Program) -> Context:
@@ -166,7 +169,7 @@ class Watch(Relevance):
     interpreted or need not be, and ``has_recalled`` whether there were any of the latter.
     """
 
-    def begin(self, module: WatchedModule, memory: Memory, circumstances: tuple[object, ...]) -> None:
+    def begin(self, module: WatchedModule, memory: Memory, circumstances: tuple[object, ...], imports: Imports) -> None:
         """Start, with the program of the module itself."""
         self.memory = memory
         self.is_silent = True
@@ -175,7 +178,9 @@ class Watch(Relevance):
         self._main = module
         self._outline = Outline(module)
         self._circumstances = circumstances
+        self._uses = imports
         self._of_module: tuple[object, ...] = ()
+        self._files_of_module: frozenset[Path] = frozenset()
         self._called: dict[ast.AST, Module] = {}
         self._reached: Collection[ast.AST] = ()
         self._before: frozenset[ast.AST] = frozenset()
@@ -212,6 +217,7 @@ class Watch(Relevance):
     def _state_of_module(self) -> tuple[object, ...]:
         """What decides on the state that the module's own program, which has just ended, leaves behind."""
         seen = sorted(self._outline.seen_by_rest(self._called))
+        self._files_of_module = self._uses.behind(self._outline.words_of_rest | self._outline.words(seen))
         return (self._outline.rest, *((name, self._outline.code(name)) for name in seen))
 
     def _conditions(self, name: str, concerned: Concerned) -> tuple[object, ...]:
@@ -251,6 +257,7 @@ class Watch(Relevance):
             return
         self.memory.silences[name] = Silence(
             conditions,
+            self._files_of_module | self._uses.behind(self._outline.words(self._outline.around(name))),
             self._main.asked,
             frozenset(self._outline.places[node] for node in here if node in self._outline.places),
             frozenset(node for node in reached if self._called.get(node) is not self._main),

@@ -11,7 +11,8 @@ import pytest
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.files.source import SourceFile, source_from_text
-from dllint.interp.project import SourceModule
+from dllint.interp.project import Project, SourceModule
+from dllint.server.imports import Imports
 from dllint.server.outline import Outline
 from dllint.server.remembering import Watch
 from dllint.server.session import Session
@@ -151,9 +152,34 @@ def test_a_file_that_is_imported_has_a_bearing(editing: Editing) -> None:
     assert editing.check({"train.py": TRAIN, "net.py": NET}) == []
     assert editing.check({"train.py": TRAIN + "\n", "net.py": NET}) == []
     assert "first" in editing.recalled
+    assert editing.check({"train.py": TRAIN + "\n", "net.py": NET.replace("4, 2", "4, 3")}) == []
+    assert "second" in editing.recalled  # it does not use the file
+    assert "first" not in editing.recalled
     softmax = NET.replace("self.body(x)", "self.body(x).softmax(dim=1)")
     assert [code for code, _ in editing.check({"train.py": TRAIN + "\n", "net.py": softmax})] == ["DL101"]
     assert [code for code, _ in editing.check({"train.py": TRAIN, "net.py": softmax})] == ["DL101"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "files"),
+    [
+        ("from net import Net\nimport other", {"Net"}, {"net"}),
+        ("from net import Net as N\nimport other", {"N"}, {"net"}),
+        ("from net import Net\nimport other as o", {"o"}, {"other"}),
+        ("from net import Net\nimport other", {"import_module", "net"}, {"net"}),
+        ("from net import Net\nimport other", {"print"}, set()),
+        ("from deep import one", {"one"}, {"__init__", "net"}),
+        ("from net import *\nimport other", {"print"}, {"net", "other"}),
+    ],
+)
+def test_code_uses_files_by_the_names_of_imports(text: str, words: set[str], files: set[str], tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "__init__.py").write_text("from net import Net as one\n")
+    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "other.py").write_text("x = 1\n")
+    project = Project(tmp_path)
+    main = SourceModule(source_from_text(text, tmp_path / "train.py"), "train")
+    assert {file.stem for file in Imports(main, project).behind(words)} == files
 
 
 def test_rules_of_the_project_see_everything_each_time(editing: Editing) -> None:
