@@ -172,7 +172,10 @@ def test_what_is_no_notebook(raw: str, message: str) -> None:
 
 def test_execution_order() -> None:
     cells = [{"cell_type": "code", "execution_count": n, "outputs": [], "source": ""} for n in (5, None, 2)]
-    assert read(*cells).execution_order_hint() == [3, 1]
+    notebook = read(*cells)
+    assert notebook.execution_order_hint() == [3, 1]
+    assert notebook.order_note().startswith("the cells were last run in the order 3, 1;")
+    assert read(*reversed(cells)).order_note() == ""
 
 
 def test_locations_are_in_cells() -> None:

@@ -190,6 +190,19 @@ def test_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+@pytest.mark.parametrize("fmt", ["full", "concise"])
+@pytest.mark.parametrize(("counts", "hinted"), [((3, 1), True), ((1, 3), False), ((None, None), False)])
+def test_cells_that_were_run_in_another_order_are_hinted_at(
+    fmt: str, counts: tuple[int | None, int | None], hinted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cells = [nbformat.v4.new_code_cell("x = 1", execution_count=count) for count in counts]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "nb.ipynb")
+    finding = Finding("DL303", "x", "m", Location("nb.ipynb", 1, 1, 1, 2, 2), "error", "correctness")
+    text = render(Report([finding, finding], files=1), fmt, root=tmp_path, width=120)
+    assert text.count("the cells were last run in the order 2, 1") == (0 if not hinted else 2 if fmt == "full" else 1)
+
+
 def test_fix_of_a_notebook_counts_lines_of_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dllint.files.source import read_source
 

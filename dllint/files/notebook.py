@@ -18,6 +18,8 @@ from dllint.files.magics import CellCode, python_of, split_lines
 from dllint.files.source import SourceError, SyntaxProblem
 from dllint.findings import Edit
 
+_SHOWN = 12  # cells in a note on their order
+
 
 class EditRefused(Exception):  # noqa: N818 - it says what happened
     """An edit that cannot be brought back into the notebook: it crosses cells, or touches a line that is a magic."""
@@ -144,6 +146,14 @@ class Notebook:
         """The numbers of the cells that have been run, in the order in which they last were."""
         run = [(cell.execution_count, cell.number) for cell in self.cells if cell.execution_count is not None]
         return [number for _, number in sorted(run)]
+
+    def order_note(self) -> str:
+        """What readers of a finding should know if the cells were last run in another order than they stand in."""
+        order = self.execution_order_hint()
+        if order == sorted(order):
+            return ""
+        shown = ", ".join(map(str, order[:_SHOWN])) + (", ..." if len(order) > _SHOWN else "")
+        return f"the cells were last run in the order {shown}; dllint reads them from top to bottom"
 
     def accepts(self, edits: Sequence[Edit]) -> bool:
         """Whether :meth:`apply_edits` would take these edits."""

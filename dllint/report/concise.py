@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dllint.findings import Finding, Report
 from dllint.report.context import Context
 from dllint.report.style import TONES, Style
@@ -13,7 +15,14 @@ def render(report: Report, context: Context) -> str:
     """The report as lines in the form that editors know: ``path:line:column: severity[CODE] name: message``."""
     style = Style(context.color)
     lines = [line(finding, style) for finding in report.findings]
-    return "\n".join([*lines, summary_line(report)]) + "\n"
+    return "\n".join([*lines, *_notes(report, context), summary_line(report)]) + "\n"
+
+
+def _notes(report: Report, context: Context) -> Iterator[str]:
+    for path in dict.fromkeys(finding.location.path for finding in report.findings):
+        note = context.sources.order_note(path)
+        if note:
+            yield f"{path}: note: {note}"
 
 
 def line(finding: Finding, style: Style) -> str:

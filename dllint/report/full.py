@@ -58,6 +58,7 @@ class _Block:
             lines += self._diff(found)
         if self.finding.confidence == "likely" and self.finding.confirmable:
             lines += self._note("note", "likely, not certain: `dllint confirm` can settle it by running the script")
+        lines += self._note("note", self.sources.order_note(self.finding.location.path))
         return lines
 
     def _head(self) -> list[str]:

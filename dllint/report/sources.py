@@ -53,6 +53,11 @@ class SourceCache:
         first, last = (raw[line - 1] if line <= len(raw) else 1 for line in (location.line, location.end_line))
         return first, max(first, last)
 
+    def order_note(self, path: str) -> str:
+        """What is to be said of a notebook whose cells were run in another order; else nothing."""
+        source = self._source(path) if path.endswith(".ipynb") else None
+        return source.notebook.order_note() if source is not None and source.notebook is not None else ""
+
     def _read_raw_lines(self, path: str, cell: int) -> list[int]:
         source = self._source(path)
         if source is None or source.notebook is None:

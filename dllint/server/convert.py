@@ -157,10 +157,8 @@ def message_of(finding: Finding, *, is_known: bool = False) -> str:
 
 def order_note(source: SourceFile | None) -> str:
     """A line for findings in a notebook whose cells were last run in another order than they stand in; else nothing."""
-    order = source.notebook.execution_order_hint() if source is not None and source.notebook is not None else []
-    if order == sorted(order):
-        return ""
-    return f"\nthe cells were last run in the order {', '.join(map(str, order))}; dllint reads them from top to bottom"
+    note = source.notebook.order_note() if source is not None and source.notebook is not None else ""
+    return f"\n{note}" if note else ""
 
 
 def text_edits(
