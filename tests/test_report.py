@@ -94,6 +94,23 @@ def written(report: Report, fmt: str, **options: Any) -> str:
     return render(report, fmt, root=Path(), rules=ENGINE_RULES, **options)
 
 
+SAID = {
+    "concise": "nb.ipynb:cell 3:1:1: ",
+    "full": "nb.ipynb:cell 3:1:1 ",
+    "json": '"cell": 3',
+    "jsonl": '"cell": 3',
+    "sarif": '"cellLine": 1',
+    "github": "Cell 3, line 1",
+    "gitlab": "(cell 3, line 1)",
+    "junit": "nb.ipynb:cell 3:1:1",
+}
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_every_format_says_cell_and_line(fmt: str, report: Report) -> None:
+    assert SAID[fmt] in written(report, fmt)
+
+
 def test_json_round_trip(report: Report) -> None:
     found = json.loads(written(report, "json"))
     assert [record["code"] for record in found] == ["DL303", "DL301", "DL101"]

@@ -21,8 +21,10 @@ def render(report: Report, context: Context) -> str:
 def _issue(finding: Finding, fingerprint: str, context: Context) -> dict[str, object]:
     path = context.relative(finding.location.path)
     line, _ = context.sources.file_lines(finding.location)
+    place = finding.location
+    cell = "" if place.cell is None else f" (cell {place.cell}, line {place.line})"
     return {
-        "description": f"{finding.code} {finding.name}: {one_line(finding.message)}",
+        "description": f"{finding.code} {finding.name}: {one_line(finding.message)}{cell}",
         "check_name": finding.name,
         "fingerprint": _unique(path, fingerprint),
         "severity": _SEVERITIES[finding.severity],
