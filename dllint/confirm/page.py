@@ -1,145 +1,185 @@
-"""The report of a run as one HTML file, with pictures, that opens without a network."""
+"""The report of a run as one HTML file, with charts, that opens without a network."""
 
 from __future__ import annotations
 
-import math
+import linecache
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from dllint.confirm.charts import Chart, charts
 from dllint.confirm.evidence import MARKS, Judgement, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.rules import EXPERIMENTS
+from dllint.confirm.terminal import OUTCOMES
 from dllint.confirm.verdicts import Settled, Verdicts
+from dllint.errors import UserError
 
-_WIDTH, _HEIGHT, _MARGIN = 640, 160, 6
-_LOGARITHMIC = ("lr", "update_ratio", "scale", "loss by rate")
-_TONES = {"CONFIRMED": "bad", "ALARM": "bad", "REFUTED": "good", "NOTE": "plain"}
-_COLOURS = {"E": "#999", "F": "#4a90d9", "f": "#a9cdf0", "B": "#e08a2e", "Z": "#ccc", "S": "#3d9a50", "L": "#8e5bb5"}
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 62em; padding: 0 1em; color: #222; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; }
-table { border-collapse: collapse; width: 100%; } td, th { text-align: left; vertical-align: top; padding: .35em .6em; }
-tr + tr td { border-top: 1px solid #ddd; } code { font-size: .92em; } figure { margin: 1em 0; }
-.bad { color: #b3261e; font-weight: 600; } .good { color: #2e7d32; font-weight: 600; } .plain { font-weight: 600; }
-.events span { display: inline-block; width: 1.15em; text-align: center; font: 12px monospace; color: #fff; }
-polyline { fill: none; stroke: #2f6db3; stroke-width: 1.5; } rect { fill: #f6f6f6; } figcaption { font-size: .9em; }
-"""
+_TONES = {"CONFIRMED": "bad", "ALARM": "bad", "FAILED": "bad", "REFUTED": "good", "PASSED": "good", "NOTE": "note"}
+_COLOURS = {
+    "E": "#6b7680",
+    "F": "#2f6db3",
+    "f": "#8db4dd",
+    "B": "#d9822b",
+    "Z": "#b9c0c7",
+    "S": "#3d8b50",
+    "L": "#8e5bb5",
+}
+_FADED = ("Z", "f")
+_LONGEST_TIMELINE = 240
+_STYLE = Path(__file__).with_name("page.css")
+
+
+class PageError(UserError):
+    """The page cannot be made. The message says why."""
 
 
 def as_page(verdicts: Verdicts, outcome: Outcome) -> str:
-    """The verdicts and the course of each run as an HTML document."""
+    """The verdicts and the course of each run as an HTML document. Raises PageError without plotly."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise PageError('the page is drawn by plotly, which is not installed: pip install "dllint[confirm]"') from error
     command = escape(" ".join(outcome.command))
-    body = "".join([*_verdicts(verdicts), *(part for record in outcome.records for part in _run(record))])
+    runs = "".join(part for number, record in enumerate(outcome.records) for part in _run(record, number))
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>dllint confirm</title>'
-        f"<style>{_STYLE}</style></head>\n<body><h1>dllint confirm</h1><p><code>{command}</code></p>\n{body}"
-        "</body></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>dllint confirm</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">\n'
+        f"<style>{_STYLE.read_text(encoding='utf-8')}</style>\n<script>{get_plotlyjs()}</script></head>\n"
+        f"<body><main><h1>dllint confirm</h1><code>{command}</code>\n"
+        f"{_chips(verdicts)}{''.join(_verdicts(verdicts))}{runs}</main></body></html>\n"
     )
+
+
+def _chips(verdicts: Verdicts) -> str:
+    labels: list[str] = [item.answer for item in verdicts.settled]
+    labels += ["ALARM" for _ in verdicts.alarms] + [_outcome(judgement) for judgement in verdicts.experiments]
+    labels += ["NOTE" for _ in verdicts.notes]
+    chips = "".join(
+        f'<li class="{_TONES.get(name, "")}">{count} {name}</li>' for name, count in Counter(labels).items()
+    )
+    return f'<ul class="chips">{chips}</ul>\n' if chips else ""
 
 
 def _verdicts(verdicts: Verdicts) -> Iterator[str]:
     rows = [_settled(item) for item in verdicts.settled]
-    rows += [_row("ALARM", judgement.rule, _place(judgement), judgement) for judgement in verdicts.alarms]
-    rows += [_row("NOTE", judgement.rule, _place(judgement), judgement) for judgement in verdicts.notes]
-    rows += [_row(_experiment(judgement), judgement.rule, "", judgement) for judgement in verdicts.experiments]
+    rows += [_judged("ALARM", judgement) for judgement in verdicts.alarms]
+    rows += [_judged(_outcome(judgement), judgement) for judgement in verdicts.experiments]
+    rows += [_judged("NOTE", judgement) for judgement in verdicts.notes]
     if rows:
-        yield "<table><tr><th>Verdict</th><th>Rule</th><th>Place</th><th>Evidence</th></tr>\n" + "".join(rows)
-        yield "</table>\n"
+        yield '<div class="card"><table class="verdicts"><tbody>\n' + "".join(rows) + "</tbody></table></div>\n"
     else:
         yield "<p>There is nothing to settle.</p>\n"
 
 
 def _settled(item: Settled) -> str:
-    location = item.finding.location
-    return _row(item.answer, item.finding.code, f"{location.path}:{location.line}", item.judgement, item.reason)
+    place = item.finding.location
+    name = f"{item.finding.code} {item.finding.name}"
+    return _row(item.answer, name, place.path, place.line, item.judgement, item.reason)
 
 
-def _experiment(judgement: Judgement) -> str:
-    if judgement.voice == "note":
-        return "NOTE"
-    return {"CONFIRMED": "FAILED", "REFUTED": "PASSED"}.get(judgement.verdict, judgement.verdict)
-
-
-def _place(judgement: Judgement) -> str:
+def _judged(label: str, judgement: Judgement) -> str:
     frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
-    return f"{os.path.relpath(frame.path)}:{frame.line}" if frame is not None else ""
+    path, line = (os.path.relpath(frame.path), frame.line) if frame is not None else ("", 0)
+    return _row(label, judgement.rule, path, line, judgement)
 
 
-def _row(label: str, rule: str, place: str, judgement: Judgement | None, reason: str = "") -> str:
-    what = escape(reason)
+def _outcome(judgement: Judgement) -> str:
+    return "NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict]
+
+
+def _row(label: str, rule: str, path: str, line: int, judgement: Judgement | None, reason: str = "") -> str:
+    what = f"<strong>{escape(rule)}</strong>: {escape(judgement.message if judgement is not None else reason)}"
+    code = linecache.getline(path, line).strip() if path else ""
+    if code:
+        what += f"<pre>{escape(code)}</pre>"
     if judgement is not None:
-        facts = "".join(_fact(name, value) for name, value in judgement.statistics.items())
-        what = (
-            f"{escape(judgement.message)}<details><summary>{judgement.events} observations, steps "
-            f"{judgement.steps[0]} to {judgement.steps[1]}</summary><p>Threshold: {escape(judgement.threshold)}.</p>"
-            f"<table>{facts}</table></details>"
+        facts = "".join(_fact(name, value) for name, value in judgement.statistics.items() if name != "draws")
+        what += (
+            f"<details><summary>{judgement.events} observations, steps {judgement.steps[0]} to {judgement.steps[1]}"
+            f"</summary>Threshold: {escape(judgement.threshold)}.<table>{facts}</table></details>"
         )
-    tone = _TONES.get(label, "bad" if label == "FAILED" else "good" if label == "PASSED" else "plain")
-    cells = f"<td>{escape(rule)}</td><td><code>{escape(place)}</code></td><td>{what}</td>"
-    return f'<tr><td class="{tone}">{label}</td>{cells}</tr>\n'
+    place = f"<code>{escape(path)}:{line}</code>" if path else ""
+    badge = f'<span class="badge {_TONES.get(label, "")}">{label}</span>'
+    return f'<tr><td>{badge}</td><td class="place">{place}</td><td>{what}</td></tr>\n'
 
 
 def _fact(name: str, value: Any) -> str:
     if isinstance(value, dict):
-        value = "; ".join(f"{key}: {item}" for key, item in value.items())
+        value = "; ".join(f"{key}: {_number(item)}" for key, item in value.items())
     elif isinstance(value, list):
-        value = ", ".join(f"{item:.4g}" if isinstance(item, float) else str(item) for item in value)
-    elif isinstance(value, float):
-        value = f"{value:.4g}"
-    return f"<tr><td>{escape(name.replace('_', ' '))}</td><td>{escape(str(value))}</td></tr>"
+        value = ", ".join(_number(item) for item in value)
+    return f"<tr><td>{escape(name.replace('_', ' '))}</td><td>{escape(_number(value))}</td></tr>"
 
 
-def _run(record: Record) -> Iterator[str]:
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _run(record: Record, number: int) -> Iterator[str]:
     modes = {mode: name for name, (mode, _) in EXPERIMENTS.items()}
     title = modes.get(record.mode, "The run") + (f", rank {record.rank}" if record.rank else "")
     error = f" {escape(record.error)}." if record.error else ""
     yield (
-        f"<h2>{escape(title)}</h2><p>{record.steps} steps, {record.backwards} backward passes, {record.epochs} epochs "
-        f"of loaders in {record.elapsed:.1f} s on {escape(record.device)}, torch {escape(record.torch)}. Ended by "
-        f"{escape(record.stop)}.{error} Probes took {record.seconds.get('attachment', 0.0):.2f} s.</p>\n"
+        f'<h2>{escape(title)}</h2><p class="facts">{record.steps} steps, {record.backwards} backward passes, '
+        f"{record.epochs} epochs of loaders in {record.elapsed:.1f} s on {escape(record.device)}, torch "
+        f"{escape(record.torch)}. Ended by {escape(record.stop)}.{error} Probes took "
+        f"{record.seconds.get('attachment', 0.0):.2f} s.</p>\n"
     )
-    yield _events(record.timeline)
-    for name, values in record.traces.items():
-        yield _chart(name, values)
     for failure in record.errors:
-        yield f"<p class='bad'>The probe {escape(failure.probe)} failed.</p><pre>{escape(failure.traceback)}</pre>\n"
+        yield f"<p>The probe {escape(failure.probe)} failed.</p><pre>{escape(failure.traceback)}</pre>\n"
+    if record.timeline:
+        yield _events(record.timeline)
+    yield from _fingerprints(record)
+    figures = [_figure(chart, f"chart-{number}-{index}") for index, chart in enumerate(charts(record))]
+    if figures:
+        yield '<div class="charts">\n' + "".join(figures) + "</div>\n"
 
 
 def _events(timeline: str) -> str:
     names = {letter: name for name, letter in MARKS.items()}
     spans = "".join(
-        f'<span style="background:{_COLOURS.get(letter, "#666")}" title="{names.get(letter, "")}">{letter}</span>'
-        for letter in timeline[:200]
+        f'<span class="{"faded" if letter in _FADED else ""}" style="background:{_COLOURS.get(letter, "#52606d")}" '
+        f'title="{names.get(letter, "")}">{letter}</span>'
+        for letter in timeline[:_LONGEST_TIMELINE]
     )
-    return f'<div class="events">{spans}</div>\n'
+    legend = ", ".join(f"{letter} {names[letter]}" for letter in dict.fromkeys(timeline) if letter in names)
+    return f'<div class="card events">{spans}<p class="legend">{legend}</p></div>\n'
 
 
-def _chart(name: str, values: Sequence[float]) -> str:
-    """A trace as a curve, with its numbers beside it."""
-    finite = [value for value in values if math.isfinite(value)]
-    is_logarithmic = name in _LOGARITHMIC and bool(finite) and min(finite) > 0
-    caption = f"{escape(name)}{', logarithmic' if is_logarithmic else ''}: no finite value"
-    points = ""
-    if finite:
-        caption = caption.rpartition(":")[0]
-        caption += f": {finite[0]:.4g} to {finite[-1]:.4g}, least {min(finite):.4g}, most {max(finite):.4g}"
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(values, is_logarithmic))
-    if len(finite) < len(values):
-        caption += f"; {len(values) - len(finite)} not finite"
+def _figure(chart: Chart, identity: str) -> str:
+    from plotly.io import to_html
+
+    config = {"displaylogo": False, "responsive": True, "displayModeBar": False}
+    drawn = to_html(
+        chart.figure, config, include_plotlyjs=False, full_html=False, validate=False, div_id=identity,
+        default_height=f"{chart.height}px",
+    )  # fmt: skip
     return (
-        f'<figure><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" role="img" '
-        f'aria-label="{escape(name)}"><rect width="{_WIDTH}" height="{_HEIGHT}"/><polyline points="{points}"/></svg>'
-        f"<figcaption>{caption}</figcaption></figure>\n"
+        f'<figure class="card{" wide" if chart.is_wide else ""}"><h3>{chart.title}</h3>{drawn}'
+        f"<figcaption>{escape(chart.caption)}</figcaption></figure>\n"
     )
 
 
-def _points(values: Sequence[float], is_logarithmic: bool) -> Iterator[tuple[float, float]]:
-    """Where the finite values are on the chart."""
-    shown = [(at, math.log(v) if is_logarithmic else v) for at, v in enumerate(values) if math.isfinite(v)]
-    low, high = min(v for _, v in shown), max(v for _, v in shown)
-    across, up = _WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN
-    for at, value in shown:
-        share = (value - low) / (high - low) if high > low else 0.5
-        yield _MARGIN + across * at / max(len(values) - 1, 1), _MARGIN + up * (1 - share)
+def _fingerprints(record: Record) -> Iterator[str]:
+    """The random states of workers side by side: equal ones have the same colour."""
+    drawing = [judgement for judgement in record.judgements if judgement.statistics.get("draws")]
+    for judgement in drawing:
+        generator = escape(str(judgement.statistics.get("generator")))
+        rows = "".join(
+            f"<tr><td>{escape(place)}</td>{''.join(map(_state, states))}</tr>"
+            for place, states in judgement.statistics["draws"].items()
+        )
+        yield (
+            f'<div class="card states"><h3>Random states of workers, by <code>{generator}</code></h3>'
+            f'<table class="prints"><tr><th></th><th>before the first batch</th><th>after it</th></tr>{rows}</table>'
+            f"<figcaption>{escape(judgement.message)}</figcaption></div>\n"
+        )
+
+
+def _state(state: str) -> str:
+    hue = int(state[:6], 16) % 360 if all(letter in "0123456789abcdef" for letter in state[:6]) and state else 0
+    return f'<td class="state" style="border-color:hsl({hue} 65% 55%)">{escape(state)}</td>'

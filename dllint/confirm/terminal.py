@@ -11,7 +11,8 @@ from dllint.report.style import Style
 from dllint.report.text import count, one_line
 
 _TONES = {"CONFIRMED": "red", "ALARM": "red", "NOTE": "cyan", "REFUTED": "green", "FAILED": "red", "PASSED": "green"}
-_OUTCOMES = {"CONFIRMED": "FAILED", "REFUTED": "PASSED", "INCONCLUSIVE": "INCONCLUSIVE"}  # of experiments
+OUTCOMES = {"CONFIRMED": "FAILED", "REFUTED": "PASSED", "INCONCLUSIVE": "INCONCLUSIVE"}
+"""What the verdict on an experiment is called."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
 _ENDS = {
@@ -62,7 +63,7 @@ def _unasked(label: str, judgement: Judgement, style: Style) -> str:
 
 
 def _experiment(judgement: Judgement, style: Style) -> str:
-    label = "NOTE" if judgement.voice == "note" else _OUTCOMES[judgement.verdict]
+    label = "NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict]
     return f"{_label(label, style)} {judgement.rule}: {one_line(judgement.message)}"
 
 

@@ -70,14 +70,19 @@ class Activations(Probe):
 
     def _look(self, key: tuple[Stack, str, str, int, int], values: Tensor, unit: int) -> None:
         """Take in the outputs of a layer. Reads nothing from the device."""
-        most = values.amax([dim for dim in range(values.dim()) if dim != unit])
-        alive = (most > 0) | ~most.isfinite()
-        flat = (values.abs() > _FLAT).float().mean()
+        alive = flat = values.new_zeros(())
+        if key[1] == "ReLU":
+            most = values.amax([dim for dim in range(values.dim()) if dim != unit])
+            alive = (most > 0) | ~most.isfinite()
+        else:
+            flat = (values.abs() > _FLAT).float().mean()
         layer = self._layers.get(key)
         if layer is None or layer.alive.device != alive.device:
             layer = self._layers[key] = _Layer(key[2], key[1], alive, flat)
+        elif key[1] == "ReLU":
+            layer.alive = layer.alive | alive
         else:
-            layer.alive, layer.flat = layer.alive | alive, layer.flat + flat
+            layer.flat = layer.flat + flat
         layer.samples += values.numel() // values.shape[unit]
         layer.looks += 1
         layer.values = values.reshape(-1)[:: max(1, values.numel() // _VALUES)][:_VALUES].clone()

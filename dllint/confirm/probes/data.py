@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -89,6 +90,14 @@ def _repetition(draws: Draws) -> tuple[Verdict, str]:
     return "REFUTED", f"{len(draws)} distinct states"
 
 
+@dataclass(slots=True)
+class _Epoch:
+    """The batches of one pass, and whether gradients followed any of them."""
+
+    order: list[Any]
+    trains: bool = False
+
+
 class Order(Probe):
     """DL414: compares the order of the epochs of a loader with a distributed sampler."""
 
@@ -96,24 +105,31 @@ class Order(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._orders: list[list[list[Any]]] = []  # of each loader, of each epoch, of each batch
-        self._by_loader: WeakKeyDictionary[Any, list[list[Any]]] = WeakKeyDictionary()
+        self._orders: list[list[_Epoch]] = []  # of each loader
+        self._by_loader: WeakKeyDictionary[Any, list[_Epoch]] = WeakKeyDictionary()
+        self._latest: _Epoch | None = None
 
     def on_pass(self, batches: Batches) -> None:
         sampler = distributed_sampler(batches.loader) if batches.loader is not None else None
         if sampler is not None and sampler.shuffle:
             if batches.loader not in self._by_loader:
                 self._orders.append(self._by_loader.setdefault(batches.loader, []))
-            self._by_loader[batches.loader].append([])
+            self._by_loader[batches.loader].append(_Epoch([]))
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         epochs = self._by_loader.get(batches.loader) if batches.loader is not None else None
         if epochs and batches.taken <= len(batches.indices):
-            epochs[-1].append(batches.indices[batches.taken - 1])
+            epochs[-1].order.append(batches.indices[batches.taken - 1])
+            self._latest = epochs[-1]
+
+    def on_backward_start(self, call: Any) -> None:
+        if self._latest is not None:
+            self._latest.trains = True
+            self._latest = None
 
     def judge(self) -> Iterator[Judgement]:
         for epochs in self._orders:
-            orders = [order for order in epochs if order]
+            orders = [epoch.order for epoch in epochs if epoch.trains]  # else a batch was looked at, and no more
             common = min((len(order) for order in orders), default=0)
             distinct = len({repr(order[:common]) for order in orders})
             compared = len(orders) >= 2 and common

@@ -130,7 +130,8 @@ class RateRange(_Losses):
             (0, self.run.steps),
             voice="note",
         )
-        for _, loss in curve:
+        for rate, loss in curve:
+            self.run.trace("rate", rate)
             self.run.trace("loss by rate", loss)
 
 

@@ -121,7 +121,8 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
 
 
 def _is_input(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1 and value.numel() >= _ELEMENTS
+    is_dense = isinstance(value, Tensor) and value.layout == torch.strided and value.is_floating_point()
+    return is_dense and value.dim() > 1 and value.numel() >= _ELEMENTS
 
 
 def _place(stack: Stack, number: int) -> str:

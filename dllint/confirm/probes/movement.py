@@ -17,6 +17,7 @@ from dllint.confirm.pictures import Layer, histogram
 from dllint.confirm.probes.base import ENOUGH, Probe
 from dllint.confirm.probes.gradients import Tracked
 
+_FIRST = 12  # steps that are all looked at
 _SAMPLE = 512  # elements of a parameter that are compared
 _MOST_LAYERS = 200
 _TINY = 1e-6  # of the size of elements, below which lengths cannot be compared
@@ -65,7 +66,7 @@ class Movement(Probe):
     def on_step_start(self, optimizer: Optimizer) -> None:
         steps = self.run.gradients.of(optimizer).steps
         self._before = []
-        if steps < ENOUGH or steps % self.run.every == 0:
+        if steps < _FIRST or steps % self.run.every == 0:
             self._rates = {id(p): float(g.get("lr", 1.0)) for g in optimizer.param_groups for p in g["params"]}
             matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
             trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]

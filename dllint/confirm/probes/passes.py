@@ -22,11 +22,12 @@ _MOST = 20  # passes of a loader
 
 @dataclass(slots=True)
 class _Pass:
-    """One pass over a loader: its number, the indices that were drawn, and how many batches were taken."""
+    """One pass over a loader: the indices that were drawn, how many batches were taken, whether gradients followed."""
 
     number: int
     indices: list[Any]
     taken: int = 0
+    trains: bool = False
 
     def order(self) -> list[list[Any]]:
         """The samples of each batch that was taken."""
@@ -40,7 +41,6 @@ class _Loader:
     name: str
     shuffles: bool
     passes: list[_Pass] = field(default_factory=list)
-    trains: bool = False
 
 
 class Passes(Probe):
@@ -52,20 +52,23 @@ class Passes(Probe):
         super().__init__(run)
         self._loaders: list[_Loader] = []
         self._known: WeakKeyDictionary[Any, _Loader] = WeakKeyDictionary()
-        self._latest: _Loader | None = None
+        self._latest: _Pass | None = None
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        loader = self._known.get(batches.loader)
+        source = batches.loader
+        if source is None:
+            return
+        loader = self._known.get(source)
         if loader is None:
-            loader = self._known[batches.loader] = _Loader(key_of(batches.loader.dataset), _shuffles(batches.loader))
-            is_known = not isinstance(batches.loader.dataset, IterableDataset)
-            if is_known and distributed_sampler(batches.loader) is None:  # which has a rule of its own
+            loader = self._known[source] = _Loader(key_of(source.dataset), _shuffles(source))
+            is_known = not isinstance(source.dataset, IterableDataset)
+            if is_known and distributed_sampler(source) is None:  # which has a rule of its own
                 self._loaders.append(loader)
         if len(loader.passes) <= batches.number < _MOST:
             loader.passes.append(_Pass(batches.number, batches.indices))
         if loader.passes and loader.passes[-1].number == batches.number:
             loader.passes[-1].taken = batches.taken
-        self._latest = loader
+            self._latest = loader.passes[-1]
 
     def on_forward(self, module: Any, inputs: Any, with_gradients: bool, stack: Any) -> None:
         if not with_gradients:  # what was taken is evaluated
@@ -78,8 +81,7 @@ class Passes(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         for loader in self._loaders:
-            if not loader.trains:
-                continue
+            loader.passes = [each for each in loader.passes if each.trains]
             for each in loader.passes:
                 first = [index for batch in each.order() for index in batch][:_SHOWN]
                 if all(isinstance(index, int) for index in first):

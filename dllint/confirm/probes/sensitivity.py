@@ -62,7 +62,7 @@ class Sensitivity(Probe):
         if known is None and len(self._calls) >= _MOST_MODELS:
             return
         given: Inputs = {**dict(enumerate(inputs)), **named}
-        tensors = [key for key, value in given.items() if isinstance(value, Tensor)]
+        tensors = [key for key, value in given.items() if isinstance(value, Tensor) and value.layout == torch.strided]
         if tensors and sum(given[key].numel() for key in tensors) <= _MOST_ELEMENTS:
             kept: Inputs = {key: value.detach() if isinstance(value, Tensor) else value for key, value in given.items()}
             calls = known.calls + 1 if known is not None else 1

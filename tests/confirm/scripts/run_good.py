@@ -62,6 +62,7 @@ def fit(model, loader, epochs, optimizer=None):
     optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(epochs):
         if isinstance(loader.sampler, DistributedSampler):
+            next(iter(loader))  # a look at a batch, in the order of the epoch before, is no epoch
             loader.sampler.set_epoch(epoch)
         for x, y in loader:
             optimizer.zero_grad()

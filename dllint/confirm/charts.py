@@ -1,0 +1,241 @@
+"""The charts of the report, as plotly draws them: each is a dict of data and layout, with a caption beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from dllint.confirm.evidence import Record
+from dllint.confirm.pictures import Histogram, Layer, Units
+
+_LOGARITHMIC = ("lr", "scale", "update_ratio", "rate")
+_BLUE, _ORANGE, _RED, _GREY = "#2f6db3", "#d9822b", "#b3261e", "#9aa3ad"
+_TITLES = {
+    "loss": "Loss",
+    "lr": "Learning rate",
+    "scale": "Scale of the gradient scaler",
+    "update_ratio": "Update of the median layer, compared with its weights",
+    "loss on one batch": "Loss on one batch",
+}
+_ORDER = list(_TITLES)
+_AXES = {"gridcolor": "#e8ebee", "zerolinecolor": "#d5d9dd", "linecolor": "#c4c9ce", "ticks": "outside", "ticklen": 3}
+_MOST_ROWS = 60  # of a heat map
+_MOST_HISTOGRAMS = 8  # layers
+_LONGEST = 42  # characters of a name
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A figure for plotly, what it is called, its numbers in words, and how high it is. A wide one has its own row."""
+
+    title: str
+    caption: str
+    figure: dict[str, Any]
+    height: int = 240
+    is_wide: bool = False
+
+
+def charts(record: Record) -> Iterator[Chart]:
+    """The charts of a run, the most telling first."""
+    traces = dict(record.traces)
+    rates, losses = traces.pop("rate", []), traces.pop("loss by rate", [])
+    if losses and len(rates) >= len(losses):
+        yield _range(rates, losses)
+    for name, values in sorted(traces.items(), key=lambda item: _ORDER.index(item[0]) if item[0] in _ORDER else 99):
+        if values:
+            yield _course(name, values)
+    pictures = record.pictures
+    for title, which in (("Updates by layer", "updates"), ("Gradients by layer", "gradients")):
+        rows = [(_short(layer.name), dict(getattr(layer, which))) for layer in pictures.layers]
+        rows = [row for row in rows if row[1]][:_MOST_ROWS]
+        if rows:
+            yield _by_layer(title, rows, len(pictures.layers))
+    if pictures.units:
+        yield _units(pictures.units)
+    if pictures.orders:
+        yield _orders([(f"{order.loader}, epoch {order.epoch}", order.indices) for order in pictures.orders])
+    for name, bars in pictures.histograms.items():
+        yield _bars(name[0].upper() + name[1:], bars, _ORANGE, "by class" in name)
+    yield from _of_layers(pictures.layers, pictures.units)
+
+
+def _layout(**more: Any) -> dict[str, Any]:
+    return {
+        "margin": {"l": 56, "r": 14, "t": 8, "b": 40},
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#333"},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "#fff",
+        "showlegend": False,
+        "hoverlabel": {"font": {"size": 12}},
+        **more,
+    }
+
+
+def _axis(title: str = "", **more: Any) -> dict[str, Any]:
+    return {**_AXES, "title": {"text": title, "standoff": 6}, "automargin": True, **more}
+
+
+def _course(name: str, values: Sequence[float | None]) -> Chart:
+    """A number over the run. What is not finite leaves a gap with a mark below."""
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    is_logarithmic = name in _LOGARITHMIC and bool(finite) and min(finite) > 0
+    lost = [at for at, value in enumerate(values) if value is None or not math.isfinite(value)]
+    shown = [None if value is None or not math.isfinite(value) else value for value in values]
+    data: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines+markers" if len(values) < 60 else "lines", "y": shown,
+         "line": {"color": _BLUE, "width": 1.8}, "marker": {"size": 4},
+         "hovertemplate": "%{x}: %{y:.4g}<extra></extra>"}
+    ]  # fmt: skip
+    if lost:
+        data.append(
+            {"type": "scatter", "mode": "markers", "x": lost, "y": [min(finite, default=1.0)] * len(lost),
+             "marker": {"symbol": "x", "color": _RED, "size": 8}, "hovertemplate": "%{x}: not finite<extra></extra>"}
+        )  # fmt: skip
+    caption = "no finite value"
+    if finite:
+        caption = f"{finite[0]:.4g} to {finite[-1]:.4g}, least {min(finite):.4g}, most {max(finite):.4g}"
+    if lost:
+        caption += f"; {len(lost)} not finite"
+    axes = {"xaxis": _axis(_steps(name)), "yaxis": _axis(type="log" if is_logarithmic else "linear", **_ticks(finite))}
+    if is_logarithmic:
+        axes["yaxis"] |= {"dtick": 1} if max(finite) > 10 * min(finite) else {"nticks": 5}
+    return Chart(_TITLES.get(name, name[0].upper() + name[1:]), caption, {"data": data, "layout": _layout(**axes)})
+
+
+def _steps(name: str) -> str:
+    return "backward pass" if name == "loss" else "sample" if name.startswith(("update", "log ")) else "step"
+
+
+def _ticks(values: Sequence[float]) -> dict[str, Any]:
+    """Ticks with their exponents, where numbers are small or large."""
+    extreme = max((abs(value) for value in values), default=0.0)
+    return {"tickformat": ".0e"} if extreme and not 1e-3 < extreme < 1e5 else {}
+
+
+def _range(rates: Sequence[float], losses: Sequence[float]) -> Chart:
+    rates = rates[: len(losses)]
+    data = [{"type": "scatter", "mode": "lines", "x": list(rates), "y": list(losses), "line": {"color": _BLUE},
+             "hovertemplate": "rate %{x:.2g}: loss %{y:.4g}<extra></extra>"}]  # fmt: skip
+    lowest = min(range(len(losses)), key=losses.__getitem__)
+    layout = _layout(xaxis=_axis("learning rate", type="log", dtick=1, tickformat=".0e"), yaxis=_axis("loss"))
+    layout["yaxis"]["range"] = [0.9 * losses[lowest], losses[0] + 0.3 * abs(losses[0] - losses[lowest])]
+    caption = f"lowest, {losses[lowest]:.4g}, at a rate of {rates[lowest]:.2g}"
+    return Chart("Loss by learning rate", caption, {"data": data, "layout": layout}, is_wide=True, height=300)
+
+
+def _by_layer(title: str, rows: list[tuple[str, dict[int, float]]], number: int) -> Chart:
+    """A heat map: how long updates or gradients are compared with weights, for each layer and sampled step."""
+    steps = sorted({step for _, row in rows for step in row})
+    values = [[_power(row.get(step)) for step in steps] for _, row in rows]
+    low, high = _spread([value for row in values for value in row if value is not None])
+    bar = {"title": {"text": "10^", "side": "top"}, "thickness": 12, "outlinewidth": 0}
+    data = [
+        {"type": "heatmap", "z": values, "x": [str(step) for step in steps], "y": _distinct([name for name, _ in rows]),
+         "colorscale": "Viridis", "colorbar": bar, "xgap": 1, "ygap": 1, "zmin": low, "zmax": high,
+         "hovertemplate": "%{y}, step %{x}: 10^%{z:.2f}<extra></extra>"}
+    ]  # fmt: skip
+    layout = _layout(xaxis=_axis("step", type="category"), yaxis=_axis(autorange="reversed", tickfont={"size": 11}))
+    shown = "" if len(rows) == number else f"; {len(rows)} of {number} layers are shown"
+    caption = (
+        f"compared with the weights of the layer, from 10^{low:.1f} to 10^{high:.1f}"
+        + (" (around 10^-3 is usual)" if title.startswith("Updates") else "")
+        + shown
+    )
+    return Chart(title, caption, {"data": data, "layout": layout}, height=100 + 18 * len(rows), is_wide=len(rows) > 12)
+
+
+def _power(value: float | None) -> float | None:
+    return math.log10(value) if value and math.isfinite(value) else None
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    return (min(values), max(values)) if values else (0.0, 0.0)
+
+
+def _units(layers: Sequence[Units]) -> Chart:
+    shown = layers[:_MOST_ROWS]
+    shares = [units.dead / units.units if units.kind == "ReLU" else units.saturated for units in shown]
+    names = _distinct([f"{units.kind} behind {_short(units.name)}" for units in shown])
+    texts = [
+        f"{units.dead} of {units.units} dead" if units.kind == "ReLU" else f"{100 * units.saturated:.0f} % saturated"
+        for units in shown
+    ]
+    colours = [_RED if share >= 0.9 else _ORANGE if share > 0.2 else _BLUE for share in shares]
+    data = [
+        {"type": "bar", "orientation": "h", "x": shares, "y": names, "text": texts, "textposition": "outside",
+         "cliponaxis": False, "marker": {"color": colours}, "hovertemplate": "%{y}: %{text}<extra></extra>"}
+    ]  # fmt: skip
+    axis = _axis("share", range=[0, 1.3], tickformat=".0%")
+    axis["tickvals"] = [0, 0.25, 0.5, 0.75, 1]
+    layout = _layout(xaxis=axis, yaxis=_axis(autorange="reversed", tickfont={"size": 11}), bargap=0.35)
+    samples = min(units.samples for units in shown)
+    caption = (
+        f"at worst {max(shares):.2g}; dead is a unit that was zero for each of {samples} samples or more, saturated "
+    )
+    caption += "an output of tanh beyond 0.99"
+    return Chart("Dead and saturated units", caption, {"data": data, "layout": layout}, 90 + 24 * len(shown))
+
+
+def _orders(orders: list[tuple[str, list[int]]]) -> Chart:
+    """The first samples of each pass: equal rows are equal orders, a steady slope is no shuffling."""
+    shown = orders[:_MOST_ROWS]
+    bar = {"title": {"text": "sample", "side": "top"}, "thickness": 12, "outlinewidth": 0}
+    data = [
+        {"type": "heatmap", "z": [indices for _, indices in shown], "y": _distinct([_short(name) for name, _ in shown]),
+         "colorscale": "Viridis", "ygap": 2, "colorbar": bar,
+         "hovertemplate": "%{y}, place %{x}: sample %{z}<extra></extra>"}
+    ]  # fmt: skip
+    layout = _layout(xaxis=_axis("place in the pass"), yaxis=_axis(autorange="reversed", tickfont={"size": 11}))
+    caption = f"the first samples of {len(shown)} passes; rows that are equal are passes in the same order"
+    return Chart("Order of the samples", caption, {"data": data, "layout": layout}, 100 + 24 * len(shown), True)
+
+
+def _bars(title: str, bars: Histogram, colour: str, is_counted: bool = False) -> Chart:
+    """A histogram; of numbers that are counted one by one where ``is_counted``."""
+    width = (bars.high - bars.low) / len(bars.counts) or 1.0
+    middles = [bars.low + (number + (0 if is_counted else 0.5)) * width for number in range(len(bars.counts))]
+    data = [{"type": "bar", "x": middles, "y": bars.counts, "width": width, "marker": {"color": colour},
+             "hovertemplate": "%{x:.3g}: %{y}<extra></extra>"}]  # fmt: skip
+    layout = _layout(xaxis=_axis(nticks=6), yaxis=_axis(nticks=4), bargap=0.02)
+    total = sum(bars.counts)
+    met = sum(count > 0 for count in bars.counts)
+    caption = f"{total} labels of {met} classes" if is_counted else f"{total} values, {bars.low:.3g} to {bars.high:.3g}"
+    return Chart(escape(title), caption, {"data": data, "layout": layout}, 180)
+
+
+def _of_layers(layers: Sequence[Layer], units: Sequence[Units]) -> Iterator[Chart]:
+    """Histograms of weights, gradients and activations, of some layers from the first to the last."""
+    for layer in _some([layer for layer in layers if layer.weights is not None]):
+        for what, bars, colour in (("Weights", layer.weights, _BLUE), ("Gradient", layer.gradient, _GREY)):
+            if bars is not None:
+                yield _bars(f"{what} of {_short(layer.name)}", bars, colour)
+    for item in _some([item for item in units if item.values is not None]):
+        if item.values is not None:
+            yield _bars(f"Outputs of {item.kind} behind {_short(item.name)}", item.values, _ORANGE)
+
+
+def _some(items: list[Any]) -> list[Any]:
+    """Some items from all over a list, with the first and the last."""
+    if len(items) <= _MOST_HISTOGRAMS:
+        return items
+    return [items[round(at * (len(items) - 1) / (_MOST_HISTOGRAMS - 1))] for at in range(_MOST_HISTOGRAMS)]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else "…" + name[1 - _LONGEST :]
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """The names for an axis, which joins those that are equal: escaped, and numbered where there are several."""
+    seen: dict[str, int] = {}
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+    count: dict[str, int] = {}
+    found = []
+    for name in names:
+        count[name] = count.get(name, 0) + 1
+        found.append(escape(name if seen[name] == 1 else f"{name} ({count[name]})"))
+    return found
