@@ -1,58 +1,133 @@
-"""What the probes of `dllint confirm` cost per training step: blocks of steps with probes and without, in turns.
+"""What the probes of `dllint confirm` cost: time per training step, and memory.
 
-    python bench/confirm_cost.py
+    python bench/confirm_cost.py [--write]
 
-Each model trains in one process that is run by `dllint confirm`. Every second block is trained while the observers are
-idle; what is shown is the median time of a step in both kinds of block, on one thread.
+Time: each model trains in one process that is run by `dllint confirm`, on one thread. After a while in which the probes
+settle how often they look, every second block of steps is trained while the observers are idle; what is shown is the
+median, over pairs of neighbouring blocks, of what the block with probes took more. CPU time is compared, which other
+programs disturb less than time on the clock. Memory: each model is trained in a process of its own, with dllint and
+without; the largest resident size of each is compared.
+
+`--write` puts the table into `docs/performance.md`.
 """
 
 from __future__ import annotations
 
 import gc
+import json
+import re
+import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
-ROUNDS = 15
-MODELS = {"mlp": 100, "conv": 6, "transformer": 6}  # and steps in a block
+ROUNDS = 25
+BLOCK = 0.15  # seconds that a block of steps takes, about
+SETTLING = 6.0  # seconds of training before it is measured
+MODELS = {
+    "mlp": "multi-layer perceptron",
+    "small": "small convolutions",
+    "transformer": "transformer",
+    "conv": "convolutions",
+}
+MOST_FOR_LONG_STEPS, MOST_FOR_SHORT_STEPS, MOST_MEMORY = 5.0, 10.0, 5.0  # percent
+LONG_STEP = 15.0  # milliseconds
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+HEADING = "## Confirm"
 
 
 def main() -> None:
-    """Train each model under probes, and print what they cost."""
+    """Train each model under probes and without, and print what they cost."""
+    rows = [row for name in MODELS for row in measure(name)]
+    text = "\n".join(["| what | measured | budget | |", "| --- | --- | --- | --- |", *rows])
+    print(text)
+    if "--write" in sys.argv:
+        write(text)
+
+
+def measure(name: str) -> list[str]:
+    """The rows of the table about one model."""
+    timing = observed(name, "time")
+    step, cost = timing["step"], timing["cost"]
+    budget = MOST_FOR_LONG_STEPS if step >= LONG_STEP else MOST_FOR_SHORT_STEPS
+    plain, under_probes = unobserved(name), observed(name, "memory")["peak"]
+    more = 100 * (under_probes / plain - 1)
+    what = MODELS[name]
+    return [
+        f"| {what}, a step of {step:.3g} ms | {cost:+.1f} % | {budget:.0f} % | {verdict(cost, budget)} |",
+        f"| {what}, memory of {plain / 1024:.0f} MiB | {more:+.1f} % | {MOST_MEMORY:.0f} % | "
+        f"{verdict(more, MOST_MEMORY)} |",
+    ]
+
+
+def verdict(measured: float, budget: float) -> str:
+    return "pass" if measured <= budget else "**fail**"
+
+
+def observed(name: str, what: str) -> dict[str, float]:
+    """What training a model under probes says about time or memory."""
     from dllint.confirm.evidence import Settings
     from dllint.confirm.launch import run
 
-    for name in MODELS:
-        settings = Settings("", steps=0, epoch_batches=0, max_seconds=600)
-        outcome = run([sys.executable, __file__, name], settings, in_place=False, show_output=True)
-        (record,) = outcome.records
-        shares = sorted(record.seconds.items(), key=lambda item: -item[1])[:5]
-        print(f"  {name}: " + ", ".join(f"{probe} {seconds:.3f} s" for probe, seconds in shares), file=sys.stderr)
+    settings = Settings("", steps=0, epoch_batches=0, max_seconds=600)
+    answer = Path(f"/tmp/dllint-cost-{name}-{what}.json")
+    outcome = run([sys.executable, __file__, name, what, str(answer)], settings, in_place=True, show_output=True)
+    (record,) = outcome.records
+    shares = sorted(record.seconds.items(), key=lambda item: -item[1])[:5]
+    print(f"  {name}: " + ", ".join(f"{probe} {seconds:.3f} s" for probe, seconds in shares), file=sys.stderr)
+    return read(answer)
 
 
-def train(name: str) -> None:
-    """Train a model in the process that is observed, and print the cost."""
+def unobserved(name: str) -> float:
+    """The memory that a model takes without dllint."""
+    answer = Path(f"/tmp/dllint-cost-{name}-plain.json")
+    subprocess.run([sys.executable, __file__, name, "memory", str(answer)], check=True)
+    return read(answer)["peak"]
+
+
+def read(answer: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads(answer.read_text())
+    answer.unlink()
+    return found
+
+
+def train(name: str, what: str) -> dict[str, float]:
+    """Train a model. Returns what was measured."""
     import torch
-
-    from dllint.confirm.inside.run import Run
 
     torch.set_num_threads(1)
     step = make(name)
+    if what == "memory":
+        begin = time.process_time()
+        while time.process_time() - begin < SETTLING:
+            step()
+        return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+    return compare(step)
+
+
+def compare(step: Callable[[], None]) -> dict[str, float]:
+    """The time of a step in milliseconds, and what probes add to it in percent."""
+    from dllint.confirm.inside.run import Run
+
     (run,) = (found for found in gc.get_objects() if type(found) is Run)
-    for _ in range(5):
+    begin, steps = time.process_time(), 0
+    while time.process_time() - begin < SETTLING:
         step()
+        steps += 1
+    steps = max(1, round(BLOCK * steps / SETTLING))
     times: dict[bool, list[float]] = {True: [], False: []}
     for number in range(2 * ROUNDS):
-        run._inside.probe = idle = number % 2 == 1  # as if a probe made the steps
+        run._inside.probe = idle = number % 4 in (1, 2)  # as if a probe made the steps; which comes first takes turns
         begin = time.process_time()
-        for _ in range(MODELS[name]):
+        for _ in range(steps):
             step()
-        times[idle].append((time.process_time() - begin) / MODELS[name])
+        times[idle].append((time.process_time() - begin) / steps)
     run._inside.probe = False
-    with_probes, without = median(times[False]), median(times[True])
-    cost = 100 * (with_probes / without - 1)
-    print(f"{name:12} {1000 * without:7.2f} ms without, {cost:+5.1f} % with", file=sys.stderr)
+    cost = median(probed / plain for probed, plain in zip(times[False], times[True], strict=True)) - 1
+    return {"step": 1000 * median(times[True]), "cost": 100 * cost}
 
 
 def make(name: str) -> Callable[[], None]:
@@ -66,9 +141,11 @@ def make(name: str) -> Callable[[], None]:
         hidden = [nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
         model: nn.Module = nn.Sequential(*hidden, nn.Linear(256, 10))
         x = torch.randn(64, 128)
-    elif name == "conv":
-        blocks = [nn.Sequential(nn.Conv2d(a, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU()) for a in (3, 64, 64)]
-        model = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    elif name in ("conv", "small"):
+        width = 64 if name == "conv" else 28
+        pairs = ((3, width), (width, width), (width, width))
+        blocks = [nn.Sequential(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU()) for a, b in pairs]
+        model = nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10))
         x = torch.randn(16, 3, 24, 24)
     else:
         layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.1, batch_first=True)
@@ -86,8 +163,25 @@ def make(name: str) -> Callable[[], None]:
     return step
 
 
+def write(text: str) -> None:
+    """Put the table into the page, in place of the last one."""
+    told = f"{HEADING}\n\n{ABOUT}\n\n{text}\n"
+    page = PAGE.read_text()
+    section = re.search(rf"^{HEADING}\n.*?(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+    if section is None:
+        PAGE.write_text(f"{page.rstrip()}\n\n{told}")
+    else:
+        rest = page[section.end() :]
+        PAGE.write_text(page[: section.start()] + told + ("\n" + rest if rest else ""))
+
+
+ABOUT = """What the probes of `dllint confirm` add to a training step, and to the largest resident size of a process,
+once they have settled how often to look (`bench/confirm_cost.py`, torch on CPU, one thread). Nothing has been measured
+on a GPU."""
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        train(sys.argv[1])
+    if len(sys.argv) > 3:
+        Path(sys.argv[3]).write_text(json.dumps(train(sys.argv[1], sys.argv[2])))
     else:
         main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from typing import Any
 
@@ -49,7 +50,9 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
             return original(module, *arguments, **named)
         calls.outermost = module
         try:
-            run.guard(forward, module, arguments, named, torch.is_grad_enabled())
+            with_gradients = torch.is_grad_enabled()
+            if not with_gradients or run.is_due(sys._getframe(1)):
+                run.guard(forward, module, arguments, named, with_gradients)
             return original(module, *arguments, **named)
         finally:
             calls.outermost = None

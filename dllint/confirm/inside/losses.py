@@ -33,7 +33,8 @@ def observe_all(run: Run) -> None:
     """Observe the loss functions of ``torch.nn.functional``."""
     for name in _LOSSES:
         if hasattr(functional, name):
-            observe(run, functional, name, after=_teller(run, name, inspect.signature(getattr(functional, name))))
+            teller = _teller(run, name, inspect.signature(getattr(functional, name)))
+            observe(run, functional, name, after=teller, always=False)
 
 
 def _teller(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,15 @@ ORIGINALS: dict[Any, Any] = {}
 """The functions of torch, by those that stand in their place."""
 
 
-def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, after: After | None = None) -> None:
+def observe(
+    run: Run,
+    owner: Any,
+    name: str,
+    *,
+    before: Before | None = None,
+    after: After | None = None,
+    always: bool = True,
+) -> None:
     """Have a function observed. It takes and returns what it did; observers that fail are noted and forgotten.
 
     Args:
@@ -24,6 +33,7 @@ def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, af
         name: the name of the function.
         before: is given the arguments before the call.
         after: is given the result and the arguments after the call, if that succeeds.
+        always: whether each call is to be observed, even if that takes too long.
     """
     original = getattr(owner, name, None)
     if original is None:
@@ -31,7 +41,7 @@ def observe(run: Run, owner: Any, name: str, *, before: Before | None = None, af
 
     @functools.wraps(original)
     def observed(*arguments: Any, **named: Any) -> Any:
-        if not run.is_listening:
+        if not run.is_listening or not (always or run.is_due(sys._getframe(1))):
             return original(*arguments, **named)
         if before is not None:
             run.guard(before, *arguments, **named)

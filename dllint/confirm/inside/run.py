@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -24,16 +25,43 @@ if TYPE_CHECKING:
     from dllint.confirm.probes.names import Names
 
 _LONGEST_TIMELINE = 400
+_LONGEST_TRACE = 4000
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
 _GRACE = 30.0  # seconds that the script has for its own clean-up after the time is over
 _SHARE = 0.05  # of the time of the run: what observing may take before it looks less often
 _WINDOW = 1.0  # seconds after which the share is looked at again
+_ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
 
 class StopTraining(BaseException):
     """Ends the script when the budget is spent. It is no ``Exception``, so that scripts do not catch it by chance."""
+
+
+class _Clock:
+    """The time that a probe has taken."""
+
+    seconds = 0.0
+
+
+class _Trace:
+    """Numbers at equal distances, of which every second is given up whenever they are too many."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+        self._distance = 1
+        self._until_next = 0
+
+    def add(self, value: float) -> None:
+        if self._until_next:
+            self._until_next -= 1
+            return
+        self.values.append(value)
+        self._until_next = self._distance - 1
+        if len(self.values) == _LONGEST_TRACE:  # an even number, so that it is this one that goes first
+            del self.values[1::2]
+            self._distance *= 2
 
 
 class _Inside(threading.local):
@@ -73,18 +101,19 @@ class Run:
         self.pictures = Pictures()
         self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
-        self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
+        self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
         self._errors: list[ProbeError] = []
         self._timeline: list[str] = []
-        self._traces: dict[str, list[float]] = {}
-        self._seconds: dict[str, float] = {}
+        self._traces: dict[str, _Trace] = {}
+        self._clocks: dict[str, _Clock] = {}
         self._spent = 0.0  # seconds in all
         self.every = settings.every
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._process = os.getpid()
         self._started = time.perf_counter()
         self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
+        self._told: dict[tuple[int, int], int] = {}
         self._is_over = False
         self._lock = threading.Lock()
         self._inside = _Inside()
@@ -94,9 +123,10 @@ class Run:
         for kind in probes:
             probe = kind(self)
             self._probes.append(probe)
+            clock = self._clocks[probe.name] = _Clock()
             for name in vars(Probe):
                 if name.startswith("on_") and getattr(kind, name) is not getattr(Probe, name):
-                    self._listeners.setdefault(name[3:], []).append((probe, getattr(probe, name)))
+                    self._listeners.setdefault(name[3:], []).append((probe, getattr(probe, name), clock))
 
     def start(self) -> None:
         """Begin to keep to the time."""
@@ -116,6 +146,17 @@ class Run:
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
+    def is_due(self, frame: FrameType) -> bool:
+        """Whether to tell of what has no state that the next depends on, by the line of code that it is called from.
+
+        All of it, unless looking takes too much of the time; then the first from each line, and one in so many.
+        """
+        if self.every <= self.settings.every:
+            return True
+        line = (id(frame.f_code), frame.f_lineno)
+        number = self._told[line] = self._told.get(line, 0) + 1
+        return number <= _ALWAYS or number % (self.every // self.settings.every) == 0
+
     def mark(self, what: str) -> None:
         """Add to the timeline one of the things of ``MARKS``."""
         if len(self._timeline) < _LONGEST_TIMELINE:
@@ -123,12 +164,19 @@ class Run:
 
     def trace(self, name: str, value: float) -> None:
         """Add a number to a trace."""
-        self._traces.setdefault(name, []).append(value)
+        self._traces.setdefault(name, _Trace()).add(value)
 
     def tell(self, event: str, *details: Any) -> None:
         """Tell the probes that listen of an event, inside of what is guarded. Never raises an error of theirs."""
-        for probe, listener in self._listeners.get(event, ()):
-            self._ask(probe, listener, *details)
+        begin = time.perf_counter()
+        for probe, listener, clock in self._listeners.get(event, ()):
+            try:
+                listener(*details)
+            except Exception:
+                self._note_failure(probe.name, probe)
+            now = time.perf_counter()
+            clock.seconds += now - begin
+            begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
         """Do something of dllint's own in the user's process. Never raises its errors."""
@@ -147,24 +195,13 @@ class Run:
             if not nested:
                 self._spent += time.perf_counter() - begin
 
-    def _ask(self, probe: Probe, action: Callable[..., Any], *arguments: Any) -> Any:
-        """What a method of a probe returns; None if it fails."""
-        begin = time.perf_counter()
-        try:
-            return action(*arguments)
-        except Exception:
-            self._note_failure(probe.name, probe)
-            return None
-        finally:
-            self._seconds[probe.name] = self._seconds.get(probe.name, 0.0) + time.perf_counter() - begin
-
     def _note_failure(self, name: str, probe: Probe | None) -> None:
         self._failures[name] += 1
         if self._failures[name] == 1:
             self._errors.append(ProbeError(name, traceback.format_exc()))
         if probe is not None and self._failures[name] >= _TOLERATED:
             for event, listeners in self._listeners.items():
-                self._listeners[event] = [pair for pair in listeners if pair[0] is not probe]
+                self._listeners[event] = [listener for listener in listeners if listener[0] is not probe]
             next(error for error in self._errors if error.probe == name).disabled = True
 
     def count_step(self, optimizer: object) -> None:
@@ -212,7 +249,7 @@ class Run:
             self.guard(self._write_record, why, error)
 
     def _write_record(self, why: str, error: str) -> None:
-        judgements = [judgement for probe in self._probes for judgement in self._ask(probe, self._judged, probe) or ()]
+        judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
         self._record(why, error, judgements).write(self.settings.records)
 
     def _record(self, why: str, error: str, judgements: list[Judgement]) -> Record:
@@ -231,8 +268,8 @@ class Run:
             epochs=self.epochs,
             elapsed=elapsed,
             timeline="".join(self._timeline),
-            traces=self._traces,
-            seconds={"attachment": self._spent, **self._seconds},
+            traces={name: trace.values for name, trace in self._traces.items()},
+            seconds={"attachment": self._spent, **{name: clock.seconds for name, clock in self._clocks.items()}},
             judgements=judgements,
             errors=self._errors,
             redirected=self.redirected(),
@@ -240,9 +277,15 @@ class Run:
             pictures=self.pictures,
         )
 
-    @staticmethod
-    def _judged(probe: Probe) -> list[Judgement]:
-        return list(probe.judge())
+    def _judgements(self, probe: Probe) -> list[Judgement]:
+        begin = time.perf_counter()
+        try:
+            return list(probe.judge())
+        except Exception:
+            self._note_failure(probe.name, probe)
+            return []
+        finally:
+            self._clocks[probe.name].seconds += time.perf_counter() - begin
 
     def _retire(self) -> None:
         """Be quiet in a process that was forked from the one that trains: it reports for itself, or not at all."""

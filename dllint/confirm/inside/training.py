@@ -105,7 +105,7 @@ def _observe_clipping(run: Run) -> None:
 def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
-        if run.is_listening and not isinstance(parameters, Tensor):
+        if run.is_listening and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(1)):
             listed = list(parameters)
             run.guard(clipping, listed)
             parameters = (parameter for parameter in listed)  # as torch warns only of generators that are empty

@@ -27,7 +27,7 @@ class _Windows:
 
     sizes: list[int] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
-    is_adaptive: bool = False
+    kind: str = ""  # of the optimizer
     last: int = 0
 
 
@@ -63,7 +63,7 @@ class Accumulation(Probe):
             if len(seen.sizes) >= _MOST_WINDOWS and self.run.steps % self.run.every:
                 continue
             seen.sizes.append(size)
-            seen.is_adaptive = any(name in tracked.kind for name in _ADAPTIVE)
+            seen.kind = tracked.kind
             seen.last = self.run.steps
 
     def judge(self) -> Iterator[Judgement]:
@@ -71,6 +71,7 @@ class Accumulation(Probe):
             if seen.sizes:
                 size = int(median(seen.sizes))
                 factor = median(seen.factors) if seen.factors else math.nan
+                is_adaptive = any(name in seen.kind for name in _ADAPTIVE)
                 yield Judgement(
                     "DL210",
                     self.name,
@@ -79,11 +80,11 @@ class Accumulation(Probe):
                     + (f"{factor:.3g} times the loss" if seen.factors else "a loss of unknown scale"),
                     "2 or more per step, each within 5 % of the whole loss, in 3 or more steps; 1 per step, or within "
                     "5 % of the loss divided by their number, refutes",
-                    {"per_step": size, "factor": factor if seen.factors else None, "adaptive": seen.is_adaptive},
+                    {"per_step": size, "factor": factor if seen.factors else None, "adaptive": is_adaptive},
                     len(seen.sizes),
                     (0, seen.last),
                     (stack,),
-                    "note" if seen.is_adaptive or len(set(seen.sizes[:-1])) > 1 else "alarm",
+                    "note" if is_adaptive or len(set(seen.sizes[:-1])) > 1 else "alarm",
                 )
 
 

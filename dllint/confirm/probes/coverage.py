@@ -79,7 +79,9 @@ class Coverage(Probe):
         self._modules.add(module)
 
     def on_backward_start(self, call: BackwardCall) -> None:
-        new = [leaf for leaf in call.leaves or () if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
+        if not call.leaves:
+            return
+        new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
         registered = {id(p) for module in self._modules for p in module.parameters()} if new else set()
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered

@@ -46,7 +46,8 @@ class Tracked:
         self._has_moved = False
         self._samples: list[ref[Tensor]] = []
         self._number = -1  # of the parameters that the samples were taken from
-        self._before: list[tuple[Tensor, Tensor | None, int, bool]] = []
+        self._before: list[tuple[Tensor, Tensor | None]] = []  # samples and their gradients
+        self._notes: list[tuple[int, bool]] = []  # the versions of these, and whether they are left from before
         self._left: dict[int, tuple[ref[Tensor], int]] = {}  # a sample's gradient and version as last seen non-zero
 
     @property
@@ -78,42 +79,35 @@ class Tracked:
         samples = self.samples()
         if not self._begin:
             self._begin = [(ref(p), _part(p).clone()) for p in samples]
-        self._before = [(p, p.grad, _version(p.grad), self._is_dirty(p)) for p in samples]
+        self._before = [(p, p.grad) for p in samples]
+        self._notes = [(-1, False) if g is None else (g._version, self._is_dirty(p, g)) for p, g in self._before]
 
-    def _is_dirty(self, parameter: Tensor) -> bool:
-        gradient = parameter.grad
-        if gradient is None:
-            return False
+    def _is_dirty(self, parameter: Tensor, gradient: Tensor) -> bool:
         known = self._left.get(id(parameter))
         is_as_left = known is not None and known[0]() is gradient and known[1] == gradient._version
         return is_as_left or bool(gradient.any())
 
     def look_after(self, call: BackwardCall, scaled: bool) -> bool:
         """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
-        changed = [
-            (parameter, dirty and parameter.grad is gradient)
-            for parameter, gradient, version, dirty in self._before
-            if parameter.grad is not None and (parameter.grad is not gradient or parameter.grad._version != version)
-        ]
-        self._before = []  # which would keep the gradients
-        if not changed:
+        added: list[bool] = []  # of each gradient that has changed, whether it was added to what was left there
+        for (parameter, before), (version, is_dirty) in zip(self._before, self._notes, strict=True):
+            now = parameter.grad
+            if now is not None and (now is not before or now._version != version):
+                added.append(is_dirty and now is before)
+                self._left[id(parameter)] = (ref(now), now._version)
+        self._before, self._notes = [], []  # which would keep the gradients
+        if not added:
             return False
-        if any(added for _, added in changed):
+        if any(added):
             self.is_polluted = self.is_polluted or self.was_used
         else:
             self.is_polluted = self.was_used = False
             self.window = {}
         self.window[call.stack] = self.window.get(call.stack, 0) + 1
-        self._remember([parameter for parameter, _ in changed])
         self.backward_stacks.setdefault(call.stack)
         self.reached += 1
         self.is_fresh, self.is_scaled = True, scaled
         return True
-
-    def _remember(self, parameters: list[Tensor]) -> None:
-        for parameter in parameters:
-            if parameter.grad is not None:
-                self._left[id(parameter)] = (ref(parameter.grad), parameter.grad._version)
 
     def stepped(self, stack: Stack, look: bool) -> None:
         """Note a step, and what it used."""
@@ -188,9 +182,12 @@ class Gradients(Probe):
         self.of(optimizer).is_scaled = False
 
     def on_zero_grad(self, owner: Optimizer | nn.Module, stack: Stack) -> None:
-        owned = {id(parameter) for parameter in owner.parameters()} if isinstance(owner, nn.Module) else set()
+        if isinstance(owner, Optimizer):
+            self.of(owner).clear_stacks.setdefault(stack)
+            return
+        owned = {id(parameter) for parameter in owner.parameters()}
         for tracked in self.tracked:
-            if owner is tracked.optimizer or not owned.isdisjoint(map(id, tracked.samples())):
+            if not owned.isdisjoint(map(id, tracked.samples())):
                 tracked.clear_stacks.setdefault(stack)
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
@@ -259,10 +256,6 @@ def _empty(tracked: Tracked) -> Judgement:
 
 def _part(parameter: Tensor) -> Tensor:
     return parameter.detach().flatten()[:_PART]
-
-
-def _version(gradient: Tensor | None) -> int:
-    return -1 if gradient is None else gradient._version
 
 
 def _are_empty(parameters: list[Tensor]) -> bool:

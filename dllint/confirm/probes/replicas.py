@@ -25,11 +25,11 @@ class Replicas(Probe):
         self._steps = 0
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if with_gradients:
+        if with_gradients and module not in self._modules:
             self._modules.setdefault(module, len(self._modules))
 
     def on_step_start(self, optimizer: Optimizer) -> None:
-        if not self._begin and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        if not self._begin and self.run.steps < ENOUGH and _are_several():
             self._begin = dict(self._fingerprints())
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
@@ -44,6 +44,10 @@ class Replicas(Probe):
         for module, number in self._modules.items():
             for name, parameter in module.named_parameters():
                 yield f"{type(module).__name__}[{number}].{name}", _fingerprint(parameter)
+
+
+def _are_several() -> bool:
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def _fingerprint(parameter: Tensor) -> str:
