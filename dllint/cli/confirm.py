@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dllint.cli import streams
 from dllint.cli.options import configuration, configuration_options
+from dllint.cli.target import Target, command_of, target_of
 
 if TYPE_CHECKING:
     from dllint.cli.project import Project
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from dllint.findings import Finding
 
 FAILED, NOTHING_REACHED = 2, 3
+_MISSING = {
+    "nothing": "no Python was attached to. PYTHONPATH leads to the probes, which `python -I`, `python -E` and programs "
+    "that are frozen do not look at",
+    "python": "it imports no torch",
+    "torch": "it imports torch, but passes over no loader, and makes no backward pass and no step",
+}
 
 
 @click.command(
@@ -43,13 +51,16 @@ FAILED, NOTHING_REACHED = 2, 3
     "--max-seconds", type=click.FloatRange(min=0), default=120.0, show_default=True, help="End after so long; 0: never."
 )
 @click.option("--every", type=click.IntRange(min=1), default=10, show_default=True, help="Sample one in so many.")
+@click.option("--probes", metavar="NAMES", help="These probes only, or all but `-name,-name`; `list` shows them.")
 @click.option("--overfit-one-batch", is_flag=True, help="Run again, on one batch: does the loss fall?")
 @click.option("--lr-range", is_flag=True, help="Run again, with a rising learning rate: where does the loss fall?")
+@click.option("--resume-check", is_flag=True, help="Run twice again: does the second run continue the first?")
 @click.option("--in-place", is_flag=True, help="Let the script write its checkpoints and logs to where it wants.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show what the script prints.")
 @click.option("--only", metavar="CODES", help="Decide these rules only, with commas between them.")
 @click.option("--findings", type=click.Path(), metavar="FILE", help="Decide the findings of this JSON report.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the evidence to a file as well.")
+@click.option("--sarif", "sarif_file", type=click.Path(), metavar="FILE", help="Write the verdicts as SARIF as well.")
 @click.option("--html", "html_file", type=click.Path(), metavar="FILE", help="Write a page with pictures as well.")
 @configuration_options
 def command(**given: Any) -> int:
@@ -57,12 +68,28 @@ def command(**given: Any) -> int:
 
     Needs torch, which the script needs anyway. The script's own files stay as they are.
     """
-    words, lintable = _command_of(given)
-    findings = _wanted(_from_report(given["findings"]) if given["findings"] else _lint(lintable, given), given["only"])
-    outcome, verdicts = confirm(words, findings, _settings(given), given["in_place"], not given["quiet"])
+    from tempfile import TemporaryDirectory
+
+    if given["probes"] == "list":
+        from dllint.confirm.listing import listing
+
+        streams.write(listing())
+        return 0
+    with TemporaryDirectory(prefix="dllint-confirm-") as folder:
+        return _run(given, target_of(given, Path(folder)))
+
+
+def _run(given: dict[str, Any], target: Target) -> int:
+    """Lint what is to be run, run it, and report. Returns the exit code."""
+    settings = _settings(given, target)
+    linted = _from_report(given["findings"]) if given["findings"] else _lint(target.files, given)
+    findings = _wanted(linted, given["only"])
+    outcome, verdicts = confirm(target, findings, settings, given["in_place"], not given["quiet"])
     for experiment in ("overfit-one-batch", "lr-range"):
         if given[experiment.replace("-", "_")]:
-            _add_experiment(experiment, words, given, outcome, verdicts)
+            _add_experiment(experiment, target, given, outcome, verdicts)
+    if given["resume_check"]:
+        _check_resuming(target, given, outcome, verdicts)
     from dllint.confirm.terminal import render
 
     streams.write(render(verdicts, outcome.records, color=streams.has_colour(sys.stdout)))
@@ -71,31 +98,52 @@ def command(**given: Any) -> int:
 
 
 def confirm(
-    words: list[str], findings: list[Finding], settings: Settings, in_place: bool, show_output: bool
+    target: Target, findings: list[Finding], settings: Settings, in_place: bool, show_output: bool
 ) -> tuple[Outcome, Verdicts]:
     """Run a command under probes, and join what it shows with findings. Raises RunError."""
     from dllint.confirm.launch import run
     from dllint.confirm.verdicts import settle
 
-    outcome = run(words, settings, in_place=in_place, show_output=show_output)
+    outcome = run(target.words, settings, in_place=in_place, show_output=show_output)
+    if target.notebook is not None:
+        target.notebook.return_to_cells(outcome.records)
     if not outcome.records:
-        streams.warn("the command trained nothing that the probes saw: is it Python, and does it use torch?")
+        streams.warn(f"the command trained nothing that the probes saw: {_MISSING[outcome.reached]}")
     return outcome, settle(findings, outcome.records)
 
 
-def _add_experiment(name: str, words: list[str], given: dict[str, Any], outcome: Outcome, verdicts: Verdicts) -> None:
+def _add_experiment(name: str, target: Target, given: dict[str, Any], outcome: Outcome, verdicts: Verdicts) -> None:
     """Run the command for an experiment, and add what comes out to what the first run has shown."""
     from dataclasses import replace
 
     from dllint.confirm.rules import EXPERIMENTS
 
     mode, steps = EXPERIMENTS[name]
-    settings = replace(_settings(given), mode=mode, steps=steps, epoch_batches=0)
-    run, shown = confirm(words, [], settings, in_place=False, show_output=not given["quiet"])
+    settings = replace(_settings(given, target), mode=mode, steps=steps, epoch_batches=0)
+    run, shown = confirm(target, [], settings, in_place=False, show_output=not given["quiet"])
     if not shown.experiments:
         streams.warn(f"{name}: the script made too few steps")
     outcome.records += run.records
     verdicts.experiments += shown.experiments
+
+
+def _check_resuming(target: Target, given: dict[str, Any], outcome: Outcome, verdicts: Verdicts) -> None:
+    """Run the command twice over the same files, and add whether the second run continues the first."""
+    from dataclasses import replace
+    from tempfile import TemporaryDirectory
+
+    from dllint.confirm.launch import run
+    from dllint.confirm.resuming import compare_runs
+
+    settings = replace(_settings(given, target), mode="resume")
+    with TemporaryDirectory(prefix="dllint-confirm-") as folder:
+        options = {"in_place": given["in_place"], "show_output": not given["quiet"], "files": Path(folder, "files")}
+        first, second = (run(target.words, settings, **options) for _ in range(2))
+    if first.records:
+        verdicts.experiments.append(compare_runs(first.records[0], second.records[0] if second.records else None))
+        outcome.records += [first.records[0], *second.records[:1]]
+    else:
+        streams.warn("resume-check: the script made no step")
 
 
 def settle_project(project: Project, text: str) -> None:
@@ -107,18 +155,19 @@ def settle_project(project: Project, text: str) -> None:
 
     Raises:
         RunError: the command cannot be run.
-        UsageError: the command is none.
+        UsageError: the command is none, or cannot be observed.
     """
     from collections import Counter
+    from tempfile import TemporaryDirectory
 
     from dllint.confirm.evidence import Settings
     from dllint.confirm.verdicts import settle, upheld
 
-    words = _split(text)
-    if words[0].endswith(".py"):
-        words.insert(0, sys.executable)
     findings = [finding for part in project.parts for finding in part.report.findings]
-    outcome, verdicts = confirm(words, findings, Settings(records=""), in_place=False, show_output=False)
+    with TemporaryDirectory(prefix="dllint-confirm-") as folder:
+        target = command_of(text, sys.executable, Path(folder))
+        settings = Settings(records="", notebook=_folder(target))
+        outcome, verdicts = confirm(target, findings, settings, in_place=False, show_output=False)
     for part in project.parts:
         part.report.findings = upheld(settle(part.report.findings, outcome.records))
     answers = Counter(item.answer.lower() for item in verdicts.settled)
@@ -126,46 +175,18 @@ def settle_project(project: Project, text: str) -> None:
     streams.note(f"a run settled: {told or 'nothing'}")
 
 
-def _split(text: str) -> list[str]:
-    import shlex
-
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise click.UsageError(f"{text!r} is no command: {error}") from error
-    if not words:
-        raise click.UsageError("the command to run is empty")
-    return words
-
-
-def _settings(given: dict[str, Any]) -> Settings:
+def _settings(given: dict[str, Any], target: Target) -> Settings:
     from dllint.confirm.evidence import Settings
+    from dllint.confirm.listing import chosen
 
     names = ("steps", "epoch_batches", "max_seconds", "every")
-    return Settings(records="", **{name: given[name] for name in names})
+    probes = chosen(given["probes"]) if given["probes"] else []
+    return Settings(records="", probes=probes, notebook=_folder(target), **{name: given[name] for name in names})
 
 
-def _command_of(given: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The words to run, and the files to lint. Raises UsageError."""
-    from pathlib import Path
-
-    ways = [way for way in ("launcher", "module", "script") if given[way]]
-    if given["module"] and given["script"]:  # the word behind the module is its first argument
-        given["arguments"] = (given["script"], *given["arguments"])
-        ways.remove("script")
-    if len(ways) != 1:
-        raise click.UsageError("give a script, --module or --run, and just one of them")
-    python = given["python"] or sys.executable
-    if given["launcher"]:
-        words = _split(given["launcher"])
-        return words, [word for word in words if word.endswith(".py") and Path(word).is_file()]
-    if given["module"]:
-        stem = Path(*given["module"].split("."))
-        files = [file for file in (stem.with_suffix(".py"), stem / "__main__.py") if file.is_file()]
-        return [python, "-m", given["module"], *given["arguments"]], [str(file) for file in files]
-    if not Path(given["script"]).is_file():
-        raise click.UsageError(f"there is no script {given['script']}")
-    return [python, given["script"], *given["arguments"]], [given["script"]]
+def _folder(target: Target) -> str:
+    """Where a notebook is run; empty for all else."""
+    return str(target.notebook.folder) if target.notebook is not None else ""
 
 
 def _lint(files: list[str], given: dict[str, Any]) -> list[Finding]:
@@ -184,7 +205,6 @@ def _wanted(findings: list[Finding], only: str | None) -> list[Finding]:
 def _from_report(file: str) -> list[Finding]:
     """The findings of a report that ``dllint check --output-format json`` wrote. Raises OutputError."""
     import json
-    from pathlib import Path
 
     from dllint.findings import Finding, Hop, Location
 
@@ -209,17 +229,22 @@ def _from_report(file: str) -> list[Finding]:
 
 def _write_files(given: dict[str, Any], verdicts: Verdicts, outcome: Outcome) -> None:
     """Write the reports that are asked for. Raises OutputError."""
-    from pathlib import Path
-
     from dllint.confirm.page import as_page
     from dllint.confirm.record import as_json
 
-    for option, render in (("json_file", as_json), ("html_file", as_page)):
+    for option, render in (("json_file", as_json), ("html_file", as_page), ("sarif_file", _as_sarif)):
         if file := given[option]:
             try:
                 Path(file).write_text(render(verdicts, outcome), encoding="utf-8")
             except OSError as error:
                 raise streams.OutputError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _as_sarif(verdicts: Verdicts, outcome: Outcome) -> str:
+    from dllint.confirm.sarif import as_sarif
+    from dllint.registry import load_rules
+
+    return as_sarif(verdicts, outcome, load_rules(), Path())
 
 
 def _exit_code(verdicts: Verdicts, outcome: Outcome) -> int:

@@ -18,7 +18,7 @@ SCHEMA = 1
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
 Voice = Literal["alarm", "note", ""]  # how a confirmed judgement speaks where no finding asks for it
 
-Mode = Literal["observe", "overfit", "lr-range"]
+Mode = Literal["observe", "overfit", "lr-range", "resume"]
 
 MARKS = {
     "epoch": "E",
@@ -38,15 +38,29 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A line of the user's code that was being executed."""
+    """A line of the user's code that was being executed. In a notebook, ``line`` counts within ``cell``."""
 
     path: str  # absolute
     line: int
     function: str
+    cell: int | None = None  # its number among all cells, from 1
 
+
+ATTACHED = {"python": "attached-to-python", "torch": "attached-to-torch"}
+"""Files beside the records that say how far attaching came."""
 
 Stack = tuple[Frame, ...]
 """Frames of the user's code, innermost first."""
+
+
+@dataclass(slots=True)
+class Moment:
+    """Some weights of an optimizer, its learning rates, and of how many parameters it has state, after a step."""
+
+    step: int
+    weights: list[float]
+    rates: list[float]
+    states: int
 
 
 @dataclass(slots=True)
@@ -55,7 +69,9 @@ class Settings:
 
     ``records`` is the folder the evidence goes to, ``scratch`` the one that takes the files the script writes (empty:
     they go where the script wants them). ``steps`` and ``epoch_batches`` of 0 are no bounds. ``mode`` is what the run
-    is made for: to ``observe`` it, or for an experiment, after which the weights are good for nothing.
+    is made for: to ``observe`` it, or for an experiment, after which the weights are good for nothing. ``probes`` are
+    the names of those that take part (empty: all); ``notebook`` is the folder of the notebook that the script stands
+    for.
     """
 
     records: str
@@ -65,6 +81,8 @@ class Settings:
     max_seconds: float = 120.0
     every: int = 10
     mode: Mode = "observe"
+    probes: list[str] = field(default_factory=list)
+    notebook: str = ""
 
 
 @dataclass(slots=True)
@@ -124,6 +142,7 @@ class Record:
     redirected: list[str] = field(default_factory=list)
     fingerprints: dict[str, list[str]] = field(default_factory=dict)
     pictures: Pictures = field(default_factory=Pictures)
+    moments: list[Moment] = field(default_factory=list)
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""
@@ -140,6 +159,7 @@ def read_record(path: Path) -> Record:
         raise ValueError(f"{path} is of another version")
     data["judgements"] = [_judgement(item) for item in data["judgements"]]
     data["errors"] = [ProbeError(**item) for item in data["errors"]]
+    data["moments"] = [Moment(**item) for item in data["moments"]]
     data["pictures"] = pictures_from(data["pictures"])
     return Record(**data)
 

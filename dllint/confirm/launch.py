@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import dllint
-from dllint.confirm.evidence import Record, Settings, read_record
+from dllint.confirm.evidence import ATTACHED, Record, Settings, read_record
 from dllint.errors import UserError
 
 _INJECTED = Path(__file__).parent / "injected"
@@ -29,14 +30,20 @@ class RunError(UserError):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run has left: the records of its processes, by rank, and the exit code of the command."""
+    """What a run has left: the records of its processes, by rank, and the exit code of the command.
+
+    ``reached`` is how far attaching to it came: to ``nothing``, to some ``python``, or to some ``torch``.
+    """
 
     command: list[str]
     records: list[Record] = field(default_factory=list)
     exit_code: int = 0
+    reached: Literal["nothing", "python", "torch"] = "torch"
 
 
-def run(command: Sequence[str], settings: Settings, *, in_place: bool, show_output: bool) -> Outcome:
+def run(
+    command: Sequence[str], settings: Settings, *, in_place: bool, show_output: bool, files: Path | None = None
+) -> Outcome:
     """Run a command under probes.
 
     Args:
@@ -44,6 +51,7 @@ def run(command: Sequence[str], settings: Settings, *, in_place: bool, show_outp
         settings: the bounds of the run; its folders are filled in.
         in_place: let the script write its files where it wants to.
         show_output: pass what the script prints to standard error.
+        files: the folder for what the script writes, which it finds there when it is run again; else it is gone.
 
     Returns:
         The records of the processes that trained.
@@ -53,12 +61,12 @@ def run(command: Sequence[str], settings: Settings, *, in_place: bool, show_outp
     """
     folder = Path(tempfile.mkdtemp(prefix="dllint-confirm-"))
     try:
-        records, scratch = folder / "records", folder / "files"
+        records, scratch = folder / "records", files or folder / "files"
         records.mkdir()
-        scratch.mkdir()
+        scratch.mkdir(exist_ok=True)
         settings = replace(settings, records=str(records), scratch="" if in_place else str(scratch))
         code = _wait(command, _environment(settings, in_place), settings.max_seconds, show_output)
-        return Outcome(list(command), _records(records), code)
+        return Outcome(list(command), _records(records), code, _reached(records))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -98,6 +106,12 @@ def _interrupted(child: subprocess.Popen[bytes]) -> int:
     except subprocess.TimeoutExpired:
         child.send_signal(signal.SIGINT)
         return child.wait()
+
+
+def _reached(records: Path) -> Literal["nothing", "python", "torch"]:
+    if (records / ATTACHED["torch"]).exists():
+        return "torch"
+    return "python" if (records / ATTACHED["python"]).exists() else "nothing"
 
 
 def _has_descriptor() -> bool:

@@ -24,22 +24,22 @@ def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
         "experiments": [_judgement(judgement) for judgement in verdicts.experiments],
         "runs": [_run(record) for record in outcome.records],
     }
-    return json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _finite(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value with null for numbers that JSON has no words for."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _settled(item: Settled) -> dict[str, Any]:
     finding = item.finding
     about = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
-    place = {"path": finding.location.path, "line": finding.location.line}
+    place = {"path": finding.location.path, "line": finding.location.line, "cell": finding.location.cell}
     evidence = _judgement(item.judgement) if item.judgement is not None else None
     return {**about, **place, "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
             "evidence": evidence}  # fmt: skip

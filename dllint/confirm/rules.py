@@ -38,5 +38,10 @@ NEEDS: dict[str, str] = {
 LINES = frozenset({"DL101", "DL103", "DL104", "DL108", "DL207", "DL216", "DL701", "DL717"})
 """Rules about one line: what is seen elsewhere in the same function says nothing about it."""
 
-EXPERIMENTS: dict[str, tuple[Mode, int]] = {"overfit-one-batch": ("overfit", 200), "lr-range": ("lr-range", 100)}
-"""What a run of its own can be made for, by the name of its judgement: the mode, and the steps that it takes."""
+EXPERIMENTS: dict[str, tuple[Mode, int]] = {
+    "overfit-one-batch": ("overfit", 200),
+    "lr-range": ("lr-range", 100),
+    "resume-check": ("resume", 0),
+}
+"""What a run of its own can be made for, by the name of its judgement: the mode, and the steps that it takes; 0 for
+those of any run."""

@@ -50,21 +50,25 @@ def sparkline(values: Sequence[float]) -> str:
 
 def _settled(item: Settled, style: Style) -> str:
     finding = item.finding
-    place = f"{finding.location.path}:{finding.location.line}"
+    place = _place(finding.location.path, finding.location.cell, finding.location.line)
     what = item.judgement.message if item.judgement is not None else item.reason
     steps = "" if item.judgement is None else _steps(item.judgement)
-    return f"{_label(item.answer, style)} {finding.code} {one_line(place)} {finding.name}: {one_line(what)}{steps}"
+    return f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}"
 
 
 def _unasked(label: str, judgement: Judgement, style: Style) -> str:
     frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
-    place = f"{one_line(os.path.relpath(frame.path))}:{frame.line}: " if frame is not None else ""
+    place = f"{_place(os.path.relpath(frame.path), frame.cell, frame.line)}: " if frame is not None else ""
     return f"{_label(label, style)} {judgement.rule} {place}{one_line(judgement.message)}{_steps(judgement)}"
 
 
 def _experiment(judgement: Judgement, style: Style) -> str:
     label = "NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict]
     return f"{_label(label, style)} {judgement.rule}: {one_line(judgement.message)}"
+
+
+def _place(path: str, cell: int | None, line: int) -> str:
+    return f"{one_line(path)}:{line}" if cell is None else f"{one_line(path)}:cell {cell}:{line}"
 
 
 def _steps(judgement: Judgement) -> str:

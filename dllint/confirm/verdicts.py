@@ -95,7 +95,7 @@ def _matching(finding: Finding, judgements: list[Judgement]) -> list[Judgement]:
 def _is_at(judgement: Judgement, place: Location) -> bool:
     path = os.path.realpath(place.path)
     return any(
-        os.path.realpath(frame.path) == path and place.line <= frame.line <= place.end_line
+        os.path.realpath(frame.path) == path and frame.cell == place.cell and place.line <= frame.line <= place.end_line
         for stack in judgement.stacks
         for frame in stack
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from dllint.confirm.evidence import Settings
+from dllint.confirm.evidence import ATTACHED, Settings
 
 
 def await_torch(settings: str) -> None:
@@ -19,10 +21,13 @@ def await_torch(settings: str) -> None:
         settings: the settings of the run as JSON.
     """
     parsed = Settings(**json.loads(settings))
+    _note(parsed, "python")
+    if parsed.notebook:
+        _resemble_a_kernel(parsed.notebook)
     if parsed.scratch:
         from dllint.confirm.inside.files import guard_files
 
-        guard_files(parsed.scratch)
+        guard_files(parsed.scratch, parsed.records)
     sys.meta_path.insert(0, _TorchFinder(parsed))
 
 
@@ -55,8 +60,22 @@ class _TorchFinder:
         return spec
 
 
+def _note(settings: Settings, what: str) -> None:
+    """Leave a file that says how far attaching has come."""
+    os.close(os.open(os.path.join(settings.records, ATTACHED[what]), os.O_CREAT | os.O_WRONLY))
+
+
+def _resemble_a_kernel(folder: str) -> None:
+    """Have what a script of a notebook expects: its folder, and what kernels show values with."""
+    os.chdir(folder)
+    sys.path.append(folder)
+    builtins.display = print  # type: ignore[attr-defined]
+    builtins.get_ipython = lambda: None  # type: ignore[attr-defined]
+
+
 def _attach(settings: Settings) -> None:
     try:
+        _note(settings, "torch")
         from dllint.confirm.inside.install import install
 
         install(settings)

@@ -29,15 +29,17 @@ _LINKING = ("link", "symlink")
 
 _scratch = ""
 _left_alone: tuple[str, ...] = ()
+_own: tuple[str, ...] = ()  # folders of dllint
 _working = ""
 _redirected: dict[str, None] = {}
 _gone: set[str] = set()  # files and folders of the user that the script believes it has removed
 
 
-def guard_files(scratch: str) -> None:
-    """Redirect what this process writes from now on to a folder."""
-    global _scratch, _left_alone, _working
+def guard_files(scratch: str, records: str) -> None:
+    """Redirect what this process writes from now on to a folder, but for the records of dllint."""
+    global _scratch, _left_alone, _own, _working
     _scratch = scratch
+    _own = (scratch + os.sep, records + os.sep)
     home_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     temporary = os.path.dirname(os.path.dirname(scratch))  # importing `tempfile` now would bind what is replaced below
     folders = (temporary, "/dev", "/proc", "/sys", home_cache)
@@ -129,7 +131,8 @@ def _copy_of(path: Any) -> str:
         return ""
     text = os.fsdecode(path)
     full = os.path.abspath(text)
-    if (full + os.sep).startswith(_left_alone) and not (full + os.sep).startswith(_working):
+    folder = full + os.sep
+    if folder.startswith(_own) or (folder.startswith(_left_alone) and not folder.startswith(_working)):
         return ""
     return os.path.join(_scratch, os.path.splitdrive(full)[1].lstrip(os.sep))
 

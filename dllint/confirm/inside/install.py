@@ -11,13 +11,14 @@ from dllint.confirm.inside import forwards, loaders, losses, saving, training
 from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run, StopTraining
 from dllint.confirm.probes import EXPERIMENTS, PROBES
+from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
 
 def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
-    run.watch(PROBES if settings.mode == "observe" else (Gradients, EXPERIMENTS[settings.mode]))
+    run.watch(_probes(settings))
     for room in (training, forwards, losses, loaders, saving):
         room.observe_all(run)
     spare_compilers()
@@ -28,6 +29,13 @@ def install(settings: Settings) -> Run:
     _report_at_the_end(run)
     run.start()
     return run
+
+
+def _probes(settings: Settings) -> list[type[Probe]]:
+    """The probes that take part in a run."""
+    if settings.mode != "observe":
+        return [Gradients, EXPERIMENTS[settings.mode]]
+    return [probe for probe in PROBES if not settings.probes or probe.name in settings.probes]
 
 
 def _report_at_the_end(run: Run) -> None:

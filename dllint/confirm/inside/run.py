@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from dllint.confirm.evidence import MARKS, Judgement, ProbeError, Record, Settings
+from dllint.confirm.evidence import MARKS, Judgement, Moment, ProbeError, Record, Settings
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
 
@@ -79,7 +79,7 @@ class Run:
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
-        pictures: what the report draws, as in :class:`Record`.
+        pictures, moments: as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
@@ -99,6 +99,7 @@ class Run:
         self.frozen_batches = 0
         self.fingerprints: dict[str, list[str]] = {}
         self.pictures = Pictures()
+        self.moments: list[Moment] = []
         self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
@@ -275,6 +276,7 @@ class Run:
             redirected=self.redirected(),
             fingerprints=self.fingerprints,
             pictures=self.pictures,
+            moments=self.moments,
         )
 
     def _judgements(self, probe: Probe) -> list[Judgement]:

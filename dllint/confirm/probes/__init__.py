@@ -22,12 +22,13 @@ from dllint.confirm.probes.padding import Padding
 from dllint.confirm.probes.passes import Passes
 from dllint.confirm.probes.precision import Autocast, Scaling
 from dllint.confirm.probes.replicas import Replicas
+from dllint.confirm.probes.resuming import Course
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.sensitivity import Sensitivity
 from dllint.confirm.probes.spectral import SpectralNorms
 from dllint.confirm.probes.updates import Decay, Traces
 
-EXPERIMENTS: dict[str, type[Probe]] = {"overfit": Overfit, "lr-range": RateRange}
+EXPERIMENTS: dict[str, type[Probe]] = {"overfit": Overfit, "lr-range": RateRange, "resume": Course}
 """The probes that take part in a run that is made for them alone."""
 
 PROBES: tuple[type[Probe], ...] = (

@@ -1,0 +1,65 @@
+"""The probes by name, for those who choose among them: this is known without importing torch."""
+
+from __future__ import annotations
+
+from dllint.errors import UserError
+
+ALWAYS = ("gradients", "names")
+"""Probes that others ask, and that are never left out."""
+
+PROBES: dict[str, str] = {
+    "accumulation": "DL210: backward passes per step, and how the loss is scaled",
+    "clipping": "DL212, DL213: what clipping is given, and when",
+    "gradients": "DL201, DL202, DL203: gradients that are cleared, used and left (always on)",
+    "names": "what parameters are called (always on)",
+    "roots": "DL205, DL206: what backward passes come from",
+    "coverage": "DL306, DL308, DL309, DL601: parameters that are used, held, registered, frozen",
+    "loss_input": "DL101, DL103, DL104: what losses are given",
+    "padding": "DL108: padding that is counted",
+    "evaluation_mode": "DL207: layers that train in evaluation",
+    "functional_dropout": "DL216: functions that drop in evaluation",
+    "scheduler_order": "DL303: whether the optimizer steps first",
+    "cadence": "DL304, DL305: how often schedulers step",
+    "randomness": "DL401, DL402: random states of workers",
+    "order": "DL414: the order of epochs with a distributed sampler",
+    "checkpoints": "DL701, DL717: what is saved",
+    "decay": "DL301: the share of weight decay in gradients",
+    "traces": "loss, learning rate and scale over the run",
+    "replicas": "parameters of ranks that should be equal",
+    "movement": "how far each layer moves in a step",
+    "activations": "units that are dead or saturated",
+    "scaling": "the scale of gradient scalers, and steps that they skip",
+    "autocast": "the types that products are computed in under autocast",
+    "normalisation": "statistics of batch norms that are frozen otherwise",
+    "spectral": "spectral norms that are first used in evaluation",
+    "inputs": "ranges and channels of what models are given",
+    "labels": "labels by class, and the largest logits",
+    "passes": "whether loaders shuffle, and repeat themselves",
+    "sensitivity": "whether models look at their inputs, asked at the end",
+}
+"""What each probe looks at, and which rules it decides."""
+
+
+def listing() -> str:
+    """The probes, one in a line."""
+    width = max(map(len, PROBES))
+    return "".join(f"{name:{width}}  {what}\n" for name, what in PROBES.items())
+
+
+def chosen(text: str) -> list[str]:
+    """The names of the probes that are asked for.
+
+    Args:
+        text: names with commas between them. If all of them have a minus sign in front, they are left out instead.
+
+    Raises:
+        UserError: there is no probe of a name.
+    """
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    names = {word.lstrip("-") for word in words}
+    if unknown := sorted(names - set(PROBES)):
+        raise UserError(f"there is no probe {', '.join(unknown)}: `dllint confirm --probes list` shows them")
+    if not words or len({word.startswith("-") for word in words}) > 1:
+        raise UserError("--probes takes names, or names with a minus sign each")
+    leaves_out = words[0].startswith("-")
+    return [name for name in PROBES if name in ALWAYS or (name in names) != leaves_out]
