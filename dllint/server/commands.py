@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -96,8 +97,10 @@ async def _confirm(server: Server, document: Document | OpenNotebook, finding: F
         if read_source(document.path).text != text:
             server.tell("save the file first: a run executes what is on disk")
             return None
-        async with server.working(f"Confirming {finding.name}"):
-            verdict = await confirm(document.path, session.settings.root, finding)
+        job = confirm(document.path, session.settings.root, finding)
+        verdict = await server.work(f"Confirming {finding.name}", job)
+    except asyncio.CancelledError:
+        return None  # given up, by who asked for it
     except (UserError, SourceError) as error:
         server.tell(str(error))
         return None

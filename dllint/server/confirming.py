@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from dllint.errors import UserError
 from dllint.findings import Finding
 
 _FAILED = 2
+_PATIENCE = 5.0  # seconds for a run to end when it is asked to
 
 
 class ConfirmError(UserError):
@@ -50,16 +53,29 @@ async def confirm(script: Path, folder: Path, finding: Finding) -> Verdict:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # so that the script can be ended with it
         )
         try:
             _, errors = await process.communicate()
         except asyncio.CancelledError:
-            process.kill()
+            await asyncio.shield(_end(process))
             raise
         if process.returncode == _FAILED or not file.is_file():
             lines = errors.decode("utf-8", "replace").strip().splitlines()
             raise ConfirmError("the run failed: " + (lines[-1] if lines else f"exit code {process.returncode}"))
         return _verdict(json.loads(file.read_text("utf-8")), finding, folder)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a run, and the script in it: as a key on a terminal does and, if that is not enough, by force."""
+    for number, patience in ((signal.SIGINT, _PATIENCE), (getattr(signal, "SIGKILL", signal.SIGTERM), None)):
+        if process.returncode is None:
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, number)
+            else:
+                process.terminate()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(process.wait(), patience)
 
 
 def _verdict(document: dict[str, Any], finding: Finding, folder: Path) -> Verdict:

@@ -141,6 +141,19 @@ def place_of(document: Document | OpenNotebook, location: Location) -> tuple[str
     return (cell.uri, cell.text) if cell is not None and cell.text is not None else None
 
 
+def offset_at(
+    document: Document | OpenNotebook, source: SourceFile | None, uri: str, where: types.Position
+) -> int | None:
+    """The offset in a source of a position in the open document that it was made of; None if it has none."""
+    if isinstance(document, Document):
+        return document.text.offset(where)
+    number = next((number for number, cell in enumerate(document.cells, 1) if cell.uri == uri), 0)
+    text = document.cells[number - 1].text if number else None
+    cells = source.notebook.cells if source is not None and source.notebook is not None else ()
+    cell = next((cell for cell in cells if cell.number == number), None)
+    return cell.to_module(text.offset(where)) if cell is not None and text is not None else None
+
+
 def message_of(finding: Finding, *, is_known: bool = False) -> str:
     """The message with what it does to training and what to do, one to a line."""
     lines = [f"{finding.message} [{finding.name}]"]

@@ -8,7 +8,7 @@ from lsprotocol import types
 
 from dllint.config.settings import Settings
 from dllint.server.actions import FIX_ALL, Offers, changes_between, versions_of
-from dllint.server.convert import place_of, range_in, workspace_edit
+from dllint.server.convert import offset_at, place_of, range_in, workspace_edit
 from dllint.server.documents import Document, OpenNotebook
 from dllint.server.pages import page, rule_at, rules_by_code
 from dllint.server.server import Server
@@ -30,6 +30,15 @@ def _diagnostics(server: Server) -> None:
     @server.feature(types.TEXT_DOCUMENT_DIAGNOSTIC, options)
     async def diagnose(params: types.DocumentDiagnosticParams) -> types.DocumentDiagnosticReport:
         return await server.report(params.text_document.uri, params.previous_result_id)
+
+
+def report_everything(server: Server) -> None:
+    """Let the client ask for what was found in files that are not open. To be called before it is told what it can."""
+
+    @server.feature(types.WORKSPACE_DIAGNOSTIC)
+    async def diagnose_everything(params: types.WorkspaceDiagnosticParams) -> types.WorkspaceDiagnosticReport:
+        previous = {each.uri: each.value for each in params.previous_result_ids}
+        return types.WorkspaceDiagnosticReport(await server.report_unopened(previous))
 
 
 def _actions(server: Server) -> None:
@@ -144,11 +153,14 @@ def _hover(
             if text not in pages:
                 pages.append(text)
             found = found or span
-    if not pages and isinstance(document, Document) and result.source is not None:
-        named = rule_at(result.source, document.text.offset(where), settings)
+    offset = offset_at(document, result.source, uri, where)
+    if not pages and result.source is not None and offset is not None:
+        named = rule_at(result.source, offset, settings)
         if named is not None:
             code, start, end = named
-            pages, found = [page(rules[code])], document.text.range(start, end)
+            location = result.source.location_of(start, end)
+            place = place_of(document, location)
+            pages, found = [page(rules[code])], range_in(place[1], location) if place is not None else None
     if not pages:
         return None
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, "\n---\n\n".join(pages)), found)

@@ -28,12 +28,14 @@ class Options:
     """The settings of an editor for one folder.
 
     ``trusted`` folders may bring rules of their own; in one that the client says is not, scripts are not run either.
+    With ``workspace``, files are checked that are not open.
     ``overrides`` are values for configuration keys, ``config`` a configuration file to use instead of searching one.
     """
 
     trusted: bool = False
     may_run: bool = True
     code_lens: bool = False
+    workspace: bool = False
     config: Path | None = None
     overrides: Mapping[str, Any] | None = None
 
@@ -50,6 +52,7 @@ class Options:
             trusted=_flag(given, "trusted", base.trusted),
             may_run=_flag(given, "trusted", base.may_run),
             code_lens=_flag(given, "codeLens", base.code_lens),
+            workspace=_flag(given, "workspaceDiagnostics", base.workspace),
             config=Path(config).expanduser() if isinstance(config, str) and config else base.config,
             overrides={**(base.overrides or {}), **overrides},
         )

@@ -16,7 +16,17 @@ Handled = Generator[Any, Any, None]
 
 
 class Protocol(LanguageServerProtocol):
-    """Hands notifications about documents to our own handlers alone."""
+    """Hands notifications about documents to our own handlers alone, and ends with requests that are under way."""
+
+    @lsp_method(types.SHUTDOWN)
+    def lsp_shutdown(self, *params: Any) -> Handled:
+        """The client is about to leave."""
+        own = self.msg_id
+        yield self.fm.features[types.SHUTDOWN], params, None
+        for request, future in list(self._request_futures.items()):  # those of pygls fall out of it while it counts
+            if request != own:
+                future.cancel()
+        self._shutdown = True
 
     @lsp_method(types.TEXT_DOCUMENT_DID_OPEN)
     def lsp_text_document__did_open(self, params: types.DidOpenTextDocumentParams) -> Handled:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from lsprotocol import types
@@ -16,12 +17,15 @@ from dllint.files.source import SourceError, read_source
 from dllint.findings import Finding
 from dllint.server.checker import Checker
 from dllint.server.convert import SOURCE, Diagnostics
-from dllint.server.documents import Document, Documents, OpenNotebook, path_of
+from dllint.server.documents import Document, Documents, OpenNotebook, path_of, uri_of
 from dllint.server.options import Options
 from dllint.server.protocol import Protocol
 from dllint.server.session import Result
+from dllint.server.sweeping import Order, Sweeper, Swept
 from dllint.server.text import Text
 from dllint.server.workspace import Workspace
+
+T = TypeVar("T")
 
 NOTEBOOKS = types.NotebookDocumentSyncOptions(
     notebook_selector=[
@@ -43,18 +47,44 @@ class Server(LanguageServer):
         self.documents = Documents("utf-16")
         self.projects = Workspace()
         self.options = Options()
-        self.folder_options: dict[Path, Options] = {}
+        self.applied: tuple[Options, Mapping[Path, Options]] = (self.options, {})  # for all folders, for single ones
         self._shown: dict[str, tuple[str, list[types.Diagnostic]]] = {}  # result id and diagnostics by URI
         self._verdicts: dict[Path, tuple[str, dict[Finding, str]]] = {}  # and the text that was run
         self._count = 0
+        self._at_work: set[asyncio.Future[Any]] = set()
+        self._is_leaving = False
+        self._sweeper: Sweeper | None = None
+        self._swept: Mapping[Path, Swept] = {}
 
     def begin(self, params: types.InitializeParams) -> None:
         """A client has connected: take over what it can do and what it wants."""
         encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
         self.documents = Documents(str(getattr(encoding, "value", encoding)))
         self.options = Options.of(params.initialization_options)
+        self.applied = (self.options, {})
         self.checker = Checker(self.documents, self.projects, self.show, self.tell)
         self.projects.configure(self.folders(), self.options, {})
+        if self.options.workspace:
+            self._sweeper = Sweeper(lambda: Order(self.folders(), *self.applied), self.show_swept)
+
+    def sweep(self) -> None:
+        """Check the files on disk, if the client wants to know of them."""
+        if self._sweeper is not None:
+            self._sweeper.request()
+
+    def close(self) -> None:
+        """The client leaves."""
+        self._is_leaving = True
+        self.checker.close()
+        for task in self._at_work:
+            task.cancel()
+        if self._sweeper is not None:
+            self._sweeper.close()
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Tell the user of an error, while there is somebody to tell: to fail at that is an error, too."""
+        if not self._is_leaving:
+            super().report_server_error(error, source)
 
     def folders(self) -> list[Path]:
         """The workspace folders."""
@@ -110,20 +140,27 @@ class Server(LanguageServer):
         window = self.client_capabilities.window
         return window is not None and window.show_document is not None and window.show_document.support
 
-    @asynccontextmanager
-    async def working(self, title: str) -> AsyncIterator[None]:
-        """Show that something is under way, where the client can."""
+    async def work(self, title: str, job: Coroutine[Any, Any, T]) -> T:
+        """Do something that takes long: shown, where the client can, and given up when the user or the client leaves.
+
+        Raises:
+            asyncio.CancelledError: it was given up.
+        """
+        task = asyncio.ensure_future(job)
+        self._at_work.add(task)
+        task.add_done_callback(self._at_work.discard)
         window = self.client_capabilities.window
         if window is None or not window.work_done_progress:
-            yield
-            return
+            return await task
         token = str(uuid4())
         await self.work_done_progress.create_async(token)
-        self.work_done_progress.begin(token, types.WorkDoneProgressBegin(title))
+        self.work_done_progress.begin(token, types.WorkDoneProgressBegin(title, cancellable=True))
+        self.work_done_progress.tokens[token].add_done_callback(lambda _: task.cancel())
         try:
-            yield
+            return await task
         finally:
-            self.work_done_progress.end(token, types.WorkDoneProgressEnd())
+            if not self._is_leaving:
+                self.work_done_progress.end(token, types.WorkDoneProgressEnd())
 
     # ------------------------------------------------------------------------------------------------- results
 
@@ -181,11 +218,49 @@ class Server(LanguageServer):
             return types.RelatedUnchangedDocumentDiagnosticReport(identifier)
         return types.RelatedFullDocumentDiagnosticReport(diagnostics, result_id=identifier)
 
+    def show_swept(self, found: Mapping[Path, Swept]) -> None:
+        """Files on disk have been checked: show what was found in those that are not open."""
+        before, self._swept = self._swept, found
+        for path in sorted({*before, *found}):
+            if self.documents.at(path) is None:
+                self._show_unopened(path)
+        self._refresh()
+
+    def _show_unopened(self, path: Path) -> None:
+        """Show what was found in a file on disk. Cells of a notebook have no names before it is opened."""
+        text = self.text_at(path)
+        if text is None:
+            return
+        swept = self._swept.get(path, Swept())
+        document = Document(uri_of(path), path, 0, text)
+        result = Result(None, swept.findings, swept.known)
+        diagnostics = Diagnostics(document, result, self.text_at, self.shows_related).collect()[document.uri]
+        self._remember(document.uri, diagnostics)
+        if not self.pulls:
+            self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, diagnostics))
+
+    async def report_unopened(self, previous: Mapping[str, str]) -> list[types.WorkspaceDocumentDiagnosticReport]:
+        """The diagnostics of all files that are not open, as they are on disk; ``previous`` are known result ids."""
+        if self._sweeper is not None:
+            await self._sweeper.settled()
+        reports: list[types.WorkspaceDocumentDiagnosticReport] = []
+        for uri, (identifier, diagnostics) in list(self._shown.items()):
+            if self.documents.find(uri) is not None:
+                continue
+            if previous.get(uri) == identifier:
+                reports.append(types.WorkspaceUnchangedDocumentDiagnosticReport(uri, identifier))
+            else:
+                reports.append(types.WorkspaceFullDocumentDiagnosticReport(uri, diagnostics, result_id=identifier))
+        return reports
+
     def clear(self, uris: Sequence[str]) -> None:
-        """Documents were closed: nothing is shown in them any more."""
+        """Documents were closed: nothing is shown in them any more but what was found in the files on disk."""
         for uri in uris:
             self._shown.pop(uri, None)
-            if not self.pulls:
+            path = path_of(uri)
+            if path is not None and path in self._swept:
+                self._show_unopened(path)
+            elif not self.pulls:
                 self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
 
     def text_at(self, path: Path) -> Text | None:

@@ -60,7 +60,7 @@ class Session:
         self._stale: set[Path] = set()
         self._results: dict[Path, Result] = {}
         self._inputs: dict[Path, tuple[Outcome | None, list[Finding]]] = {}
-        self._baseline = _read_baseline(settings)
+        self._baseline = read_baseline(settings)
         self._may_stop = False
         self._has_stopped = False
 
@@ -68,7 +68,7 @@ class Session:
         """Something has changed on disk: read everything again."""
         texts, self._texts = self._texts, {}
         self._worker = RememberingWorker(self.settings, self._folder, self._parsed)
-        self._baseline = _read_baseline(self.settings)
+        self._baseline = read_baseline(self.settings)
         self._outcomes.clear()
         self._inputs.clear()
         self._texts = texts
@@ -249,12 +249,12 @@ class Session:
         marks = fingerprints([*result.findings, *result.known])
         added = {old.entry(each, mark) for each, mark in marks if each == finding}
         Baseline(file, old.entries | added).write()
-        self._baseline = _read_baseline(self.settings)
+        self._baseline = read_baseline(self.settings)
         self._inputs.clear()
         return file
 
 
-def _read_baseline(settings: Settings) -> Baseline | None:
+def read_baseline(settings: Settings) -> Baseline | None:
     """The baseline of a project, if it has one that can be read."""
     path = settings.baseline
     if path is None or not path.is_file():

@@ -9,6 +9,7 @@ from lsprotocol import types
 
 from dllint.config.load import FILE_NAMES
 from dllint.server.documents import path_of
+from dllint.server.features import report_everything
 from dllint.server.options import Options
 from dllint.server.server import Server, uris_of
 
@@ -28,6 +29,8 @@ def _life_cycle(server: Server) -> None:
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:
         server.begin(params)
+        if server.options.workspace:
+            report_everything(server)
 
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
@@ -40,7 +43,7 @@ def _life_cycle(server: Server) -> None:
 
     @server.feature(types.SHUTDOWN)
     def shutdown(params: None) -> None:
-        server.checker.close()
+        server.close()
 
 
 def _files(server: Server) -> None:
@@ -62,6 +65,7 @@ def _files(server: Server) -> None:
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: types.DidSaveTextDocumentParams) -> None:
+        server.sweep()
         if not server.watches:  # then a save is the occasion to look at what else has changed
             await server.checker.run(server.projects.reload)
             server.checker.poke()
@@ -94,6 +98,7 @@ def _notebooks(server: Server) -> None:
 def _surroundings(server: Server) -> None:
     @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
     async def on_disk(params: types.DidChangeWatchedFilesParams) -> None:
+        server.sweep()
         paths = [path for change in params.changes if (path := path_of(change.uri)) is not None]
         if all(path.suffix == ".py" for path in paths):
             closed = [path for path in paths if server.documents.at(path) is None]
@@ -126,6 +131,7 @@ async def configure(server: Server, given: Any = None) -> None:
     else:
         section = given.get(_SECTION, given) if isinstance(given, dict) else None
         options = Options.of(section, server.options)
-    server.folder_options = own
+    server.applied = (options, own)
+    server.sweep()
     await server.checker.run(lambda: server.projects.configure(folders, options, own))
     server.checker.poke()

@@ -22,8 +22,9 @@ PULL = "neovim@0.11.0"
 class Editor:
     """What a user does in an editor, and what it shows."""
 
-    def __init__(self, client: LanguageClient, root: Path) -> None:
+    def __init__(self, client: LanguageClient, root: Path, capabilities: types.ServerCapabilities) -> None:
         self.client = client
+        self.capabilities = capabilities
         self.root = root
         self.texts: dict[str, str] = {}
         self.versions: dict[str, int] = {}
@@ -141,7 +142,7 @@ async def _run(
     if encodings:
         capabilities.general = types.GeneralClientCapabilities(position_encodings=list(encodings))
     try:
-        await client.initialize_session(
+        answer = await client.initialize_session(
             types.InitializeParams(
                 capabilities=capabilities,
                 workspace_folders=[types.WorkspaceFolder(root.as_uri(), root.name)],
@@ -149,7 +150,7 @@ async def _run(
                 initialization_options=options,
             )
         )
-        await scenario(Editor(client, root))
+        await scenario(Editor(client, root, answer.capabilities))
     finally:
         await asyncio.wait_for(client.shutdown_session(), TIMEOUT)
         await client.stop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 from server_support import PULL, PUSH, Editor, run
-from test_server_diagnostics import DEMO, SOFTMAX, TRAIN
+from test_server_diagnostics import SOFTMAX, TRAIN
 from test_server_notebooks import LOOP, open_notebook, uri
 
 VS_CODE = "visual_studio_code@1.65.2"
@@ -41,15 +40,27 @@ async def offered(
     return {action.title: action for action in actions or () if isinstance(action, types.CodeAction)}
 
 
-def applied(editor: Editor, edit: types.WorkspaceEdit | None, uri: str, text: str) -> str:
-    """A text after the edits of an action (ASCII, so that columns are offsets)."""
+def edits_of(editor: Editor, edit: types.WorkspaceEdit | None) -> dict[str, list[Any]]:
+    """The edits of an action by document, which are for the versions that are open."""
     assert edit is not None
-    edits: list[Any] = []
+    edits: dict[str, list[Any]] = {uri: list(each) for uri, each in (edit.changes or {}).items()}
     for change in edit.document_changes or ():
-        assert isinstance(change, types.TextDocumentEdit) and change.text_document.uri == uri
-        assert change.text_document.version == editor.versions.get(uri, change.text_document.version)
-        edits.extend(change.edits)
-    edits.extend((edit.changes or {}).get(uri, ()))
+        assert isinstance(change, types.TextDocumentEdit)
+        uri, version = change.text_document.uri, change.text_document.version
+        assert version == editor.versions.get(uri, version)
+        edits.setdefault(uri, []).extend(change.edits)
+    return edits
+
+
+def applied(editor: Editor, edit: types.WorkspaceEdit | None, uri: str, text: str) -> str:
+    """A text after the edits of an action, which are about it alone."""
+    edits = edits_of(editor, edit)
+    assert list(edits) == [uri]
+    return edited(text, edits[uri])
+
+
+def edited(text: str, edits: Sequence[Any]) -> str:
+    """A text after edits (ASCII, so that columns are offsets)."""
     lines = text.splitlines(keepends=True)
     starts = [sum(map(len, lines[:number])) for number in range(len(lines) + 1)]
     for each in reversed(sorted(edits, key=lambda e: (e.range.start.line, e.range.start.character))):  # noqa: C413
@@ -157,6 +168,22 @@ def test_hover_shows_the_page_of_the_rule(line: int, column: int, project: Path)
     run(scenario, project)
 
 
+@pytest.mark.parametrize(("line", "column"), [(3, 14), (0, 33)])
+def test_hover_shows_the_page_in_a_notebook(line: int, column: int, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.dllint]\nselect = ["DL101"]\n')
+
+    async def scenario(editor: Editor) -> None:
+        open_notebook(editor, 'y = "\U0001f600"  # dllint: ignore[DL201]\n' + LOOP)
+        await editor.pull(uri(2))
+        params = types.HoverParams(types.TextDocumentIdentifier(uri(2)), types.Position(line, column))
+        hover = await editor.client.text_document_hover_async(params)
+        assert hover is not None and isinstance(hover.contents, types.MarkupContent)
+        assert ("DL101" if line else "DL201") in hover.contents.value.partition("\n")[0]
+        assert hover.range is not None and hover.range.start.line == line
+
+    run(scenario, tmp_path)
+
+
 def test_hover_elsewhere_is_silent(project: Path) -> None:
     async def scenario(editor: Editor) -> None:
         name = editor.open("train.py")
@@ -192,32 +219,6 @@ def test_fixes_of_a_notebook_edit_its_cell(tmp_path: Path) -> None:
         assert ignored == LOOP + "  # dllint: ignore[softmax-before-cross-entropy]"
 
     run(scenario, tmp_path)
-
-
-def test_the_demo_can_be_cleaned_up_from_the_editor(tmp_path: Path) -> None:
-    root = Path(shutil.copytree(DEMO, tmp_path / "demo"))
-    names = sorted(path.name for path in root.glob("*.py"))
-
-    async def step(editor: Editor, name: str) -> bool:
-        """Mend or ignore the first finding of a file. False if there is none."""
-        found = await editor.codes(name)
-        if found:
-            actions = list((await offered(editor, editor.uri(name), found[0][1])).values())
-            edits = [action for action in actions if action.edit is not None]
-            assert edits, (name, found, [action.title for action in actions])
-            text = applied(editor, edits[0].edit, editor.uri(name), editor.texts[editor.uri(name)])
-            editor.change(name, text)
-        return bool(found)
-
-    async def scenario(editor: Editor) -> None:
-        for name in names:
-            editor.open(name)
-        for _ in range(60):
-            if not any([await step(editor, name) for name in names]):
-                break
-        assert [await editor.codes(name) for name in names] == [[]] * len(names)
-
-    run(scenario, root)
 
 
 def test_confirming_needs_a_saved_file(project: Path) -> None:

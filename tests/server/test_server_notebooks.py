@@ -29,12 +29,12 @@ def uri(number: int) -> str:
     return f"vscode-notebook-cell:/nb.ipynb#{number}"
 
 
-def open_notebook(editor: Editor) -> str:
+def open_notebook(editor: Editor, loop: str = LOOP) -> str:
     """Open a notebook of a heading and two code cells."""
     notebook = editor.uri("nb.ipynb")
     cells = [cell(0, types.NotebookCellKind.Markup), cell(1), cell(2)]
     document = types.NotebookDocument(notebook, "jupyter-notebook", 1, cells)
-    texts = [text(1, SETUP), text(2, LOOP)]
+    texts = [text(1, SETUP), text(2, loop)]
     editor.client.notebook_document_did_open(types.DidOpenNotebookDocumentParams(document, texts))
     return notebook
 
