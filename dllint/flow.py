@@ -19,8 +19,8 @@ from dllint.sites import Guard
 
 State = TypeVar("State", bound=Hashable)
 
-_MAX_SITUATIONS = 24
-_MAX_ASSUMPTIONS = 4
+_MAX_SITUATIONS = 32
+_MAX_ASSUMPTIONS = 16
 _MAX_ROUNDS = 6
 
 
@@ -249,10 +249,13 @@ class _Walker:
         return assumed | {self._canonical.setdefault(guard.key(), guard) for guard in new}
 
     def _limit(self, situations: set[Situation]) -> set[Situation]:
-        """With too many combinations of assumptions, forget them; the states stay."""
-        if len(situations) <= _MAX_SITUATIONS:
-            return situations
-        return {(state, frozenset()) for state, _ in situations}
+        """With too many combinations of assumptions, forget those that make up the most; the states stay."""
+        while len(situations) > _MAX_SITUATIONS:
+            subjects = sorted({guard.subject for _, assumed in situations for guard in assumed})
+            if not subjects:
+                break
+            situations = min((_forgetting(situations, subject) for subject in subjects), key=len)
+        return situations
 
     def _loop(self, loop: Loop, situation: Situation) -> Exits:
         exits: Exits = {}
@@ -271,6 +274,10 @@ class _Walker:
                 break
         exits["next"] = after
         return exits
+
+
+def _forgetting(situations: set[Situation], subject: str) -> set[Situation]:
+    return {(state, frozenset(guard for guard in assumed if guard.subject != subject)) for state, assumed in situations}
 
 
 def _without(assumed: frozenset[Guard], changed: frozenset[str]) -> frozenset[Guard]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
-from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
+from dllint.events import Event, OptimizerCreated, OptimizerStep, StateRead, StateRestored, StateSaved, walk
 from dllint.flow import Structure, follow
 from dllint.interp import graph, roles
 from dllint.interp.machine import Machine
@@ -118,17 +118,21 @@ class CheckpointView:
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
 
     def is_before_training(self, event: Event, steps: Sequence[OptimizerStep]) -> bool:
-        """Whether an event happens before the first of some optimizer steps, and one of them follows on some path."""
+        """Whether an event happens before the first of some optimizer steps, and one of them follows on some path.
+
+        Where a loop makes an optimizer for each of several runs, only what happens within one run counts.
+        """
         ids = {id(step) for step in steps}
+        around = self._structure.around.get(event, ())
+        runs = next((loop for loop in around if any(isinstance(e, OptimizerCreated) for e in walk(loop.body))), None)
+        structure = self._structure if runs is None else Structure(runs.body)
 
         def advance(current: Event, state: str) -> str:
             if current is event:
                 return "passed" if state == "fresh" else state
             return "trained" if state == "fresh" else state
 
-        flow = follow(
-            self._structure, "fresh", advance, {type(event), OptimizerStep}, lambda e: e is event or id(e) in ids
-        )
+        flow = follow(structure, "fresh", advance, {type(event), OptimizerStep}, lambda e: e is event or id(e) in ids)
         return any("passed" in states for e, states in flow.arrivals.items() if id(e) in ids)
 
     def wrappings(self, model: Value) -> list[Wrapping]:

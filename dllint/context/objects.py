@@ -98,8 +98,12 @@ class Objects(ProgramView):
         return not wanted.isdisjoint(known)
 
     def is_mode_sensitive(self, model: Value) -> bool:
-        """Whether a module may behave differently in training and evaluation mode; unknown ones may."""
-        return is_mode_sensitive(self._machine, model) is not False
+        """Whether a module may behave differently in training and evaluation mode.
+
+        What is not known of a model may; of a library's network that must be known.
+        """
+        answer = is_mode_sensitive(self._machine, model)
+        return bool(answer) if isinstance(model, Instance) and model.library_name else answer is not False
 
     def library_bases(self, value: Value) -> tuple[str, ...]:
         """The library classes that an instance's class derives from (or is)."""

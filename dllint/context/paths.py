@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from dllint.context.base import ProgramView
-from dllint.events import Backward, Event, Loop, walk
+from dllint.events import Backward, Event, Loop, OptimizerCreated, walk
 from dllint.flow import Flow, State, follow
 from dllint.interp import graph
 from dllint.interp.guards import consistent
@@ -55,6 +55,10 @@ class Paths(ProgramView):
         if known is None:
             known = self._training[id(loop)] = any(isinstance(event, Backward) for event in walk(loop.body))
         return known
+
+    def is_of_runs(self, loop: Loop) -> bool:
+        """Whether each iteration of a loop is a training run of its own, with an optimizer that is made for it."""
+        return any(isinstance(event, OptimizerCreated) for event in walk(loop.body))
 
     def consistent(self, guards: Guards, others: Guards) -> bool:
         """Whether two sets of conditions can hold together, as far as can be told."""

@@ -106,7 +106,10 @@ def assigned_in(loop: ast.stmt) -> frozenset[str]:
 
 
 def targets_in(body: list[ast.stmt]) -> Iterator[ast.expr]:
-    """The names, attributes and items that statements assign, at any depth outside nested definitions."""
+    """The names, attributes and items that statements assign, at any depth outside nested definitions.
+
+    Of assignment expressions, those in the tests of ``if`` and ``while`` count, where people write them.
+    """
     for statement in _statements(body):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:

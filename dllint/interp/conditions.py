@@ -21,8 +21,9 @@ def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, An
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
     default = default_truth(machine, value)
     periodic = _has_remainder(value)
-    positive = marked(guards_of(node, True, machine.frame.scope), default, periodic)
-    negative = marked(guards_of(node, False, machine.frame.scope), None if default is None else not default, periodic)
+    scope = machine.scope_of(node)
+    positive = marked(guards_of(node, True, scope), default, periodic)
+    negative = marked(guards_of(node, False, scope), None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
 
 

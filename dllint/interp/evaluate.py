@@ -152,8 +152,9 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
             options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
-            options.append((reached + guards_of(operand, not wanted, machine.frame.scope), value))
-            reached += guards_of(operand, wanted, machine.frame.scope)
+            scope_name = machine.scope_of(operand)
+            options.append((reached + guards_of(operand, not wanted, scope_name), value))
+            reached += guards_of(operand, wanted, scope_name)
         elif operand is node.values[-1]:
             options.append((reached, value))
     return options[0][1] if len(options) == 1 else choose(options)
@@ -176,7 +177,7 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
     if known is not None:
         depth = len(machine.path)
         if isinstance(test, Symbol):  # the training path is taken, and what happens there happens in training only
-            machine.path.extend(guards_of(node.test, known, machine.frame.scope))
+            machine.path.extend(guards_of(node.test, known, machine.scope_of(node.test)))
         value = evaluate(machine, node.body if known else node.orelse, scope)
         del machine.path[depth:]
         return value

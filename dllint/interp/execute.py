@@ -110,7 +110,7 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
     if known is not None:
         depth = len(machine.path)
         if isinstance(value, Symbol):  # the training path is taken, and what happens there happens in training only
-            machine.path.extend(guards_of(node.test, known, machine.frame.scope))
+            machine.path.extend(guards_of(node.test, known, machine.scope_of(node.test)))
         left = execute_block(machine, node.body if known else node.orelse, scope)
         del machine.path[depth:]
         return left
@@ -130,9 +130,10 @@ def _settled_by_path(machine: Machine, test: ast.expr) -> bool | None:
     """The outcome of a test that the conditions in force already decide."""
     if not machine.path:
         return None
-    if not consistent(guards_of(test, True, machine.frame.scope), machine.path):
+    scope = machine.scope_of(test)
+    if not consistent(guards_of(test, True, scope), machine.path):
         return False
-    if not consistent(guards_of(test, False, machine.frame.scope), machine.path):
+    if not consistent(guards_of(test, False, scope), machine.path):
         return True
     return None
 
@@ -162,7 +163,7 @@ def _match(machine: Machine, node: ast.Match, scope: Scope) -> str | None:
         test: ast.expr | None = None
         if isinstance(case.pattern, ast.MatchValue):
             test = ast.Compare(node.subject, [ast.Eq()], [case.pattern.value])
-        guards = guards_of(ast.copy_location(test, node.subject), True, machine.frame.scope) if test else ()
+        guards = guards_of(ast.copy_location(test, node.subject), True, machine.scope_of(node.subject)) if test else ()
         arms.append((guards, _block(machine, case.body, scope)))
     if not any(isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None for case in node.cases):
         arms.append(((), lambda: (None, None)))

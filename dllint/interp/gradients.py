@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dllint.interp.machine import Machine
 
 _MAX_DEPTH = 60
-_DATA = frozenset(("element", "samples", "counter", "key", "compare", "not", "format", "range", "len", "enumerate"))
+_DATA = frozenset(("samples", "counter", "key", "compare", "not", "format", "range", "len", "enumerate"))
 _OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "negative"])
 _RANDOM = frozenset(  # unlike torch.zeros and torch.empty, these are not made in order to be filled
     ("torch.rand", "torch.rand_like", "torch.randn", "torch.randn_like", "torch.randint", "torch.randint_like",
@@ -96,6 +96,8 @@ def _combine(parts: Iterable[Gradient]) -> Gradient:
 
 
 def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
+    if value.name == "element":
+        return _of_element(machine, value.inputs[0], depth)
     if value.grad == "off" and value.name not in _DATA and not _is_kept(value):
         return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
     if value.grad == "unknown":
@@ -114,6 +116,16 @@ def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
     if value.name == "scaled":
         return gradient_of(machine, value.inputs[1], depth + 1)
     return _of_operation(machine, value, depth)
+
+
+def _of_element(machine: Machine, source: Value, depth: int) -> Gradient:
+    """What an iteration yields is data, unless it goes over something that was computed."""
+    if isinstance(source, Items | Table | Choice):
+        inner = gradient_of(machine, source, depth + 1)
+        return inner if inner.flows else _UNKNOWN
+    if isinstance(source, Symbol) and (source.name == "call" or source.name[:1] == "." or is_tensor_operation(source)):
+        return gradient_of(machine, source, depth + 1)
+    return _NONE
 
 
 def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
 from dllint.interp.facts import Facts
+from dllint.interp.guards import names_in
 from dllint.interp.project import Project, SourceModule
 from dllint.interp.relevance import Relevance
 from dllint.sites import Guard, Guards, Site
@@ -50,11 +51,12 @@ class Activation:
     ``ended`` holds what the branches that returned have written, but for the function's own ``variables``.
     """
 
-    __slots__ = ("ended", "path_start", "returned", "variables", "yielded")
+    __slots__ = ("caller", "ended", "path_start", "returned", "variables", "yielded")
 
-    def __init__(self, path_start: int, variables: dict[str, Value]) -> None:
+    def __init__(self, path_start: int, variables: dict[str, Value], caller: Activation | None) -> None:
         self.path_start = path_start
         self.variables = variables
+        self.caller = caller
         self.returned: list[tuple[Guards, Value]] = []
         self.yielded: list[tuple[Guards, Value]] = []
         self.ended: list[tuple[Guards, Writes]] = []
@@ -285,7 +287,7 @@ class Machine:
             self.block.items.append(Invocation(frame, site, body := Block()))
             self.block = body
         self.frame = frame
-        activation = self.activation = Activation(len(self.path), scope.variables)
+        activation = self.activation = Activation(len(self.path), scope.variables, self.activation)
         if function.grad is not None:
             self.grad = function.grad
         self._running.append(function)
@@ -326,6 +328,23 @@ class Machine:
     def in_foreign_loop(self, items: Items) -> bool:
         """Whether a list is changed inside a loop that is not known to run once since the list was made."""
         return bool(self.loop_depth > items.contents.get("depth", 0))
+
+    def scope_of(self, test: ast.expr) -> str:
+        """The function whose variables a test reads, for the guards that it makes.
+
+        Where a caller has merely passed them on under the same names, it is the caller: ``if scaler is not None`` says
+        the same in ``backward(loss, scaler)`` and in the function that calls it.
+        """
+        frame, activation = self.frame, self.activation
+        if activation is None:
+            return frame.scope
+        own = [name for name in names_in(test) if name in activation.variables]
+        while own and activation.caller is not None and frame.caller is not None:
+            outer = activation.caller.variables
+            if not all(outer.get(name) is activation.variables[name] for name in own):
+                break
+            frame, activation = frame.caller, activation.caller
+        return frame.scope
 
     def module_scope(self, module: SourceModule) -> Scope:
         """The variables of a module: those executed (the entry's) or evaluated on demand."""

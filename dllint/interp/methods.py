@@ -133,7 +133,7 @@ def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: 
     if role == "scheduler":
         machine.emit(SchedulerStep(site, base, arguments))
         return Const(None)
-    if role == "scaler" and first is not None:
+    if first is not None and (role == "scaler" or (not role and known_or_guessed(machine, first) == "optimizer")):
         machine.emit(OptimizerStep(site, first, scaler=base))
         return Const(None)
     if role == "optimizer":
@@ -195,6 +195,11 @@ def _scale(machine: Machine, base: Value, name: str, arguments: Arguments, site:
     if first is None or known_or_guessed(machine, base) != "scaler":
         return None
     return Symbol("scaled", (base, first), site, grad=machine.grad)
+
+
+def _scale_loss(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``amp.scale_loss(loss, optimizer)``, whatever ``amp`` is: apex, imported where it is there."""
+    return arguments.get(0, "loss")
 
 
 def _unscale(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -331,6 +336,7 @@ OF_ANY_MODULE = frozenset(
 
 _METHODS: dict[str, Method] = {
     "step": _step,
+    "scale_loss": _scale_loss,
     "zero_grad": _zero_grad,
     "zero_": _zero_in_place,
     "backward": _backward,

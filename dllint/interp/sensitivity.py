@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import has_unknown_base
@@ -14,7 +15,7 @@ _CONTAINERS = frozenset(
     ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
-_WORDS = ("dropout", "Dropout", "BatchNorm", "batch_norm", ".training")
+_SENSITIVE = re.compile(r"[dD]ropout|BatchNorm|batch_norm|^(?!.*checkpoint).*\.training\b")  # checkpointing costs time
 
 
 def is_mode_sensitive(machine: Machine, value: Value, depth: int = 0) -> bool | None:
@@ -47,14 +48,16 @@ def _of_instance(machine: Machine, value: Instance, depth: int) -> bool | None:
     if name in facts.mode_sensitive_with_dropout:
         dropout = value.arguments.keywords.get("dropout")
         return not (dropout is None or (isinstance(dropout, Const) and dropout.value == 0))
-    if name in facts.mode_insensitive or name in facts.loss_functions:
+    if name in facts.mode_insensitive or name in facts.loss_functions or name.startswith(facts.mode_insensitive_prefixes):
         return False
+    if name in facts.mode_insensitive_by_default:
+        return None if any(key.startswith(("norm", "drop")) for key in value.arguments.keywords) else False
     if name in _CONTAINERS:
         appended = value.attributes.get("<items>")
         parts = [*value.arguments.all(), *([appended] if appended is not None else [])]
         return _any(is_mode_sensitive(machine, part, depth + 1) for part in parts)
     if not isinstance(value.cls, Class):
-        return None
+        return True if name.startswith(facts.mode_sensitive_prefixes) else None
     return _of_project_module(machine, value, value.cls, depth)
 
 
@@ -68,8 +71,8 @@ def _of_project_module(machine: Machine, value: Instance, cls: Class, depth: int
     answers: list[bool | None] = []
     for ancestor in cls.lineage:
         source = ancestor.module.source
-        text = "\n".join(source.line_text(n) for n in range(ancestor.node.lineno, (ancestor.node.end_lineno or 0) + 1))
-        if any(word in text for word in _WORDS):
+        lines = (source.line_text(n).partition("#")[0] for n in range(ancestor.node.lineno, (ancestor.node.end_lineno or 0) + 1))
+        if any(_SENSITIVE.search(line) for line in lines):
             answers.append(True)
     answers.append(None if has_unknown_base(cls) else False)
     for attribute in value.attributes.values():

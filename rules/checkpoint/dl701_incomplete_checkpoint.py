@@ -351,7 +351,8 @@ def _is_resuming(read: StateRead) -> bool:
 
 def _is_amid_training(saved: Saved, ctx: Context) -> bool:
     """Whether a checkpoint is written again and again while training goes on, rather than once at the end."""
-    return any(isinstance(event, OptimizerStep) for loop in ctx.loops_around(saved.event) for event in walk(loop.body))
+    loops = (loop for loop in ctx.loops_around(saved.event) if not ctx.is_of_runs(loop))
+    return any(isinstance(event, OptimizerStep) for loop in loops for event in walk(loop.body))
 
 
 def _is_before_training(saved: Saved, ctx: Context) -> bool:

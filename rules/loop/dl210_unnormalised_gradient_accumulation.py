@@ -119,7 +119,7 @@ class UnnormalisedGradientAccumulation(Rule):
             return self._every_kth(backward, steps, inner, ctx)
         if any(isinstance(event, ZeroGrad | OpaqueCall) for event in inside if not _is_harmless(event, ctx)):
             return None
-        if not _is_accumulation_loop(inner, ctx) or len(loops) < 2:
+        if not _is_accumulation_loop(inner, ctx) or len(loops) < 2 or _is_cut_at_its_turn(inner):
             return None
         return next((event for event in walk(loops[1].body) if isinstance(event, OptimizerStep)), None)
 
@@ -298,6 +298,19 @@ def _is_accumulation_loop(loop: Loop, ctx: Context) -> bool:
     node = loop.site.node
     text = ast.unparse(node.iter) + " " + ast.unparse(node.target) if isinstance(node, ast.For) else ""
     return bool(_ACCUMULATION.search(text))
+
+
+def _is_cut_at_its_turn(loop: Loop) -> bool:
+    """Whether something is cut at the loop's variable (``parts[:j] + [new] + parts[j + 1:]``).
+
+    Each loss is then computed from all parts, as contrastive ones are, and their gradients are to be summed.
+    """
+    node = loop.site.node
+    if not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
+        return False
+    name = node.target.id
+    slices = [part for part in ast.walk(node) if isinstance(part, ast.Slice)]
+    return any(isinstance(part, ast.Name) and part.id == name for each in slices for part in ast.walk(each))
 
 
 def _is_scaled(backward: Backward, ctx: Context) -> bool:

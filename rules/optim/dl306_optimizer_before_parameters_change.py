@@ -77,6 +77,9 @@ _WITHOUT_PARAMETERS = re.compile(
 )
 
 
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+
+
 @dataclass(frozen=True, slots=True)
 class _Change:
     """What happens to a model, in words. ``harmless`` changes keep the parameters."""
@@ -169,9 +172,10 @@ def _has_parameters(value: Value) -> bool:
     """Whether a new part has something to train; what is not known may have."""
     if not isinstance(value, Instance):
         return True
-    if value.library_name == "torch.nn.Sequential":
+    if value.library_name in _CONTAINERS:
         parts = [part for given in value.arguments.all() for part in flatten(given)]
-        return not parts or any(_has_parameters(part) for part in parts)
+        is_empty = value.arguments.exact and "<items>" not in value.attributes  # a placeholder, as for swapped blocks
+        return any(_has_parameters(part) for part in parts) if parts else not is_empty
     return not _WITHOUT_PARAMETERS.search(value.library_name)
 
 

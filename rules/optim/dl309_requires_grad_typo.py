@@ -21,8 +21,8 @@ None of it says a word.
 ## Not reported
 Tensors and parameters, which have this attribute; classes that read an attribute of that name themselves;
 `self.requires_grad = ...` in a class of one's own; objects that are not known to be modules. A misspelling that would
-only switch off what is off anyway (`torch.zeros(n).require_grad = False`) is reported only when the rule is selected by
-name.
+only switch off what is off anyway (`torch.zeros(n).require_grad = False`), or on what is on, is reported only when the
+rule is selected by name.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
@@ -105,14 +105,20 @@ class RequiresGradTypo(Rule):
 
     def _misspelt(self, event: AttributeAssigned, ctx: Context, *, certain: bool) -> Finding:
         on_module = _is_module(event.target, ctx)
-        is_vain = not certain and ctx.constant(event.value) is False and _is_fresh_tensor(event.target)
+        value = ctx.constant(event.value)
+        is_on = (
+            value is True and isinstance(event.target, Instance) and event.target.library_name == "torch.nn.Parameter"
+        )
+        is_vain = is_on or (not certain and value is False and _is_fresh_tensor(event.target))
         return ctx.finding(
             self,
             event.site,
             "`requires_grad_` is a method: assigning to it sets nothing"
             if event.attribute == "requires_grad_"
             else f"`{event.attribute}` is not `{_NAME}`: assigning to it sets nothing",
-            effect="harmless here: the tensor carries no gradients anyway"
+            effect="harmless here: it carries gradients anyway"
+            if is_on
+            else "harmless here: the tensor carries no gradients anyway"
             if is_vain
             else "the parameters stay as they are: what was to be frozen is trained",
             help="call `requires_grad_(...)`" if on_module else f"set `{_NAME}`",
