@@ -143,6 +143,7 @@ class Record:
     fingerprints: dict[str, list[str]] = field(default_factory=dict)
     pictures: Pictures = field(default_factory=Pictures)
     moments: list[Moment] = field(default_factory=list)
+    collectives: list[str] = field(default_factory=list)  # of all ranks together, in their order
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""

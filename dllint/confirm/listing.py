@@ -32,6 +32,7 @@ PROBES: dict[str, str] = {
     "autocast": "the types that products are computed in under autocast",
     "normalisation": "statistics of batch norms that are frozen otherwise",
     "spectral": "spectral norms that are first used in evaluation",
+    "freezing": "modules that say they are frozen, and train",
     "inputs": "ranges and channels of what models are given",
     "labels": "labels by class, and the largest logits",
     "passes": "whether loaders shuffle, and repeat themselves",

@@ -7,10 +7,21 @@ from collections.abc import Iterator, Sequence
 from dllint.confirm.evidence import Judgement, Record
 
 RULE = "ranks-in-sync"
+SAMPLES = "ranks-share-samples"
+COLLECTIVES = "collectives-in-step"
+
+_ENOUGH = 16  # samples that are not equal by chance
 
 
 def compare_ranks(records: Sequence[Record]) -> Iterator[Judgement]:
-    """A judgement on the ranks that took the same number of steps, if there are two or more.
+    """Judgements on the ranks of a run, if there are two or more."""
+    yield from _parameters(records)
+    yield from _samples(records)
+    yield from _collectives(records)
+
+
+def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
+    """Whether the parameters of ranks that took the same number of steps are equal.
 
     Tensors that differ from the beginning are shards, and say nothing.
     """
@@ -34,3 +45,56 @@ def compare_ranks(records: Sequence[Record]) -> Iterator[Judgement]:
             (0, ranks[0].steps),
             voice="alarm",
         )
+
+
+def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
+    """Whether ranks that hold the same model train it with the same samples."""
+    ranks = [record for record in records if record.fingerprints]
+    begin = [{name: first for name, (first, _) in record.fingerprints.items()} for record in ranks]
+    if len(ranks) < 2 or any(other != begin[0] for other in begin):
+        return
+    orders = [{(order.loader, order.epoch): order.indices for order in record.pictures.orders} for record in ranks]
+    for key in orders[0]:
+        drawn = [order.get(key, []) for order in orders]
+        if min(map(len, drawn)) >= _ENOUGH:
+            shared = all(indices == drawn[0] for indices in drawn)
+            yield Judgement(
+                SAMPLES,
+                "passes",
+                "CONFIRMED" if shared else "REFUTED",
+                f"{len(ranks)} ranks take {'the same' if shared else 'other'} samples from {key[0]} in epoch {key[1]}",
+                "the same samples in the same order on all ranks, of one model; others refute",
+                {"ranks": len(ranks), "samples": drawn[0][:_ENOUGH]},
+                len(ranks),
+                (0, ranks[0].steps),
+                voice="alarm",
+            )
+            return
+
+
+def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
+    """Whether all ranks did the same together: else some wait for the others without end."""
+    ranks = [record for record in records if record.mode == "observe"]
+    if len({record.rank for record in ranks}) < 2 or not any(record.collectives for record in ranks):
+        return
+    common = min(len(record.collectives) for record in ranks)
+    apart = next((at for at in range(common) if len({record.collectives[at] for record in ranks}) > 1), None)
+    waits = [record for record in ranks if record.stop == "time" and len(record.collectives) > common]
+    if apart is None and waits and any(record.stop == "end" for record in ranks):
+        apart = common
+    told: dict[str, str] = {}
+    if apart is not None:
+        told = {f"rank {record.rank}": (record.collectives[apart : apart + 1] or ["nothing"])[0] for record in ranks}
+    yield Judgement(
+        COLLECTIVES,
+        "collectives",
+        "CONFIRMED" if told else "REFUTED",
+        f"operation {apart} of the ranks together is {' and '.join(f'{what} on {rank}' for rank, what in told.items())}"
+        if told
+        else f"{common} operations of {len(ranks)} ranks together are the same",
+        "another operation or another size on some rank, or one that waits where another has ended; else refuted",
+        {"common": common, "at": apart, "operations": told},
+        len(ranks),
+        (0, min(record.steps for record in ranks)),
+        voice="alarm",
+    )

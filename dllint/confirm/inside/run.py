@@ -79,7 +79,7 @@ class Run:
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
-        pictures, moments: as in :class:`Record`.
+        pictures, moments, collectives: as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
@@ -100,6 +100,7 @@ class Run:
         self.fingerprints: dict[str, list[str]] = {}
         self.pictures = Pictures()
         self.moments: list[Moment] = []
+        self.collectives: list[str] = []
         self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
@@ -277,6 +278,7 @@ class Run:
             fingerprints=self.fingerprints,
             pictures=self.pictures,
             moments=self.moments,
+            collectives=self.collectives,
         )
 
     def _judgements(self, probe: Probe) -> list[Judgement]:

@@ -10,6 +10,7 @@ from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.coverage import Coverage
 from dllint.confirm.probes.data import Order, Randomness
 from dllint.confirm.probes.experiments import Overfit, RateRange
+from dllint.confirm.probes.freezing import Freezing
 from dllint.confirm.probes.gradients import Gradients
 from dllint.confirm.probes.inputs import InputStatistics, LabelStatistics
 from dllint.confirm.probes.loss_input import LossInput
@@ -56,6 +57,7 @@ PROBES: tuple[type[Probe], ...] = (
     Autocast,
     Normalisation,
     SpectralNorms,
+    Freezing,
     InputStatistics,
     LabelStatistics,
     Passes,

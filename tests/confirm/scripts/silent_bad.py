@@ -202,6 +202,36 @@ def spectral_norm():
     steps(model.train(), torch.optim.SGD(model.parameters(), lr=0.1), points)
 
 
+class Backbone(nn.Module):
+    """Freezes its first stages when it is told to train, as some libraries do."""
+
+    def __init__(self, frozen_stages):
+        super().__init__()
+        self.frozen_stages = frozen_stages
+        self.stages = nn.ModuleList([nn.Linear(10, 10) for _ in range(3)])
+
+    def train(self, mode=True):
+        super().train(mode)
+        for stage in self.stages[: self.frozen_stages]:
+            stage.requires_grad_(False)
+        return self
+
+    def forward(self, x):
+        for stage in self.stages:
+            x = stage(x).relu()
+        return x
+
+
+def freezing_in_vain():
+    model = nn.Sequential(Backbone(frozen_stages=1), nn.Linear(10, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(6):
+        x, y = points()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()  # CONFIRMED freezing-not-applied
+        optimizer.step()
+
+
 class Conditional(nn.Module):
     """Is given a condition, and forgets it; drops whatever its mode is."""
 
@@ -295,6 +325,6 @@ if __name__ == "__main__":
     for program in (
         ignored_condition, ignored_feature, leaking_documents, dropping_attention, vain_steps, unused_weights,
         wild_steps, tiny_steps, dead_units, raw_pixels, broken_inputs, empty_inputs, drifting_statistics,
-        scale_collapse, idle_autocast, same_order, spectral_norm,
+        scale_collapse, idle_autocast, same_order, spectral_norm, freezing_in_vain,
     ):  # fmt: skip
         program()

@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from silent_bad import Attention, mlp, packed, points
+from silent_bad import Attention, Backbone, mlp, packed, points
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
@@ -111,6 +111,16 @@ def spectral_norm():
         again.eval()(torch.randn(4, 10))  # REFUTED spectral-norm-before-training
 
 
+def freezing():
+    model = nn.Sequential(Backbone(frozen_stages=1), nn.Linear(10, 4)).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(6):
+        x, y = points()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()  # REFUTED freezing-not-applied
+        optimizer.step()
+
+
 class Conditional(nn.Module):
     def __init__(self):
         super().__init__()
@@ -170,6 +180,6 @@ def variational():
 if __name__ == "__main__":
     for program in (
         condition, isolated_documents, variational, updates, warming_up, living_units, frozen_statistics,
-        judged_by_a_frozen_critic, scaling, shuffled_orders, spectral_norm,
+        judged_by_a_frozen_critic, scaling, shuffled_orders, spectral_norm, freezing,
     ):  # fmt: skip
         program()

@@ -1,0 +1,57 @@
+"""Ranks that do other things together than the others, as their records tell."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from confirm_support import SCRIPTS, observed
+
+from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.ranks import compare_ranks
+from dllint.confirm.verdicts import settle
+
+
+def rank(number: int, *operations: str, stop: str = "end") -> Record:
+    return Record(1, number, "observe", "2.13", "cpu", stop, steps=8, collectives=list(operations))
+
+
+def compared(*records: Record) -> list[Judgement]:
+    return [judgement for judgement in compare_ranks(records) if judgement.rule == "collectives-in-step"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        (rank(0, "barrier", "all_to_all"), rank(1, "barrier", "all_to_all"), "REFUTED"),
+        (rank(0, "barrier", "all_to_all"), rank(1, "barrier", "barrier"), "CONFIRMED"),
+        (rank(0, "all_reduce of [3]"), rank(1, "all_reduce of [4]"), "CONFIRMED"),
+        (rank(0, "barrier", "all_to_all", stop="time"), rank(1, "barrier"), "CONFIRMED"),  # waits for what is gone
+        (rank(0, "barrier", "all_to_all", stop="time"), rank(1, "barrier", stop="time"), "REFUTED"),  # was faster
+        (rank(0, "barrier", "barrier"), rank(1, "barrier"), "REFUTED"),  # and neither waits
+    ],
+)
+def test_operations_of_two_ranks(first: Record, second: Record, verdict: str) -> None:
+    (judgement,) = compared(first, second)
+    assert judgement.verdict == verdict
+
+
+def test_the_message_says_what_each_rank_does() -> None:
+    (judgement,) = compared(rank(0, "barrier", "all_to_all", stop="time"), rank(1, "barrier"))
+    assert judgement.message == "operation 1 of the ranks together is all_to_all on rank 0 and nothing on rank 1"
+
+
+def test_one_rank_says_nothing() -> None:
+    assert compared(rank(0, "barrier")) == compared(rank(0), rank(1)) == []
+
+
+@pytest.mark.slow
+def test_ranks_that_take_the_same_samples() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    records = observed(SCRIPTS / "ranks.py", port, "shared").records
+    (alarm,) = settle([], records).alarms
+    assert alarm.rule == "ranks-share-samples"
+    assert "2 ranks take the same samples from TensorDataset[64]" in alarm.message
+    assert [record.collectives for record in records] == [["all_reduce of [3]"]] * 2
