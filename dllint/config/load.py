@@ -181,10 +181,19 @@ class ConfigLoader:
         file: a configuration file to use for all files instead of searching one (``--config FILE``).
         isolated: use no configuration file at all.
         overrides: what the command line sets, the weakest first.
+        base: the folder whose project uses a file from elsewhere; the working directory by default.
     """
 
-    def __init__(self, file: Path | None = None, *, isolated: bool = False, overrides: Sequence[Source] = ()) -> None:
+    def __init__(
+        self,
+        file: Path | None = None,
+        *,
+        isolated: bool = False,
+        overrides: Sequence[Source] = (),
+        base: Path | None = None,
+    ) -> None:
         self._file = file
+        self._base = base or Path.cwd()
         self._isolated = isolated
         self._overrides = tuple(overrides)
         self._by_folder: dict[Path, Path | None] = {}
@@ -210,5 +219,5 @@ class ConfigLoader:
 
     def _root(self, path: Path) -> Path:
         """A project starts where its configuration file is, unless a file from elsewhere was given to be used."""
-        elsewhere = path == self._file and not Path.cwd().is_relative_to(path.parent)
-        return project_root(Path.cwd()) if elsewhere else path.parent
+        elsewhere = path == self._file and not self._base.is_relative_to(path.parent)
+        return project_root(self._base) if elsewhere else path.parent

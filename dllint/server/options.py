@@ -17,7 +17,7 @@ from dllint.registry import load_rules
 
 _KEYS = (
     *("select", "extend-select", "ignore", "per-file-ignores", "severity", "exclude", "baseline"),
-    *("torch-version", "rule-paths", "plugins", "require-reason", "time-limit"),
+    *("torch-version", "versions", "knowledge", "rule-paths", "plugins", "require-reason", "time-limit"),
 )
 _OF_PLUGINS = ("rule-paths", "plugins")
 _SELECTORS = ("select", "extend-select", "ignore")
@@ -28,7 +28,7 @@ class Options:
     """The settings of an editor for one folder.
 
     ``trusted`` folders may bring rules of their own; in one that the client says is not, scripts are not run either.
-    With ``workspace``, files are checked that are not open.
+    ``isolated`` ones have no configuration but the client's. With ``workspace``, files are checked that are not open.
     ``overrides`` are values for configuration keys, ``config`` a configuration file to use instead of searching one.
     """
 
@@ -36,6 +36,7 @@ class Options:
     may_run: bool = True
     code_lens: bool = False
     workspace: bool = False
+    isolated: bool = False
     config: Path | None = None
     overrides: Mapping[str, Any] | None = None
 
@@ -53,6 +54,7 @@ class Options:
             may_run=_flag(given, "trusted", base.may_run),
             code_lens=_flag(given, "codeLens", base.code_lens),
             workspace=_flag(given, "workspaceDiagnostics", base.workspace),
+            isolated=_flag(given, "isolated", base.isolated),
             config=Path(config).expanduser() if isinstance(config, str) and config else base.config,
             overrides={**(base.overrides or {}), **overrides},
         )
@@ -82,8 +84,10 @@ class Folder:
         self.untrusted: set[Path] = set()  # projects whose own rules were not loaded
         overrides = options.overrides or {}
         sources = [checked(Source(COMMAND_LINE, root, overrides))] if overrides else []
-        config = root / options.config if options.config is not None else None
-        self._loader = ConfigLoader(config, overrides=sources)
+        if options.isolated:
+            sources.insert(0, Source("isolated", root, {"baseline": ""}))
+        config = root / options.config if options.config is not None and not options.isolated else None
+        self._loader = ConfigLoader(config, isolated=options.isolated, overrides=sources, base=root)
         self._settings: dict[Path, Settings] = {}
 
     def settings(self, file: Path) -> Settings | None:

@@ -72,14 +72,15 @@ class Server(LanguageServer):
         if self._sweeper is not None:
             self._sweeper.request()
 
-    def close(self) -> None:
-        """The client leaves."""
+    async def close(self) -> None:
+        """The client leaves: end what is under way."""
         self._is_leaving = True
         self.checker.close()
-        for task in self._at_work:
-            task.cancel()
         if self._sweeper is not None:
             self._sweeper.close()
+        for task in self._at_work:
+            task.cancel()
+        await asyncio.gather(*self._at_work, return_exceptions=True)
 
     def report_server_error(self, error: Exception, source: Any) -> None:
         """Tell the user of an error, while there is somebody to tell: to fail at that is an error, too."""

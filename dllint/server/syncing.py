@@ -8,13 +8,14 @@ from typing import Any
 from lsprotocol import types
 
 from dllint.config.load import FILE_NAMES
+from dllint.config.schema import BASELINE_FILE
 from dllint.server.documents import path_of
 from dllint.server.features import report_everything
 from dllint.server.options import Options
 from dllint.server.server import Server, uris_of
 
 _SECTION = "dllint"
-_WATCHED = (*(f"**/{name}" for name in FILE_NAMES), "**/*.py", "**/.dllint-baseline.json", "**/requirements*.txt")
+_WATCHED = (*(f"**/{name}" for name in FILE_NAMES), "**/*.py", f"**/{BASELINE_FILE}", "**/requirements*.txt")
 
 
 def register(server: Server) -> None:
@@ -42,8 +43,8 @@ def _life_cycle(server: Server) -> None:
         await configure(server)
 
     @server.feature(types.SHUTDOWN)
-    def shutdown(params: None) -> None:
-        server.close()
+    async def shutdown(params: None) -> None:
+        await server.close()
 
 
 def _files(server: Server) -> None:

@@ -105,6 +105,7 @@ def run(
     client: str = PULL,
     options: dict[str, Any] | None = None,
     encodings: Sequence[types.PositionEncodingKind | str] = (),
+    prepare: Callable[[LanguageClient], None] = lambda client: None,
 ) -> None:
     """Run a scenario with an editor whose workspace is a folder.
 
@@ -114,8 +115,11 @@ def run(
         client: whose capabilities the editor has (a name that pytest-lsp knows).
         options: the initialization options.
         encodings: what the editor can count columns in, the best first.
+        prepare: called with the client before it connects.
     """
-    asyncio.run(asyncio.wait_for(_run(scenario, root, client, options, encodings), 4 * TIMEOUT))
+    made = _client()
+    prepare(made)
+    asyncio.run(asyncio.wait_for(_run(made, scenario, root, client, options, encodings), 4 * TIMEOUT))
 
 
 def _client() -> LanguageClient:
@@ -130,13 +134,13 @@ def _client() -> LanguageClient:
 
 
 async def _run(
+    client: LanguageClient,
     scenario: Callable[[Editor], Coroutine[Any, Any, None]],
     root: Path,
     name: str,
     options: dict[str, Any] | None,
     encodings: Sequence[types.PositionEncodingKind | str],
 ) -> None:
-    client = _client()
     await client.start_io(sys.executable, "-m", "dllint", "server")
     capabilities = client_capabilities(name)
     if encodings:

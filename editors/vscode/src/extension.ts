@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { LanguageClient, LanguageClientOptions, ServerOptions, State } from "vscode-languageclient/node";
 
 import { Found, locate } from "./locate";
-import { optionsOf } from "./options";
+import { commandLine, optionsOf } from "./options";
 
 const INSTALL = "Install";
 const SETTINGS = "Open Settings";
@@ -169,7 +169,9 @@ async function showReport(): Promise<void> {
     return;
   }
   const { program, args } = found.command;
-  const terminal = vscode.window.createTerminal({ name: "dllint report", cwd: vscode.workspace.workspaceFolders?.[0]?.uri });
+  const folder = vscode.workspace.workspaceFolders?.[0];
+  const more = vscode.workspace.getConfiguration("dllint", folder).get<string[]>("reportArguments") ?? [];
+  const terminal = vscode.window.createTerminal({ name: "dllint report", cwd: folder?.uri });
   terminal.show();
-  terminal.sendText([program, ...args, "check", "."].map((word) => (/\s/.test(word) ? `"${word}"` : word)).join(" "));
+  terminal.sendText(commandLine([program, ...args, "check", ...more, "."]));
 }

@@ -2,6 +2,8 @@
 
 export const KEYS = [
   "codeLens",
+  "workspaceDiagnostics",
+  "isolated",
   "config",
   "select",
   "extendSelect",
@@ -11,11 +13,18 @@ export const KEYS = [
   "exclude",
   "baseline",
   "torchVersion",
+  "versions",
+  "knowledge",
   "rulePaths",
   "plugins",
   "requireReason",
   "timeLimit",
 ] as const;
+
+/** The words of a command line for a terminal: those with anything but plain characters are quoted. */
+export function commandLine(words: readonly string[]): string {
+  return words.map((word) => (/^[\w@%+=:,./\\-]+$/.test(word) ? word : `"${word}"`)).join(" ");
+}
 
 /** What is set, without what is empty; `trusted` says whether code of the project may run. */
 export function optionsOf(get: (key: string) => unknown, trusted: boolean): Record<string, unknown> {

@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { locate } from "../src/locate";
-import { optionsOf } from "../src/options";
+import { commandLine, KEYS, optionsOf } from "../src/options";
+import manifest from "../package.json";
 
 const python = process.env.PYTHON ?? "python3";
 
@@ -20,6 +21,15 @@ test("a program that was set is the only one that is tried", async () => {
 
 test("a program of another name is not dllint", async () => {
   assert.equal(await locate({ path: "node", interpreters: [] }), undefined);
+});
+
+test("every option of the server is a setting", () => {
+  const settings = Object.keys(manifest.contributes.configuration.properties);
+  assert.deepEqual(KEYS.filter((key) => !settings.includes(`dllint.${key}`)), []);
+});
+
+test("words with blanks are quoted", () => {
+  assert.equal(commandLine(["/my tools/dllint", "check", "--since=main", "."]), '"/my tools/dllint" check --since=main .');
 });
 
 test("empty settings are not sent", () => {
