@@ -145,9 +145,10 @@ class Gradients(Probe):
     def of(self, optimizer: Optimizer) -> Tracked:
         """What is known about an optimizer."""
         known = self._by_id.get(id(optimizer))
-        if known is None or known.optimizer is not optimizer:
-            known = self._track(optimizer, ())
-        return known
+        if known is not None and known.optimizer is optimizer:
+            return known
+        inner = getattr(optimizer, "optimizer", None)  # of a wrapper, such as that of Accelerate
+        return self.of(inner) if isinstance(inner, Optimizer) else self._track(optimizer, ())
 
     def _track(self, optimizer: Optimizer, stack: Stack) -> Tracked:
         tracked = self._by_id[id(optimizer)] = Tracked(optimizer, stack)

@@ -37,6 +37,7 @@ def classifier():
         with torch.no_grad():
             for x, y in validation:
                 model(x).softmax(1).argmax(1).eq(y).sum()
+    return (model,)
 
 
 def gan():
@@ -53,6 +54,7 @@ def gan():
         generator.zero_grad()
         F.binary_cross_entropy_with_logits(discriminator(fake), torch.ones(8, 1)).backward()
         g.step()
+    return generator, discriminator
 
 
 def wasserstein_gan():
@@ -70,6 +72,7 @@ def wasserstein_gan():
             g.zero_grad()
             (-critic(generator(torch.randn(8, 4))).mean()).backward()
             g.step()
+    return generator, critic
 
 
 def mixed_precision():
@@ -85,6 +88,7 @@ def mixed_precision():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         scaler.step(optimizer)
         scaler.update()
+    return (model,)
 
 
 def accumulation():
@@ -95,6 +99,7 @@ def accumulation():
         if step % 4 == 3:
             optimizer.step()
             optimizer.zero_grad()
+    return (model,)
 
 
 def two_terms():
@@ -105,6 +110,7 @@ def two_terms():
         F.cross_entropy(model(torch.randn(8, 10)), torch.randint(0, 4, (8,))).backward()
         F.mse_loss(model(torch.randn(8, 10)), torch.zeros(8, 4)).backward()
         optimizer.step()
+    return (model,)
 
 
 def closure():
@@ -120,6 +126,7 @@ def closure():
 
     for _ in range(STEPS):
         optimizer.step(evaluate)
+    return (model,)
 
 
 def q_learning():
@@ -143,6 +150,7 @@ def q_learning():
         optimizer.step()
         if step % 4 == 0:
             target.load_state_dict(policy.state_dict())
+    return (policy,)
 
 
 def policy_gradient():
@@ -164,6 +172,7 @@ def policy_gradient():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+    return actor, critic
 
 
 def diffusion():
@@ -183,6 +192,7 @@ def diffusion():
         with torch.no_grad():
             for a, p in zip(average.parameters(), model.parameters(), strict=True):
                 a.lerp_(p, 0.1)
+    return model, average
 
 
 def autoencoder():
@@ -196,6 +206,7 @@ def autoencoder():
         optimizer.zero_grad()
         (F.binary_cross_entropy(output, x, reduction="sum") + kl).backward()
         optimizer.step()
+    return encoder, decoder
 
 
 def language_model():
@@ -212,6 +223,7 @@ def language_model():
         loss.backward()
         for p in parameters:
             p.data.add_(p.grad, alpha=-0.1)
+    return embedding, core, head
 
 
 def transformer():
@@ -230,6 +242,7 @@ def transformer():
             with torch.inference_mode():
                 model(tokens)
             model.train()
+    return (model,)
 
 
 def fixed_features():
@@ -242,6 +255,7 @@ def fixed_features():
         optimizer.zero_grad()
         F.cross_entropy(head(features), torch.randint(0, 4, (8,))).backward()
         optimizer.step()
+    return (head,)
 
 
 def adversarial():
@@ -254,6 +268,7 @@ def adversarial():
         optimizer.zero_grad()
         F.cross_entropy(model(attacked), y).backward()
         optimizer.step()
+    return (model,)
 
 
 def style():
@@ -264,6 +279,7 @@ def style():
         optimizer.zero_grad()
         F.mse_loss(features(image), wanted).backward()
         optimizer.step()
+    return (nn.ParameterList([image]),)
 
 
 def sharpness_aware():
@@ -284,6 +300,7 @@ def sharpness_aware():
                 p.sub_(move)
         optimizer.step()
         optimizer.zero_grad()
+    return (model,)
 
 
 def distillation():
@@ -298,6 +315,7 @@ def distillation():
         optimizer.zero_grad()
         (loss + F.cross_entropy(scores, y)).backward()
         optimizer.step()
+    return (student,)
 
 
 def perceptual():
@@ -308,6 +326,7 @@ def perceptual():
         optimizer.zero_grad()
         F.l1_loss(judge(model(x)), judge(x)).backward()
         optimizer.step()
+    return (model,)
 
 
 for program in (
@@ -315,4 +334,5 @@ for program in (
     diffusion, autoencoder, language_model, transformer, fixed_features, adversarial, style, sharpness_aware,
     distillation, perceptual,
 ):  # fmt: skip
-    program()
+    values = [p.double().sum() for model in program() for p in model.parameters()]
+    print("DIGEST", program.__name__, repr(float(sum(values))), torch.rand(1).item())
