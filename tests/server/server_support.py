@@ -106,6 +106,7 @@ def run(
     options: dict[str, Any] | None = None,
     encodings: Sequence[types.PositionEncodingKind | str] = (),
     prepare: Callable[[LanguageClient], None] = lambda client: None,
+    seconds: float = 4 * TIMEOUT,
 ) -> None:
     """Run a scenario with an editor whose workspace is a folder.
 
@@ -116,10 +117,11 @@ def run(
         options: the initialization options.
         encodings: what the editor can count columns in, the best first.
         prepare: called with the client before it connects.
+        seconds: how long it may take.
     """
     made = _client()
     prepare(made)
-    asyncio.run(asyncio.wait_for(_run(made, scenario, root, client, options, encodings), 4 * TIMEOUT))
+    asyncio.run(asyncio.wait_for(_run(made, scenario, root, client, options, encodings), seconds))
 
 
 def _client() -> LanguageClient:

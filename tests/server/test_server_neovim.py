@@ -29,17 +29,20 @@ def block(mark: str) -> str:
     return found[1]
 
 
+def programs(folder: Path) -> dict[str, str]:
+    """An environment in which `dllint` is the one that is tested."""
+    path = folder / "bin"
+    path.mkdir()
+    (path / "dllint").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dllint "$@"\n')
+    (path / "dllint").chmod(0o755)
+    return {**os.environ, "PATH": f"{path}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+
+
 def test_neovim_shows_fixes_and_saves(tmp_path: Path) -> None:
     demo = Path(shutil.copytree(DEMO, tmp_path / "demo"))
     (tmp_path / "init.lua").write_text(block("snippet: neovim"))
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "dllint").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dllint "$@"\n')
-    (programs / "dllint").chmod(0o755)
     environment = {
-        **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        **programs(tmp_path),
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_DATA_HOME": str(tmp_path / "data"),

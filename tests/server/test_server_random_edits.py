@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import random
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from server_support import Editor, codes, run
 from test_server_diagnostics import DEMO
 
 from dllint.config.load import ConfigLoader
@@ -18,6 +21,7 @@ from dllint.config.resolve import resolve
 from dllint.files.source import source_from_text
 from dllint.findings import Finding
 from dllint.runner import lint_files
+from dllint.server.checker import tidy
 from dllint.server.moving import moved
 from dllint.server.session import Result, Session
 
@@ -33,18 +37,29 @@ SNIPPETS = st.sampled_from(
 )  # fmt: skip
 
 
-class Typing(RuleBasedStateMachine):
-    """Edits of the demo project in one session."""
+class Desk:
+    """One session, which goes on from example to example."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files = {folder / name: (DEMO / name).read_text("utf-8") for name in NAMES}
+        self.settings = resolve(ConfigLoader().load(folder))
+        self.session = Session(self.settings, folder)
+        self.texts: dict[Path, str] = {}
+        self.results: dict[Path, Result] = {}
+        self.objects: list[int] = []  # that are alive behind each example
+
+
+class Typing(RuleBasedStateMachine):
+    """Edits of the demo project."""
+
+    desk: Desk
 
     @initialize()
     def open(self) -> None:
-        self.files = {self.folder / name: (DEMO / name).read_text("utf-8") for name in NAMES}
-        self.settings = resolve(ConfigLoader().load(self.folder))
-        self.session = Session(self.settings, self.folder)
-        self.texts: dict[Path, str] = {}
-        self.results: dict[Path, Result] = {}
+        desk = self.desk
+        self.folder, self.files, self.settings, self.session = desk.folder, desk.files, desk.settings, desk.session
+        self.texts, self.results = desk.texts, desk.results
 
     @rule(name=st.sampled_from(NAMES))
     def open_or_restore(self, name: str) -> None:
@@ -97,6 +112,8 @@ class Typing(RuleBasedStateMachine):
         shown = [finding for result in self.results.values() for finding in result.findings]
         assert set(map(repr, shown)) ^ set(map(repr, report.findings)) == set()
         assert len(shown) == len(report.findings)
+        tidy()
+        self.desk.objects.append(len(gc.get_objects()))
 
 
 def test_a_session_of_random_edits_ends_like_a_fresh_check(tmp_path: Path) -> None:
@@ -104,7 +121,7 @@ def test_a_session_of_random_edits_ends_like_a_fresh_check(tmp_path: Path) -> No
         (tmp_path / name).write_bytes((DEMO / name).read_bytes())
 
     class Here(Typing):
-        folder = tmp_path
+        desk = Desk(tmp_path)
 
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         Here,
@@ -117,6 +134,66 @@ def test_a_session_of_random_edits_ends_like_a_fresh_check(tmp_path: Path) -> No
             suppress_health_check=list(HealthCheck),
         ),
     )
+    tenth = len(Here.desk.objects) // 10
+    early, late = max(Here.desk.objects[tenth : 3 * tenth]), max(Here.desk.objects[-2 * tenth :])
+    assert late < 1.1 * early, Here.desk.objects
+
+
+def test_the_server_lives_through_a_session_of_random_edits(tmp_path: Path) -> None:
+    chance = random.Random(EDITS)
+    files = {name: (DEMO / name).read_text("utf-8") for name in NAMES}
+    texts = dict(files)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, "utf-8")
+
+    async def scenario(editor: Editor) -> None:
+        for name in NAMES:
+            editor.open(name)
+        sizes: list[int] = []
+        for number in range(EDITS):
+            name = chance.choice(NAMES)
+            if chance.random() < 0.1:
+                texts[name] = files[name]
+                editor.change(name, texts[name])
+            else:
+                texts[name] = type_something(editor, name, texts[name], chance)
+            if number % 20 == 0:
+                await editor.diagnostics(name)
+                sizes.append(memory_of(editor))
+        for name in NAMES:
+            editor.change(name, files[name])
+        settings = resolve(ConfigLoader().load(tmp_path))
+        report = lint_files([tmp_path / name for name in NAMES], settings, jobs=1, cache=False)
+        for name in NAMES:
+            found = [each for each in report.findings if Path(each.location.path).name == name]
+            wanted = sorted((each.location.line, each.code) for each in found)
+            assert sorted((line, code) for code, line in codes(await editor.diagnostics(name))) == wanted
+        half = len(sizes) // 2
+        assert max(sizes[half:]) < 1.3 * max(sizes[:half]), sizes
+
+    run(scenario, tmp_path, seconds=max(240.0, EDITS / 5))
+
+
+def type_something(editor: Editor, name: str, text: str, chance: random.Random) -> str:
+    """Replace a part of a line in the editor. Returns the text as it is then."""
+    lines = text.split("\n")
+    row = chance.randrange(len(lines))
+    start = chance.randrange(len(lines[row]) + 1)
+    end = min(len(lines[row]), start + chance.choice((0, 0, 1, 20)))
+    new = chance.choice(
+        ["", "\n", "x", "(", ")", '"""', "    ", "# dllint: ignore[DL101]", ".detach()", "import torch\n"]
+    )
+    editor.edit(name, row, start, end, new)
+    lines[row] = lines[row][:start] + new + lines[row][end:]
+    return "\n".join(lines)
+
+
+def memory_of(editor: Editor) -> int:
+    """The resident memory of the server in kB; nothing where that cannot be told."""
+    server = editor.client._server
+    status = Path(f"/proc/{server.pid if server is not None else 0}/status")
+    lines = status.read_text().splitlines() if status.exists() else ["VmRSS: 1"]
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 @given(st.text("ab\n(", min_size=1, max_size=40), st.text("ab\n(", max_size=40), st.integers(0, 40), st.integers(0, 9))
