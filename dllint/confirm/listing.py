@@ -37,6 +37,7 @@ PROBES: dict[str, str] = {
     "labels": "labels by class, and the largest logits",
     "passes": "whether loaders shuffle, and repeat themselves",
     "shares": "whether the workers of a loader that iterates take the same samples",
+    "shares": "whether the workers of a loader that iterates take the same samples",
     "sensitivity": "whether models look at their inputs, asked at the end",
 }
 """What each probe looks at, and which rules it decides."""

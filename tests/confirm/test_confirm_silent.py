@@ -11,11 +11,16 @@ pytestmark = pytest.mark.slow
 
 SCRIPT_NAMES = ("silent_bad", "silent_good")
 WHOLE_RUN = {
-    "silent_bad": {"scale-collapse": "CONFIRMED", "same-order-every-epoch": "CONFIRMED"},
+    "silent_bad": {
+        "scale-collapse": "CONFIRMED",
+        "same-order-every-epoch": "CONFIRMED",
+        "workers-share-samples": "CONFIRMED",
+    },
     "silent_good": {
         "scale-collapse": "REFUTED",
         "same-order-every-epoch": "REFUTED",
         "training-data-not-shuffled": "REFUTED",
+        "workers-share-samples": "REFUTED",
     },
 }
 

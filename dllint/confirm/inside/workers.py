@@ -18,9 +18,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch.utils.data import get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils import fetch
 
+_ELEMENTS = 64  # of a batch that it is known by
 _DEPTH = 3  # attributes between a dataset and a generator that it keeps
 _FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 _SIMPLE = (str, bytes, int, float, bool, type(None), torch.Tensor, type, ModuleType)
@@ -54,24 +55,37 @@ def _observe(fetcher: Any, folder: str) -> None:
         self._dllint_noted = True
         before = _states(self)
         result = original(self, index)
-        _note(folder, self, before, _states(self))
+        _note(folder, self, before, _states(self), result)
         return result
 
     fetcher.fetch = observed
 
 
-def _note(folder: str, fetcher: Any, before: dict[str, str], after: dict[str, str]) -> None:
+def _note(folder: str, fetcher: Any, before: dict[str, str], after: dict[str, str], batch: Any) -> None:
     try:
         worker = get_worker_info()
         note = {
             "worker": worker.id if worker is not None else -1,
             "dataset": key_of(fetcher.dataset),
             "states": {name: [state, after[name]] for name, state in before.items() if name in after},
+            "content": _content(batch) if isinstance(fetcher.dataset, IterableDataset) else "",
         }
         with open(Path(folder, f"fetch-{os.getpid()}.jsonl"), "a") as file:
             file.write(json.dumps(note) + "\n")
     except Exception as error:  # the worker must go on as without dllint
         print(f"dllint confirm: the state of a worker cannot be noted: {error!r}", file=sys.stderr)
+
+
+def _content(batch: Any, depth: int = 3) -> str:
+    """A digest of the numbers and words of a batch; empty where there are none."""
+    if isinstance(batch, torch.Tensor):
+        batch = f"{list(batch.shape)} {batch.detach().reshape(-1)[:_ELEMENTS].tolist()}"
+    elif isinstance(batch, (list, tuple, dict)) and depth:
+        parts = batch.values() if isinstance(batch, dict) else batch
+        batch = "".join(_content(part, depth - 1) for part in list(parts)[:_ELEMENTS])
+    if not isinstance(batch, (str, int, float)) or batch == "":
+        return ""
+    return hashlib.sha256(repr(batch).encode()).hexdigest()[:12]
 
 
 def _states(fetcher: Any) -> dict[str, str]:

@@ -20,7 +20,7 @@ from dllint.confirm.probes.names import Names
 from dllint.confirm.probes.normalisation import Normalisation
 from dllint.confirm.probes.order import Clipping, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
-from dllint.confirm.probes.passes import Passes
+from dllint.confirm.probes.passes import Passes, Shares
 from dllint.confirm.probes.precision import Autocast, Scaling
 from dllint.confirm.probes.replicas import Replicas
 from dllint.confirm.probes.resuming import Course
@@ -61,5 +61,6 @@ PROBES: tuple[type[Probe], ...] = (
     InputStatistics,
     LabelStatistics,
     Passes,
+    Shares,
     Sensitivity,  # last: it calls the model
 )

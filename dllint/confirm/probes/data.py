@@ -148,7 +148,7 @@ class Order(Probe):
 
 def distributed_sampler(loader: Any) -> DistributedSampler[Any] | None:
     """The distributed sampler of a loader, which may be inside of others."""
-    sampler = loader.batch_sampler or loader.sampler
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler  # which may have no length
     for _ in range(4):
         if sampler is None or isinstance(sampler, DistributedSampler):
             return sampler

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 from torch.utils.data import IterableDataset, RandomSampler
 
 from dllint.confirm.evidence import Judgement
-from dllint.confirm.inside.workers import key_of
+from dllint.confirm.inside.workers import key_of, read_notes
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Batches, Probe
 from dllint.confirm.probes.data import distributed_sampler
@@ -142,3 +143,35 @@ def _repeated(loader: _Loader, steps: int) -> Iterator[Judgement]:
         (0, steps),
         voice="alarm" if loader.shuffles else "note",
     )
+
+
+class Shares(Probe):
+    """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
+
+    name = "shares"
+
+    def judge(self) -> Iterator[Judgement]:
+        first: dict[tuple[str, int], dict[int, str]] = {}  # by dataset and pass, the first batch of each worker
+        passes: Counter[tuple[str, int]] = Counter()
+        for note in read_notes(self.run.settings.records):
+            place = note["dataset"], note["worker"]
+            if note.get("content") and note["worker"] >= 0:
+                first.setdefault((note["dataset"], passes[place]), {})[note["worker"]] = note["content"]
+                passes[place] += 1
+        by_dataset: dict[str, list[dict[int, str]]] = {}
+        for (name, _), batches in first.items():
+            if len(batches) > 1:
+                by_dataset.setdefault(name, []).append(batches)
+        for name, seen in by_dataset.items():
+            repeated = sum(len(set(batches.values())) < len(batches) for batches in seen)
+            yield Judgement(
+                "workers-share-samples",
+                self.name,
+                "CONFIRMED" if repeated else "REFUTED",
+                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same batch",
+                "the same first batch in two workers; all distinct refutes",
+                {"dataset": name, "repeated": repeated, "passes": len(seen)},
+                len(seen),
+                (0, self.run.steps),
+                voice="alarm",
+            )

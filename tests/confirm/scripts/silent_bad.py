@@ -3,7 +3,7 @@
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 torch.manual_seed(0)
 kept = []  # what is tried out at the end has to exist then
@@ -232,6 +232,21 @@ def freezing_in_vain():
         optimizer.step()
 
 
+class Stream(IterableDataset):
+    def __iter__(self):
+        for index in range(12):
+            yield torch.tensor([float(index), 1.0]), index % 3
+
+
+def workers():
+    model = mlp(2, 8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in DataLoader(Stream(), batch_size=4, num_workers=2):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
 class Conditional(nn.Module):
     """Is given a condition, and forgets it; drops whatever its mode is."""
 
@@ -325,6 +340,6 @@ if __name__ == "__main__":
     for program in (
         ignored_condition, ignored_feature, leaking_documents, dropping_attention, vain_steps, unused_weights,
         wild_steps, tiny_steps, dead_units, raw_pixels, broken_inputs, empty_inputs, drifting_statistics,
-        scale_collapse, idle_autocast, same_order, spectral_norm, freezing_in_vain,
+        scale_collapse, idle_autocast, same_order, spectral_norm, freezing_in_vain, workers,
     ):  # fmt: skip
         program()

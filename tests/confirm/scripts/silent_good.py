@@ -4,7 +4,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from silent_bad import Attention, Backbone, mlp, packed, points
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, get_worker_info
 
 torch.manual_seed(0)
 kept = []
@@ -121,6 +121,22 @@ def freezing():
         optimizer.step()
 
 
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        for index in range(info.id, 12, info.num_workers):
+            yield torch.tensor([float(index), 1.0]), index % 3
+
+
+def workers():
+    model = mlp(2, 8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in DataLoader(Stream(), batch_size=4, num_workers=2):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
 class Conditional(nn.Module):
     def __init__(self):
         super().__init__()
@@ -180,6 +196,6 @@ def variational():
 if __name__ == "__main__":
     for program in (
         condition, isolated_documents, variational, updates, warming_up, living_units, frozen_statistics,
-        judged_by_a_frozen_critic, scaling, shuffled_orders, spectral_norm, freezing,
+        judged_by_a_frozen_critic, scaling, shuffled_orders, spectral_norm, freezing, workers,
     ):  # fmt: skip
         program()
