@@ -79,8 +79,7 @@ def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
         return
     common = min(len(record.collectives) for record in ranks)
     apart = next((at for at in range(common) if len({record.collectives[at] for record in ranks}) > 1), None)
-    waits = [record for record in ranks if record.stop == "time" and len(record.collectives) > common]
-    if apart is None and waits and any(record.stop == "end" for record in ranks):
+    if apart is None and any(_waits(record, other, common) for record in ranks for other in ranks):
         apart = common
     told: dict[str, str] = {}
     if apart is not None:
@@ -92,9 +91,15 @@ def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
         f"operation {apart} of the ranks together is {' and '.join(f'{what} on {rank}' for rank, what in told.items())}"
         if told
         else f"{common} operations of {len(ranks)} ranks together are the same",
-        "another operation or another size on some rank, or one that waits where another has ended; else refuted",
+        "another operation or another size on some rank, or one that waits where another went on or ended; else refuted",
         {"common": common, "at": apart, "operations": told},
         len(ranks),
         (0, min(record.steps for record in ranks)),
         voice="alarm",
     )
+
+
+def _waits(record: Record, other: Record, common: int) -> bool:
+    """Whether a rank began an operation that another, which has gone on or ended, had no part in."""
+    is_alone = len(record.collectives) > common == len(other.collectives)
+    return is_alone and (record.steps < other.steps or (record.stop == "time" and other.stop == "end"))

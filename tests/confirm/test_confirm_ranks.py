@@ -12,8 +12,8 @@ from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.verdicts import settle
 
 
-def rank(number: int, *operations: str, stop: str = "end") -> Record:
-    return Record(1, number, "observe", "2.13", "cpu", stop, steps=8, collectives=list(operations))
+def rank(number: int, *operations: str, stop: str = "end", steps: int = 8) -> Record:
+    return Record(1, number, "observe", "2.13", "cpu", stop, steps=steps, collectives=list(operations))
 
 
 def compared(*records: Record) -> list[Judgement]:
@@ -28,6 +28,7 @@ def compared(*records: Record) -> list[Judgement]:
         (rank(0, "all_reduce of [3]"), rank(1, "all_reduce of [4]"), "CONFIRMED"),
         (rank(0, "barrier", "all_to_all", stop="time"), rank(1, "barrier"), "CONFIRMED"),  # waits for what is gone
         (rank(0, "barrier", "all_to_all", stop="time"), rank(1, "barrier", stop="time"), "REFUTED"),  # was faster
+        (rank(0, "barrier", "all_to_all", steps=5), rank(1, "barrier"), "CONFIRMED"),  # failed as the other went on
         (rank(0, "barrier", "barrier"), rank(1, "barrier"), "REFUTED"),  # and neither waits
     ],
 )
