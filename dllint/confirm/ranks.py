@@ -91,7 +91,7 @@ def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
         f"operation {apart} of the ranks together is {' and '.join(f'{what} on {rank}' for rank, what in told.items())}"
         if told
         else f"{common} operations of {len(ranks)} ranks together are the same",
-        "another operation or another size on some rank, or one that waits where another went on or ended; else refuted",
+        "another operation or size on some rank, or one that waits where another went on or ended; else refuted",
         {"common": common, "at": apart, "operations": told},
         len(ranks),
         (0, min(record.steps for record in ranks)),
