@@ -46,6 +46,8 @@ class _Steps:
     tracked: Tracked
     layers: list[_Seen] = field(default_factory=list)
     by_id: dict[int, _Seen] = field(default_factory=dict)  # of what exists; others may get the ids later
+    looks: int = 0
+    empty: int = 0  # in which no parameter had a gradient
     compared: int = 0  # in which something had to move
     vain: int = 0  # in which nothing did
     ratios: list[tuple[int, float, float]] = field(default_factory=list)  # step, median update, learning rate
@@ -62,22 +64,26 @@ class Movement(Probe):
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor]] = []
         self._rates: dict[int, float] = {}
+        self._is_sampled = False
 
     def on_step_start(self, optimizer: Optimizer) -> None:
         steps = self.run.gradients.of(optimizer).steps
         self._before = []
-        if steps < _FIRST or steps % self.run.every == 0:
+        self._is_sampled = steps < _FIRST or steps % self.run.every == 0
+        if self._is_sampled:
             self._rates = {id(p): float(g.get("lr", 1.0)) for g in optimizer.param_groups for p in g["params"]}
             matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
             trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]
             self._before = [(p, _sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        if not self._before or bool(getattr(optimizer, "found_inf", False)):
+        if not self._is_sampled or bool(getattr(optimizer, "found_inf", False)):
             return
         tracked = self.run.gradients.of(optimizer)
         steps = self._steps.setdefault(tracked, _Steps(tracked))
         steps.stacks.setdefault(stack)
+        steps.looks += 1
+        steps.empty += all(p.grad is None for group in optimizer.param_groups for p in group["params"])
         with_gradient = [(p, begin) for p, begin in self._before if p.grad is not None and not p.grad.is_sparse]
         for parameter, _ in self._before:
             seen = self._of(steps, parameter)
@@ -128,6 +134,7 @@ class Movement(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         for steps in self._steps.values():
+            yield from _empty(steps, self.run.backwards)
             yield _vain(steps)
             yield from _unmoved(steps)
             yield from _band(steps)
@@ -141,6 +148,25 @@ def _sample(tensor: Tensor) -> Tensor:
     """Some elements from all over a tensor, copied."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()
+
+
+def _empty(steps: _Steps, backwards: int) -> Iterator[Judgement]:
+    """An optimizer that no gradient ever comes to. One whose gradients are cleared too early has a rule of its own."""
+    if steps.looks >= ENOUGH and backwards >= ENOUGH and not steps.tracked.reached:
+        frozen = all(not parameter.requires_grad for parameter in steps.tracked.parameters())
+        yield Judgement(
+            "optimizer-trains-nothing",
+            "movement",
+            "CONFIRMED" if steps.empty == steps.looks else "REFUTED",
+            f"no parameter of {steps.tracked.kind} had a gradient in {steps.empty} of {steps.looks} sampled steps"
+            + (", and all of them are frozen" if frozen else ""),
+            "all of 3 or more sampled steps, and no backward pass that reached it; any gradient refutes",
+            {"empty": steps.empty, "sampled": steps.looks, "frozen": frozen},
+            steps.looks,
+            (0, steps.tracked.steps),
+            tuple(steps.stacks),
+            "alarm",
+        )
 
 
 def _vain(steps: _Steps) -> Judgement:

@@ -46,6 +46,18 @@ def vain_steps():
         optimizer.step()  # CONFIRMED step-without-update
 
 
+def frozen_head():
+    model = nn.Sequential(nn.Linear(10, 16), nn.LayerNorm(16), nn.Linear(16, 4))
+    optimizer = torch.optim.Adam(model[2].parameters(), lr=0.01)
+    for name, p in model.named_parameters():
+        p.requires_grad_(name.startswith("1."))
+    for _ in range(4):
+        x, y = points()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()  # CONFIRMED optimizer-trains-nothing
+
+
 class Backward(nn.Module):
     """Takes the last step of an LSTM that runs both ways: its way back has seen one step only."""
 
@@ -338,7 +350,7 @@ def dropping_attention():
 
 if __name__ == "__main__":
     for program in (
-        ignored_condition, ignored_feature, leaking_documents, dropping_attention, vain_steps, unused_weights,
+        ignored_condition, ignored_feature, leaking_documents, dropping_attention, vain_steps, frozen_head, unused_weights,
         wild_steps, tiny_steps, dead_units, raw_pixels, broken_inputs, empty_inputs, drifting_statistics,
         scale_collapse, idle_autocast, same_order, spectral_norm, freezing_in_vain, workers,
     ):  # fmt: skip

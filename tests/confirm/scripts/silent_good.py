@@ -32,6 +32,22 @@ def warming_up():
         scheduler.step()
 
 
+def gradients_by_hand():
+    """Takes its gradients from copies that are trained in another precision."""
+    model = mlp(10, 16, 4)
+    masters = [p.detach().double() for p in model.parameters()]
+    optimizer = torch.optim.SGD(masters, lr=0.1)
+    for _ in range(6):
+        x, y = points()
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        for master, p in zip(masters, model.parameters()):
+            master.grad = p.grad.double()
+        optimizer.step()  # NOT CONFIRMED optimizer-trains-nothing, step-without-update
+        for master, p in zip(masters, model.parameters()):
+            p.data.copy_(master)
+
+
 def living_units():
     model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 16), nn.Tanh(), nn.Linear(16, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -195,7 +211,7 @@ def variational():
 
 if __name__ == "__main__":
     for program in (
-        condition, isolated_documents, variational, updates, warming_up, living_units, frozen_statistics,
+        condition, isolated_documents, variational, updates, warming_up, gradients_by_hand, living_units, frozen_statistics,
         judged_by_a_frozen_critic, scaling, shuffled_orders, spectral_norm, freezing, workers,
     ):  # fmt: skip
         program()
