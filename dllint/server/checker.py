@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _STACK = 512 * 1024 * 1024  # deeply nested code is interpreted recursively
 _RECURSION_LIMIT = 20_000
-_IDLE = 0.5  # seconds after a check when there may be time to tidy up
+_IDLE = 0.5  # seconds without an edit after which there is time to tidy up
 _GLANCE = 1.0  # seconds between two looks at whether a check goes on for too long
 _FEW, _MANY = 20, 100  # checks after which to tidy up when there is time, and in any case
 
@@ -48,6 +48,7 @@ class Checker:
         self._loop = asyncio.get_running_loop()
         self._executor, self._thread = _deep_executor()
         self._task: asyncio.Task[None] | None = None
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_task: asyncio.Task[None] | None = None
         self._outdated = False
         self._checks = 0
@@ -57,6 +58,8 @@ class Checker:
     def poke(self) -> None:
         """Something has changed: check again, as soon as the check that may be under way has come to an end."""
         self._outdated = True
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         self._workspace.interrupt()
         if self._task is None or self._task.done():
             self._task = self._loop.create_task(self._run())
@@ -100,7 +103,7 @@ class Checker:
                 future.set_result(None)
         for message in self._workspace.take_messages():
             self._tell(message)
-        self._loop.call_later(_IDLE, self._when_idle)
+        self._idle_timer = self._loop.call_later(_IDLE, self._when_idle)
 
     async def _watch(self) -> None:
         """Look, every now and then, whether the check has got stuck."""

@@ -87,8 +87,11 @@ class RequiresGradTypo(Rule):
         elif event.attribute in _MISSPELT:
             if _is_parameter(target, ctx) or (_is_module(target, ctx) and not _reads(target, event.attribute)):
                 yield self._misspelt(event, ctx, certain=True)
-            elif isinstance(target, Symbol) and isinstance(ctx.constant(event.value), bool) and not _is_read(event):
+            elif isinstance(target, Symbol) and self._is_switch(event, ctx) and not _is_read(event, ctx):
                 yield self._misspelt(event, ctx, certain=False)
+
+    def _is_switch(self, event: AttributeAssigned, ctx: Context) -> bool:
+        return isinstance(ctx.constant(event.value), bool)
 
     def _on_module(self, event: AttributeAssigned, ctx: Context) -> Finding:
         return ctx.finding(
@@ -199,12 +202,13 @@ def _reads(target: Value, attribute: str) -> bool:
     ) or any(attribute in cls.members for cls in classes)
 
 
-def _is_read(event: AttributeAssigned) -> bool:
+def _is_read(event: AttributeAssigned, ctx: Context) -> bool:
     """Whether the file reads an attribute, or knows a parameter, of that name: then it is an invention of its own."""
-    tree: Any = event.site.module.tree  # type: ignore[attr-defined]
     return any(
         (isinstance(node, ast.Attribute) and node.attr == event.attribute and isinstance(node.ctx, ast.Load))
         or (isinstance(node, ast.arg | ast.keyword) and node.arg == event.attribute)
+        for module, tree in ctx.trees(event.attribute)
+        if module is event.site.module
         for node in ast.walk(tree)
     )
 
