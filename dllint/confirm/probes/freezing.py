@@ -49,6 +49,8 @@ class Freezing(Probe):
                 self._promises.append(promise)
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        if not self._promises:
+            return
         is_sampled = self.run.steps % self.run.every == 0
         due = [(part, promise) for part, promise in self._modules.items() if is_sampled or promise.looks < ENOUGH]
         held = {id(p) for group in optimizer.param_groups for p in group["params"]} if due else set()
