@@ -6,9 +6,15 @@ from dllint.confirm.evidence import Mode
 
 NEEDS: dict[str, str] = {
     "DL101": "no cross-entropy was computed at this line",
+    "DL102": "no binary cross-entropy of probabilities was computed at this line",
     "DL103": "no binary cross-entropy was computed at this line",
     "DL104": "no negative log-likelihood was computed at this line",
+    "DL106": "no cross-entropy with floating targets was computed at this line",
     "DL108": "no cross-entropy over sequences was computed at this line",
+    "DL111": "no loss with gradients was computed at this line",
+    "DL112": "no divergence was computed at this line",
+    "DL115": "no cross-entropy with class indices was computed at this line",
+    "DL117": "no loss over two tensors of numbers was computed at this line",
     "DL201": "no gradients of the optimizer were computed here",
     "DL202": "the optimizer took fewer than 3 steps here",
     "DL203": "the optimizer took fewer than 3 steps here",
@@ -18,6 +24,7 @@ NEEDS: dict[str, str] = {
     "DL210": "no gradients were computed here",
     "DL212": "gradients were clipped here less than 3 times",
     "DL213": "gradients were clipped here less than 3 times, or no scaler was in use",
+    "DL214": "the optimizer took fewer than 3 steps here with a scaler",
     "DL216": "no model that is in evaluation mode reached this line",
     "DL301": "no optimizer that was made here took a step",
     "DL303": "the scheduler took no step here",
@@ -29,13 +36,20 @@ NEEDS: dict[str, str] = {
     "DL401": "no worker of a training loader drew from a generator that the dataset keeps",
     "DL402": "no worker of a training loader drew random numbers",
     "DL414": "no loader with a distributed sampler that shuffles was used",
+    "DL507": "no images from loaders were trained on and evaluated on",
+    "DL508": "no loader was passed over for evaluation",
     "DL601": "no optimizer held frozen parameters for 3 steps",
     "DL701": "nothing was saved at this line",
     "DL717": "nothing was saved at this line",
 }
 """The reason for which a finding was not reached, for each rule that has a probe."""
 
-LINES = frozenset({"DL101", "DL103", "DL104", "DL108", "DL207", "DL216", "DL701", "DL717"})
+LINES = frozenset(
+    {
+        *("DL101", "DL102", "DL103", "DL104", "DL106", "DL108", "DL111", "DL112", "DL115", "DL117"),
+        *("DL207", "DL216", "DL701", "DL717"),
+    }
+)
 """Rules about one line: what is seen elsewhere in the same function says nothing about it."""
 
 EXPERIMENTS: dict[str, tuple[Mode, int]] = {

@@ -17,7 +17,7 @@ from dllint.runner import lint_files
 pytestmark = pytest.mark.slow
 
 LOOPS = ("loops_bad", "loops_good")
-RUNS = ("run_bad", "run_good")
+RUNS = ("run_bad", "run_good", "images_bad", "images_good")
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def test_no_probe_fails(script: str, outcomes: dict[str, Outcome]) -> None:
 
 
 @pytest.mark.parametrize(
-    "script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in ("loops_good", "run_good")]
+    "script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LOOPS + RUNS if "good" in name]
 )
 def test_good_scripts_raise_no_alarm(script: str, outcomes: dict[str, Outcome]) -> None:
     (record,) = outcome_of(script, outcomes).records

@@ -31,6 +31,7 @@ _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run t
 _GRACE = 30.0  # seconds that the script has for its own clean-up after the time is over
 _SHARE = 0.05  # of the time of the run: what observing may take before it looks less often
 _WINDOW = 1.0  # seconds after which the share is looked at again
+_SETTLED = 100  # steps before which nothing is looked at less often
 _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
@@ -114,6 +115,7 @@ class Run:
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._process = os.getpid()
         self._started = time.perf_counter()
+        self._all_steps = 0  # of all optimizers
         self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
         self._told: dict[tuple[int, int], int] = {}
         self._is_over = False
@@ -208,6 +210,7 @@ class Run:
 
     def count_step(self, optimizer: object) -> None:
         """Note that an optimizer has stepped."""
+        self._all_steps += 1
         steps = self._steps_by_optimizer[optimizer] = self._steps_by_optimizer.get(optimizer, 0) + 1
         self.steps = max(self.steps, steps)
         self._save_time()
@@ -215,7 +218,7 @@ class Run:
     def _save_time(self) -> None:
         """Look at things half as often, if looking has taken too much of the time since this was asked last."""
         now, (before, spent_before) = time.perf_counter(), self._window
-        if now - before > _WINDOW:
+        if now - before > _WINDOW and self._all_steps > _SETTLED:
             if self._spent - spent_before > _SHARE * (now - before):
                 self.every = min(2 * self.every, max(_SELDOM, self.settings.every))
             self._window = (now, self._spent)

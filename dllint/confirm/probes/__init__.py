@@ -9,6 +9,7 @@ from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.coverage import Coverage
 from dllint.confirm.probes.data import Order, Randomness
+from dllint.confirm.probes.evaluation_data import EvaluationData
 from dllint.confirm.probes.experiments import Overfit, RateRange
 from dllint.confirm.probes.freezing import Freezing
 from dllint.confirm.probes.gradients import Gradients
@@ -18,7 +19,7 @@ from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
 from dllint.confirm.probes.movement import Movement
 from dllint.confirm.probes.names import Names
 from dllint.confirm.probes.normalisation import Normalisation
-from dllint.confirm.probes.order import Clipping, SchedulerOrder
+from dllint.confirm.probes.order import Clipping, ScaledSteps, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
 from dllint.confirm.probes.passes import Passes, Shares
 from dllint.confirm.probes.precision import Autocast, Scaling
@@ -27,6 +28,7 @@ from dllint.confirm.probes.resuming import Course
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.sensitivity import Sensitivity
 from dllint.confirm.probes.spectral import SpectralNorms
+from dllint.confirm.probes.targets import Targets
 from dllint.confirm.probes.updates import Decay, Traces
 
 EXPERIMENTS: dict[str, type[Probe]] = {"overfit": Overfit, "lr-range": RateRange, "resume": Course}
@@ -40,13 +42,16 @@ PROBES: tuple[type[Probe], ...] = (
     Roots,
     Coverage,
     LossInput,
+    Targets,
     Padding,
     EvaluationMode,
     FunctionalDropout,
+    ScaledSteps,
     SchedulerOrder,
     Cadence,
     Randomness,
     Order,
+    EvaluationData,
     Checkpoints,
     Decay,
     Traces,

@@ -98,7 +98,7 @@ class Coverage(Probe):
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         self._steps += 1
-        if self._steps <= ENOUGH or self._steps % self.run.every == 0:
+        if self.run.gradients.of(optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
             self._look()
 
     def _look(self) -> None:

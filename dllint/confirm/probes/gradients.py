@@ -28,7 +28,7 @@ class Tracked:
 
     Attributes:
         is_fresh: gradients have arrived that no step has used.
-        is_scaled: these are the gradients of a scaled loss.
+        is_scaled: these are the gradients of a scaled loss; ``was_scaled``: some have been.
         window: for each place, the backward passes from there that the present gradients are the sum of.
     """
 
@@ -37,7 +37,7 @@ class Tracked:
         self.kind = type(optimizer).__name__
         self.made = stack
         self.steps = self.reached = self.stale = self.empty = self.looked = 0
-        self.is_fresh = self.is_scaled = self.was_used = self.is_polluted = False
+        self.is_fresh = self.is_scaled = self.was_scaled = self.was_used = self.is_polluted = False
         self.window: dict[Stack, int] = {}
         self.backward_stacks: dict[Stack, None] = {}
         self.step_stacks: dict[Stack, None] = {}
@@ -107,6 +107,7 @@ class Tracked:
         self.backward_stacks.setdefault(call.stack)
         self.reached += 1
         self.is_fresh, self.is_scaled = True, scaled
+        self.was_scaled = self.was_scaled or scaled
         return True
 
     def stepped(self, stack: Stack, look: bool) -> None:

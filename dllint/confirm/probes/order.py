@@ -84,6 +84,41 @@ def _clipped(rule: str, stack: Stack, clips: _Clips, wrong: int, when: str) -> J
     )
 
 
+class ScaledSteps(Probe):
+    """DL214: steps with gradients that a scaler has scaled, past the scaler."""
+
+    name = "scaled_steps"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._steps: dict[Tracked, list[int]] = {}  # with a scaler, and with gradients that are still scaled
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        tracked = self.run.gradients.of(optimizer)
+        if tracked.was_scaled:
+            steps = self._steps.setdefault(tracked, [0, 0])
+            steps[0] += 1
+            steps[1] += (
+                tracked.is_scaled and getattr(optimizer, "grad_scale", None) is None
+            )  # which fused ones are given
+
+    def judge(self) -> Iterator[Judgement]:
+        for tracked, (steps, wrong) in self._steps.items():
+            if steps >= ENOUGH:
+                yield Judgement(
+                    "DL214",
+                    self.name,
+                    "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
+                    f"{wrong} of {steps} steps of {tracked.kind} used gradients that were still scaled",
+                    "3 or more such steps; none refutes",
+                    {"wrong": wrong, "steps": steps},
+                    steps,
+                    (0, tracked.steps),
+                    tuple(tracked.step_stacks),
+                    "alarm",
+                )
+
+
 class SchedulerOrder(Probe):
     """DL303: a scheduler that steps before its optimizer has."""
 

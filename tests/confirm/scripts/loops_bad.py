@@ -64,6 +64,51 @@ def padding_counted():
         F.cross_entropy(logits.view(-1, 20), tokens.view(-1))  # CONFIRMED DL108
 
 
+def one_class():
+    head = nn.Linear(10, 1)
+    for x, y in batches():
+        F.cross_entropy(head(x), torch.zeros_like(y)).backward()  # CONFIRMED DL115
+
+
+def swapped():
+    model = Net()
+    for x, y in batches():
+        F.cross_entropy(F.one_hot(y, 4).float(), model(x).softmax(1)).backward()  # CONFIRMED DL111
+
+
+def broadcast():
+    head = nn.Linear(10, 1)
+    for x, y in batches():
+        F.mse_loss(head(x), y.float()).backward()  # CONFIRMED DL117
+
+
+def divergence_of_probabilities():
+    model = Net()
+    for x, _ in batches():
+        nn.KLDivLoss(reduction="batchmean")(model(x).softmax(1), torch.full((8, 4), 0.25))  # CONFIRMED DL112
+
+
+def indices_as_numbers():
+    model = Net()
+    for x, y in batches():
+        F.cross_entropy(model(x)[:, 0], y.float())  # CONFIRMED DL106
+
+
+def saturated():
+    for x, y in batches():
+        nn.BCELoss()(torch.sigmoid(100 * x[:, 0]), (y > 1).float())  # CONFIRMED DL102
+
+
+def stepped_past_the_scaler():
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+    scaler = torch.amp.GradScaler("cpu")
+    for x, y in batches():
+        optimizer.zero_grad()
+        scaler.scale(F.cross_entropy(model(x), y)).backward()
+        optimizer.step()  # CONFIRMED DL214
+
+
 def no_step():
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -229,6 +274,13 @@ sigmoid_before_cross_entropy()
 sigmoid_before_bce_with_logits()
 nll_of_logits()
 padding_counted()
+one_class()
+swapped()
+broadcast()
+divergence_of_probabilities()
+indices_as_numbers()
+saturated()
+stepped_past_the_scaler()
 no_step()
 no_zero_grad()
 cleared_before_step()

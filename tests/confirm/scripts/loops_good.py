@@ -32,7 +32,7 @@ def logits_into_cross_entropy():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in batches():
         optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()  # REFUTED DL101, DL201, DL205, DL206, DL210
+        F.cross_entropy(model(x), y).backward()  # REFUTED DL101, DL111, DL115, DL201, DL205, DL206, DL210
         optimizer.step()  # REFUTED DL202, DL203
 
 
@@ -63,6 +63,17 @@ def no_padding():
     for _ in range(6):
         tokens = torch.randint(1, 20, (8, 12))
         F.cross_entropy(model(tokens).view(-1, 20), tokens.view(-1))  # NOT CONFIRMED DL108
+
+
+def targets_in_place():
+    model, teacher = Net(), Net()
+    for x, y in batches():
+        scores = model(x)
+        soft = teacher(x).detach().softmax(1)
+        F.cross_entropy(scores, soft).backward()  # REFUTED DL106, DL111
+        F.kl_div(model(x).log_softmax(1), soft, reduction="batchmean")  # REFUTED DL112
+        F.mse_loss(model(x).mean(1), y.float())  # REFUTED DL117
+        F.binary_cross_entropy(model(x).sigmoid(), F.one_hot(y, 4).float())  # REFUTED DL102
 
 
 def rotated():
@@ -121,7 +132,7 @@ def clipped():
         scaler.scale(F.cross_entropy(model(x), y)).backward()
         scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # REFUTED DL212, DL213
-        scaler.step(optimizer)
+        scaler.step(optimizer)  # REFUTED DL214
         scaler.update()
 
 
@@ -168,6 +179,7 @@ logits_into_bce()
 nll_of_log_probabilities()
 padding_ignored()
 no_padding()
+targets_in_place()
 rotated()
 cleared_by_hand()
 cleared_to_zeros()
