@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+import time
 
 import torch
 import torch.nn as nn
@@ -45,9 +46,15 @@ if ending == "stubborn":
         except:
             print("AGAIN")
 elif ending == "slow":
-    for number in range(1_000_000):
-        step()
-        if number == 10:
-            print("STEPPING")
+    try:
+        for number in range(1_000_000):
+            step()
+            time.sleep(0.02)
+            if number == 10:
+                print("STEPPING")
+    finally:
+        for name in ("last.pt", "final.pt"):
+            torch.save(model.state_dict(), name)
+        print("FINALLY", os.path.exists("final.pt"))
 else:
     train(1000 if ending == "budget" else 6)
