@@ -184,7 +184,7 @@ class _Run:
         self.settings = engine.settings
         self.analysis = analysis
         self.machine = Machine(project, engine.facts, module, engine.relevance(module, project, rules))
-        self.machine.deadline = time.monotonic() + self.settings.time_limit
+        self.machine.deadline = time.thread_time() + self.settings.time_limit
 
     def run(self) -> None:
         try:

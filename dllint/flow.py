@@ -8,7 +8,6 @@ separately and joined, tests that are repeated are taken the same way within an 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -19,8 +18,8 @@ from dllint.sites import Guard
 
 State = TypeVar("State", bound=Hashable)
 
-_MAX_SITUATIONS = 32
-_MAX_ASSUMPTIONS = 16
+_MAX_SITUATIONS = 24
+_MAX_ASSUMPTIONS = 6
 _MAX_ROUNDS = 6
 
 
@@ -151,26 +150,43 @@ def follow(
 ) -> Flow[State]:
     """Follow the paths through a program; only ``relevant`` events of these kinds change the state or are recorded."""
     reduced = structure.reduced(kinds, relevant)
-    walker = _Walker(step, _repeated_guards(reduced))
+    walker = _Walker(step, _tests_ahead(reduced))
     final = walker.walk(reduced, {(start, frozenset())})
     ends = {state for kind in ("next", "return") for state, _ in final.get(kind, ())}
     return Flow(walker.arrivals, ends)
 
 
-def _repeated_guards(body: Block) -> frozenset[str]:
-    """The subjects that several branches test: only these need to be remembered."""
-    counts: Counter[str] = Counter()
-    pending: list[Node] = [body]
-    while pending:
-        node = pending.pop()
+Subjects = frozenset[str]
+
+
+def _tests_ahead(body: Block) -> dict[int, Subjects]:
+    """The subjects that are tested behind each node, in other iterations too, by the identity of the node.
+
+    For the body of an arm they are those that are tested inside of it, too.
+    """
+    tested: dict[int, Subjects] = {}
+
+    def collect(node: Node) -> Subjects:
+        found = frozenset().union(*(collect(part) for part in _parts(node)))
         if isinstance(node, Branch):
-            counts.update({guard.subject for arm in node.arms for guard in arm.guards})
-            pending.extend(arm.body for arm in node.arms)
-        elif isinstance(node, Block):
-            pending.extend(node.items)
-        elif isinstance(node, Loop | Invocation):
-            pending.append(node.body)
-    return frozenset(subject for subject, count in counts.items() if count > 1)
+            found |= {guard.subject for arm in node.arms for guard in arm.guards}
+        tested[id(node)] = found
+        return found
+
+    ahead: dict[int, Subjects] = {}
+
+    def spread(node: Node, behind: Subjects) -> None:
+        ahead[id(node)] = behind | tested[id(node)] if isinstance(node, Block) else behind
+        if isinstance(node, Loop):
+            behind |= tested[id(node)]
+        for part in reversed(_parts(node)):
+            spread(part, behind)
+            if isinstance(node, Block):
+                behind |= tested[id(part)]
+
+    collect(body)
+    spread(body, frozenset())
+    return ahead
 
 
 Situation = tuple[Any, frozenset[Guard]]
@@ -180,9 +196,9 @@ Exits = dict[str, set[Situation]]
 class _Walker:
     """Walks each node once for each situation in which it is reached, however often loops come back to it."""
 
-    def __init__(self, step: Callable[[Event, Any], Any], remembered: frozenset[str]) -> None:
+    def __init__(self, step: Callable[[Event, Any], Any], ahead: dict[int, Subjects]) -> None:
         self._step = step
-        self._remembered = remembered
+        self._ahead = ahead
         self._canonical: dict[tuple[str, str, str, bool], Guard] = {}
         self._known: dict[tuple[int, Situation], Exits] = {}
         self.arrivals: dict[Event, set[Any]] = {}
@@ -225,6 +241,9 @@ class _Walker:
                 break
             outcome = self.walk(item, situations)
             situations = outcome.get("next", set())
+            if not isinstance(item, Event):
+                ahead = self._ahead[id(item)]
+                situations = {(state, _about(assumed, ahead)) for state, assumed in situations}
             for kind, leaving in outcome.items():
                 if kind != "next":
                     exits.setdefault(kind, set()).update(leaving)
@@ -237,25 +256,23 @@ class _Walker:
         for arm in branch.arms:
             if any(contradict(left, right) for left in assumed for right in arm.guards):
                 continue
-            entering = (state, self._assume(assumed, arm.guards))
+            entering = (state, self._assume(assumed, arm))
             for kind, leaving in self.walk(arm.body, {entering}).items():
                 exits.setdefault(kind, set()).update(leaving)
         return exits
 
-    def _assume(self, assumed: frozenset[Guard], guards: tuple[Guard, ...]) -> frozenset[Guard]:
-        new = [guard for guard in guards if guard.subject in self._remembered]
+    def _assume(self, assumed: frozenset[Guard], arm: Arm) -> frozenset[Guard]:
+        ahead = self._ahead[id(arm.body)]
+        new = [guard for guard in arm.guards if guard.subject in ahead]
         if not new or len(assumed) >= _MAX_ASSUMPTIONS:
             return assumed
         return assumed | {self._canonical.setdefault(guard.key(), guard) for guard in new}
 
     def _limit(self, situations: set[Situation]) -> set[Situation]:
-        """With too many combinations of assumptions, forget those that make up the most; the states stay."""
-        while len(situations) > _MAX_SITUATIONS:
-            subjects = sorted({guard.subject for _, assumed in situations for guard in assumed})
-            if not subjects:
-                break
-            situations = min((_forgetting(situations, subject) for subject in subjects), key=len)
-        return situations
+        """With too many combinations of assumptions, forget them; the states stay."""
+        if len(situations) <= _MAX_SITUATIONS:
+            return situations
+        return {(state, frozenset()) for state, _ in situations}
 
     def _loop(self, loop: Loop, situation: Situation) -> Exits:
         exits: Exits = {}
@@ -276,8 +293,10 @@ class _Walker:
         return exits
 
 
-def _forgetting(situations: set[Situation], subject: str) -> set[Situation]:
-    return {(state, frozenset(guard for guard in assumed if guard.subject != subject)) for state, assumed in situations}
+def _about(assumed: frozenset[Guard], subjects: Subjects) -> frozenset[Guard]:
+    """The assumptions about some subjects."""
+    kept = [guard for guard in assumed if guard.subject in subjects]
+    return assumed if len(kept) == len(assumed) else frozenset(kept)
 
 
 def _without(assumed: frozenset[Guard], changed: frozenset[str]) -> frozenset[Guard]:

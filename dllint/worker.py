@@ -32,7 +32,7 @@ _RECURSION_LIMIT = 20_000
 
 # The interpreter keeps to the time limit of a file itself. What does not, such as a rule of the project that loops
 # for ever, is interrupted after so many times the limit.
-_PATIENCE = 2
+_PATIENCE = 4
 _GLANCE = 0.25  # seconds between two looks at the clock
 
 

@@ -9,7 +9,7 @@ from dllint.interp import containers
 from dllint.interp.guards import guards_of, marked
 from dllint.interp.operators import compare
 from dllint.sites import Guards
-from dllint.values import Choice, Const, Items, Setting, Symbol, Table, Value
+from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -53,7 +53,7 @@ def truth(machine: Machine, value: Value) -> bool | None:
         return bool(value.value)
     if isinstance(value, Symbol):
         return True if value.name == "training-mode" else None
-    if isinstance(value, Setting):
+    if isinstance(value, Setting | External):  # what a library has under a name may be a constant, such as a flag
         return None
     if isinstance(value, Choice):
         known = {truth(machine, option) for _, option in value.options}

@@ -261,7 +261,7 @@ class Machine:
         """
         self.steps += 1
         self.truncated = self.truncated or self.steps > self._budget
-        if self.steps % 256 == 0 and time.monotonic() > self.deadline:
+        if self.steps % 256 == 0 and time.thread_time() > self.deadline:
             raise LimitError
         return self.steps <= self._budget
 

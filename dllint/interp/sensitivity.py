@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dllint.interp.classes import has_unknown_base
-from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
+from dllint.interp.classes import has_unknown_base, role_of
+from dllint.values import Absent, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -15,7 +15,9 @@ _CONTAINERS = frozenset(
     ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
-_SENSITIVE = re.compile(r"[dD]ropout|BatchNorm|batch_norm|^(?!.*checkpoint).*\.training\b")  # checkpointing costs time
+_SENSITIVE = re.compile(  # what is only asked in order to save memory changes no result
+    r"[dD]ropout|BatchNorm|batch_norm|^(?!.*checkpoint).*\.training\b", re.MULTILINE
+)
 
 
 def is_mode_sensitive(machine: Machine, value: Value, depth: int = 0) -> bool | None:
@@ -24,6 +26,8 @@ def is_mode_sensitive(machine: Machine, value: Value, depth: int = 0) -> bool | 
         return None
     if isinstance(value, Const | Setting | Absent):
         return False
+    if isinstance(value, Choice):
+        return _any(is_mode_sensitive(machine, option, depth + 1) for _, option in value.options)
     if isinstance(value, Items):
         return _any(is_mode_sensitive(machine, o, depth + 1) for item in value.items for _, o in alternatives(item))
     if isinstance(value, Table):
@@ -48,10 +52,14 @@ def _of_instance(machine: Machine, value: Instance, depth: int) -> bool | None:
     if name in facts.mode_sensitive_with_dropout:
         dropout = value.arguments.keywords.get("dropout")
         return not (dropout is None or (isinstance(dropout, Const) and dropout.value == 0))
-    if name in facts.mode_insensitive or name in facts.loss_functions or name.startswith(facts.mode_insensitive_prefixes):
+    if name in facts.mode_insensitive or name in facts.loss_functions:
+        return False
+    if name.startswith(facts.mode_insensitive_prefixes):
         return False
     if name in facts.mode_insensitive_by_default:
         return None if any(key.startswith(("norm", "drop")) for key in value.arguments.keywords) else False
+    if facts.role(name) == "wrapper" and name not in _CONTAINERS and value.arguments.positional:
+        return _any(is_mode_sensitive(machine, o, depth + 1) for _, o in alternatives(value.arguments.positional[0]))
     if name in _CONTAINERS:
         appended = value.attributes.get("<items>")
         parts = [*value.arguments.all(), *([appended] if appended is not None else [])]
@@ -68,25 +76,22 @@ def _has_rate(value: Instance) -> bool:
 
 
 def _of_project_module(machine: Machine, value: Instance, cls: Class, depth: int) -> bool | None:
-    answers: list[bool | None] = []
-    for ancestor in cls.lineage:
-        source = ancestor.module.source
-        lines = (source.line_text(n).partition("#")[0] for n in range(ancestor.node.lineno, (ancestor.node.end_lineno or 0) + 1))
-        if any(_SENSITIVE.search(line) for line in lines):
-            answers.append(True)
-    answers.append(None if has_unknown_base(cls) else False)
-    for attribute in value.attributes.values():
+    code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
+    if _SENSITIVE.search(code):
+        return True
+    answers: list[bool | None] = [None if has_unknown_base(cls) else False]
+    for name, attribute in value.attributes.items():
+        is_called = f"self.{name}(" in code
         for _, option in alternatives(attribute):
-            if isinstance(option, Instance | Items | Table):
-                answers.append(is_mode_sensitive(machine, option, depth + 1) if _may_be_module(option) else False)
-            elif isinstance(option, Symbol) and option.name not in ("parameter", "unknown"):
-                answers.append(None if option.name in ("call", "attribute") else False)
+            if isinstance(option, Items | Table) or role_of(machine, option) in ("module", "wrapper"):
+                answers.append(is_mode_sensitive(machine, option, depth + 1))
+            elif is_called and isinstance(option, Instance | Symbol):
+                answers.append(None)  # else it is a setting, or what was read of one
     return _any(answers)
 
 
-def _may_be_module(value: Value) -> bool:
-    return (
-        not isinstance(value, Instance)
-        or isinstance(value.cls, Class)
-        or not value.cls.startswith(("argparse.", "torch.Gen"))
-    )
+def _code_of(cls: Class) -> str:
+    """The source of a class without its comments."""
+    source = cls.module.source
+    last = cls.node.end_lineno or cls.node.lineno
+    return "\n".join(source.line_text(number).partition("#")[0] for number in range(cls.node.lineno, last + 1))

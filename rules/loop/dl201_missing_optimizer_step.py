@@ -101,8 +101,10 @@ class MissingOptimizerStep(Rule):
             options = ctx.objects(subject)
             if any(option is known or ctx.reaches(known, option) for option in options for known in stepped):
                 continue  # also one of several that may be stepped, and one inside another (Lookahead)
-            if isinstance(event, OptimizerCreated) and (event.frame, ctx.name_of(event.optimizer)) in variables:
-                seen.extend(options)  # an alternative to one that steps
+            if isinstance(event, OptimizerCreated):
+                name = ctx.name_of(event.optimizer)
+                if not name or (event.frame, name) in variables:
+                    seen.extend(options)  # an alternative to one that steps, or one of a dict to choose from
             for optimizer in options:
                 if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in seen):
                     continue

@@ -104,7 +104,9 @@ class MissingEvalMode(Rule):
             for event in mine:
                 definition = event.frame.definition  # one finding for a function: one call mends them all
                 key = (id(definition.node if definition is not None else None), id(model))
-                if flow.arrivals.get(event) == {"train"} and key not in seen and not _is_meant(event, ctx):
+                if flow.arrivals.get(event) != {"train"} or _is_switched_elsewhere(event, model, ctx):
+                    continue
+                if key not in seen and not _is_meant(event, ctx):
                     seen.add(key)
                     yield self._report(event, model, ctx)
 
@@ -242,6 +244,22 @@ def _chooses_mode(function: ast.AST) -> bool:
         if isinstance(test, ast.If)
         for node in ast.walk(test)
     )
+
+
+def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """Whether a class seen without its users has a method that switches this model: they may call it before this one.
+
+    That does not help where the code that evaluates has set training mode itself.
+    """
+    name = _called(event, ctx)
+    if not name or ctx.program.complete:
+        return False
+    frames = list(event.frame.stack())
+    here = (other for other in ctx.all_of(ModeChange) if any(other.frame is frame for frame in frames))
+    if any(other.training and ctx.is_same(other.model, model) for other in here):
+        return False
+    module: Any = event.site.module
+    return bool(module.contains(re.compile(rf"\b{re.escape(name)}\.eval\(")))
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:
