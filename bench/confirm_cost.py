@@ -17,8 +17,10 @@ import gc
 import json
 import re
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +75,7 @@ def observed(name: str, what: str) -> dict[str, float]:
     from dllint.confirm.launch import run
 
     settings = Settings("", steps=0, epoch_batches=0, max_seconds=600)
-    answer = Path(f"/tmp/dllint-cost-{name}-{what}.json")
+    answer = Path(tempfile.mkdtemp(prefix="dllint-cost-"), "answer.json")
     outcome = run([sys.executable, __file__, name, what, str(answer)], settings, in_place=True, show_output=True)
     (record,) = outcome.records
     shares = sorted(record.seconds.items(), key=lambda item: -item[1])[:5]
@@ -83,14 +85,14 @@ def observed(name: str, what: str) -> dict[str, float]:
 
 def unobserved(name: str) -> float:
     """The memory that a model takes without dllint."""
-    answer = Path(f"/tmp/dllint-cost-{name}-plain.json")
+    answer = Path(tempfile.mkdtemp(prefix="dllint-cost-"), "answer.json")
     subprocess.run([sys.executable, __file__, name, "memory", str(answer)], check=True)
     return read(answer)["peak"]
 
 
 def read(answer: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads(answer.read_text())
-    answer.unlink()
+    shutil.rmtree(answer.parent)
     return found
 
 

@@ -90,3 +90,9 @@ def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str
     assert [(item.finding.code, item.finding.location.line, item.answer) for item in settled] == [
         (finding.code, finding.location.line, "CONFIRMED") for finding in findings
     ]
+
+
+def test_each_rule_that_a_run_decides_has_twins() -> None:
+    expected = [item for name in LOOPS + RUNS for item in expectations(SCRIPTS / f"{name}.py")]
+    for verdict in ("CONFIRMED", "REFUTED"):
+        assert {rule for _, rule, given in expected if given == verdict} >= set(NEEDS)
