@@ -101,7 +101,7 @@ def _course(name: str, values: Sequence[float | None]) -> Chart:
         caption += f"; {len(lost)} not finite"
     axes = {"xaxis": _axis(_steps(name)), "yaxis": _axis(type="log" if is_logarithmic else "linear", **_ticks(finite))}
     if is_logarithmic:
-        axes["yaxis"] |= {"dtick": 1} if max(finite) > 10 * min(finite) else {"nticks": 5}
+        axes["yaxis"] |= {"dtick": 1, "tickformat": ".0e"} if max(finite) > 10 * min(finite) else {"nticks": 5}
     return Chart(_TITLES.get(name, name[0].upper() + name[1:]), caption, {"data": data, "layout": _layout(**axes)})
 
 

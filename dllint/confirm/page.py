@@ -70,7 +70,9 @@ def _verdicts(verdicts: Verdicts) -> Iterator[str]:
     rows += [_judged(_outcome(judgement), judgement) for judgement in verdicts.experiments]
     rows += [_judged("NOTE", judgement) for judgement in verdicts.notes]
     if rows:
-        yield '<div class="card"><table class="verdicts"><tbody>\n' + "".join(rows) + "</tbody></table></div>\n"
+        columns = '<colgroup><col class="label"><col class="place"><col></colgroup>'
+        table = f'<table class="verdicts">{columns}<tbody>\n{"".join(rows)}</tbody></table>'
+        yield f'<div class="card">{table}</div>\n'
     else:
         yield "<p>There is nothing to settle.</p>\n"
 
@@ -104,7 +106,7 @@ def _row(label: str, rule: str, path: str, line: int, judgement: Judgement | Non
         )
     place = f"<code>{escape(path)}:{line}</code>" if path else ""
     badge = f'<span class="badge {_TONES.get(label, "")}">{label}</span>'
-    return f'<tr><td>{badge}</td><td class="place">{place}</td><td>{what}</td></tr>\n'
+    return f"<tr><td>{badge}</td><td>{place}</td><td>{what}</td></tr>\n"
 
 
 def _fact(name: str, value: Any) -> str:

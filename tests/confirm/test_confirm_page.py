@@ -34,7 +34,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.attributes += [(tag, name, value or "") for name, value in attrs]
-        if tag not in ("meta", "link"):
+        if tag not in ("meta", "link", "col"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -133,7 +133,10 @@ REPORT = """
 addEventListener("load", () => setTimeout(() => {
   const charts = [...document.querySelectorAll(".plotly-graph-div")];
   const drawn = charts.filter(chart => chart.querySelector(".main-svg .trace, .main-svg .heatmaplayer image"));
-  const wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+  document.querySelectorAll("details").forEach(each => each.open = true);
+  const cards = [...document.querySelectorAll(".card")];
+  const spills = cards.some(card => card.scrollWidth > card.clientWidth + 1);
+  const wide = spills || document.documentElement.scrollWidth > document.documentElement.clientWidth;
   document.title = JSON.stringify({charts: charts.length, drawn: drawn.length, wide, errors: window.failures,
     requests: performance.getEntriesByType("resource").map(entry => entry.name)});
 }, 500));
@@ -152,7 +155,9 @@ def test_in_a_real_browser(tmp_path: Path) -> None:
         {"input of a model": bars},
     )
     traces = {"loss": [3.0, float("nan"), 1.0], "lr": [0.1, 0.01], "rate": [1e-3, 1e-2], "loss by rate": [2.0, 1.0]}
-    _, _, source = page(judgement(line=10), timeline="EFBS", traces=traces, pictures=pictures)
+    long = judgement(line=10, statistics={"word": "x" * 300, "numbers": [0.123456] * 200})
+    _, _, source = page(long, timeline="EFBS" * 90, traces=traces, pictures=pictures, command="/folder" * 30)
+    source = source.replace("train.py:10", "/a/long/path" * 20 + ".py:10")
     first = "<script>window.failures = []; addEventListener('error', event => failures.push(event.message));</script>"
     target = tmp_path / "page.html"
     target.write_text(source.replace("<head>", "<head>" + first).replace("</body>", REPORT + "</body>"))
