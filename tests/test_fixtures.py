@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -41,10 +41,15 @@ def rule_of(fixture: Fixture) -> type[Rule]:
     return find_rules([fixture.code], load_rules())[0]
 
 
-def places(case: Case, rule: type[Rule], *, sieve: bool) -> list[tuple[str, int]]:
-    """Where a rule reports something in a case."""
-    setup = Setup([rule], case.versions, case.explicit, sieve=sieve)
-    return sorted((file.name, file.line_of(finding)) for file in lint(case.files, setup) for finding in file.findings)
+def places(case: Case, rule: type[Rule], *, among: Sequence[type[Rule]] = (), sieve: bool) -> list[tuple[str, int]]:
+    """Where a rule reports something in a case, alone or among others."""
+    setup = Setup(among or [rule], case.versions, case.explicit, sieve=sieve)
+    return sorted(
+        (file.name, file.line_of(finding))
+        for file in lint(case.files, setup)
+        for finding in file.findings
+        if finding.code == rule.code
+    )
 
 
 def identifiers(case: Case) -> Iterator[str]:
@@ -115,3 +120,12 @@ def test_variations_apply() -> None:
 def test_fixtures_lie_beside_their_rules() -> None:
     for path in FIXTURES:
         assert (builtin_directory() / path.relative_to(FOLDER)).exists()
+
+
+@each_fixture
+def test_other_rules_change_nothing(path: Path) -> None:
+    """What is left out depends on which rules run: with all of them, each finds what it finds alone."""
+    fixture = read(path)
+    rule, all_rules = rule_of(fixture), load_rules()
+    for case in fixture.cases:
+        assert places(case, rule, among=all_rules, sieve=True) == places(case, rule, sieve=False), case.title

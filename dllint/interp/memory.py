@@ -9,6 +9,7 @@ _REMEMBERED = (
     classes.reassigned_attributes,
     graph._names_in,
     guards.guards_of,
+    guards.names_in,
     guards._unparsed,
 )
 

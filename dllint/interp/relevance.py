@@ -65,7 +65,7 @@ class Relevance:
     def to_method(self, cls: ast.ClassDef, method: ast.stmt) -> Concerned:
         """The rules that could fire when a method is interpreted on its own, on an object just made."""
         methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
-        here = self._words_here(method, methods)
+        here = self._words_here(method, methods) | self._graph.mask(_words_of_bases(cls))
         if "__init__" in methods:
             here |= self._words_here(methods["__init__"], methods)
         return self._may_fire(here, self._graph.closure(self._module, cls.name))
@@ -176,6 +176,11 @@ EVENT_WORDS = frozenset(
 
 _NUMBERS = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
 """Words of triggers by which any code handles numbers: alone they do not make a function worth interpreting."""
+
+
+def _words_of_bases(cls: ast.ClassDef) -> frozenset[str]:
+    parts = (part for base in cls.bases for part in ast.walk(base))
+    return frozenset(getattr(part, "attr", getattr(part, "id", "")) for part in parts)
 
 
 def _is_model(node: ast.ClassDef) -> bool:

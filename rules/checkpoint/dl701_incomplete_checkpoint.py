@@ -302,6 +302,8 @@ def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
     if _is_before_training(saved, ctx):
         return None  # the weights that training begins with, to be put back
     for event, read in _loads(saved, ctx):
+        if not ctx.consistent(event.guards, saved.event.guards):
+            continue  # it is trained, or else taken from an earlier run as it is
         model = event.target if isinstance(event, StateRestored) else None
         steps = [step for step in ctx.steps() if model is None or _may_train(step.optimizer, model, ctx)]
         if _may_be(saved, read, ctx) and ctx.checkpoints.is_before_training(event, steps):

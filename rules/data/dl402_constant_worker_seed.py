@@ -25,6 +25,10 @@ loaders for evaluation (there it is wanted), loaders without workers, and with `
 differ between the workers. Seeds of a generator that the samples do not use are reported only if the rule is selected
 by name.
 
+## Fix (unsafe)
+Passes `worker_init_fn=None`, takes the seeding out of `__getitem__`, or moves it in front of the loop over the epochs.
+Unsafe because the run draws other random numbers, as it should.
+
 ## On real code
 112 public repositories with 18 loaders that are given a `worker_init_fn`: 2 findings, both true, the popular fix for
 torch before 1.9 and a seed plus the number of the worker. One more, of a generator that the samples do not use, is
@@ -56,6 +60,10 @@ from dllint.api import (
     Symbol,
     Value,
     alternatives,
+    move_before,
+    offer,
+    remove,
+    set_argument,
     walk,
 )
 
@@ -77,6 +85,7 @@ class ConstantWorkerSeed(Rule):
     severity = "warning"
     triggers = (("worker_init_fn", "manual_seed", "seed", "seed_everything", "set_seed"), ("DataLoader", "loader"))
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -130,6 +139,13 @@ class ConstantWorkerSeed(Rule):
             effect=", and ".join(effects),
             help="drop the `worker_init_fn`: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
             trace=[(loader.site, "the workers of this loader"), (event.site, "are seeded here")],
+            fixes=offer(
+                "Let the loader seed its workers",
+                set_argument(loader.site, "worker_init_fn", "None"),
+                "unsafe",
+                of=event.site,
+                at=loader.site,
+            ),
             severity=None if differs else "error",
             confidence="likely" if guessed or used is None else "certain",
             pedantic=used is False,
@@ -161,6 +177,7 @@ class ConstantWorkerSeed(Rule):
             effect="every sample of every epoch draws the same random numbers: the augmentation is always the same",
             help="drop the call: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
             trace=[(loader.site, "this loader fetches samples"), (event.site, "and each one seeds the generator")],
+            fixes=offer("Do not seed here", remove(event.site), "unsafe", of=event.site, at=event.site),
             severity="error",
             confidence="likely",
         )
@@ -199,6 +216,11 @@ class ConstantWorkerSeed(Rule):
             effect="each epoch sees the data in the same order, with the same augmentations and the same dropout",
             help="seed once, before the loop",
             trace=[(loop.site, "in each iteration of this loop"), (event.site, "the generator is seeded alike")],
+            fixes=offer(
+                "Seed once, before the loop", move_before(event.site, loop.site), "unsafe", of=event.site, at=event.site
+            )
+            if event.frame is loop.frame
+            else [],
         )
 
 
