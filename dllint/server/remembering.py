@@ -95,7 +95,7 @@ class Silence:
 
 @dataclass(slots=True)
 class Memory:
-    """What is remembered of one file, and the other files and folders that it depends on."""
+    """What is remembered of one file, and all other files and folders that it has depended on."""
 
     silences: dict[str, Silence] = field(default_factory=dict)
     dependencies: frozenset[Path] = frozenset()
@@ -125,16 +125,19 @@ class RememberingEngine(Engine):
             memory.silences.clear()
             if watch.has_recalled:
                 return self.analyse(module, project)
+        memory.dependencies = memory.dependencies.union(analysis.dependencies)
         if watch.has_recalled:
-            analysis.dependencies = list(memory.dependencies.union(analysis.dependencies))
-        memory.dependencies = frozenset(analysis.dependencies)
+            analysis.dependencies = list(memory.dependencies)
         return analysis
 
     def forget(self, module: SourceModule, project: Project) -> None:
-        """Let go of what is kept about a module whose text is another one now, and of all that depends on it."""
+        """Let go of what is kept about a module whose text is another one now, and of all that may depend on it.
+
+        What rules asked about whole files, they may have asked about any file of the project.
+        """
         super().forget(module, project)
         for file, memory in self._memories.items():
-            if file != module.file and module.file in memory.dependencies:
+            if file != module.file:
                 kept = {name: each for name, each in memory.silences.items() if not each.asked}
                 memory.silences = {name: each for name, each in kept.items() if module.file not in each.files}
 
