@@ -7,8 +7,10 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from confirm_support import SCRIPTS
 from test_confirm_verdicts import finding, judgement, record
 
+from dllint.cli import main
 from dllint.confirm.evidence import Judgement
 from dllint.confirm.launch import Outcome
 from dllint.confirm.sarif import as_sarif
@@ -61,3 +63,13 @@ def test_each_verdict_is_a_result(folder: Path) -> None:
     )
     artifact = run["results"][3]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert artifact == {"uri": "train.py", "uriBaseId": "SRCROOT"}
+
+
+@pytest.mark.slow
+def test_as_an_option_beside_a_resume_check(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--quiet", "--steps", "12", "--sarif", "out.sarif", "--resume-check", str(SCRIPTS / "resuming.py")]
+    assert main(["confirm", *words, "--", "weights"]) == 1
+    assert "FAILED       resume-check: the second run continues with the weights after" in capfd.readouterr().out
+    results = json.loads(Path("out.sarif").read_text())["runs"][0]["results"]
+    assert ("resume-check", "CONFIRMED") in {(item["ruleId"], item["properties"]["verdict"]) for item in results}
+    assert not Path("last.pt").exists()
