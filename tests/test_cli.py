@@ -350,6 +350,11 @@ class TestOutput:
         assert result.code == 1
         assert result.out == "10  DL202  missing-zero-grad\n 1  DL101  softmax-before-cross-entropy\n"
 
+    def test_statistics_for_programs(self, dllint: Run, project: Path) -> None:
+        write(project / "a.py", "nozero(1)\nnozero(1)\n")
+        result = dllint("--statistics", "--output-format", "json")
+        assert json.loads(result.out) == [{"code": "DL202", "name": "missing-zero-grad", "count": 2}]
+
     def test_timing_goes_to_standard_error(self, dllint: Run, project: Path) -> None:
         write(project / "a.py", "x = 1\n")
         result = dllint("--timing", "--output-format", "json")

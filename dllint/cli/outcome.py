@@ -85,13 +85,18 @@ def parse_files(values: Iterable[str]) -> list[tuple[str, Path]]:
     return files
 
 
-def write_statistics(findings: Iterable[Finding], *, to_stderr: bool = False) -> None:
-    """Write how often each rule was reported, the most frequent first. Raises OutputError."""
+def write_statistics(findings: Iterable[Finding], *, as_json: bool, to_stderr: bool = False) -> None:
+    """Write how often each rule was reported, the most frequent first; as a table, or for programs. Raises OutputError."""
     listed = list(findings)
     names = {finding.code: finding.name for finding in listed}
     counts = sorted(Counter(finding.code for finding in listed).items(), key=lambda item: (-item[1], item[0]))
-    width = max((len(str(count)) for _, count in counts), default=0)
-    text = "".join(f"{count:>{width}}  {code}  {names[code]}\n" for code, count in counts)
+    if as_json:
+        import json
+
+        text = json.dumps([{"code": code, "name": names[code], "count": count} for code, count in counts], indent=2) + "\n"
+    else:
+        width = max((len(str(count)) for _, count in counts), default=0)
+        text = "".join(f"{count:>{width}}  {code}  {names[code]}\n" for code, count in counts)
     (streams.draw if to_stderr else streams.write)(text)
 
 

@@ -167,7 +167,7 @@ class Run:
             reports.write_file(fmt, file)
         to_stderr = self._from_stdin and self._given["fix"]  # standard output has the code
         if self._given["statistics"]:
-            write_statistics(report.findings, to_stderr=to_stderr)
+            write_statistics(report.findings, as_json=self._format in ("json", "jsonl"), to_stderr=to_stderr)
         elif not self._given["diff"]:  # nor is a patch to be mixed with anything
             reports.write(self._format, to_stderr=to_stderr)
         if self._given["timing"]:
