@@ -86,14 +86,15 @@ def parse_files(values: Iterable[str]) -> list[tuple[str, Path]]:
 
 
 def write_statistics(findings: Iterable[Finding], *, as_json: bool, to_stderr: bool = False) -> None:
-    """Write how often each rule was reported, the most frequent first; as a table, or for programs. Raises OutputError."""
+    """Write how often each rule was reported, the most frequent first, as a table or as JSON. Raises OutputError."""
     listed = list(findings)
     names = {finding.code: finding.name for finding in listed}
     counts = sorted(Counter(finding.code for finding in listed).items(), key=lambda item: (-item[1], item[0]))
     if as_json:
         import json
 
-        text = json.dumps([{"code": code, "name": names[code], "count": count} for code, count in counts], indent=2) + "\n"
+        rows = [{"code": code, "name": names[code], "count": count} for code, count in counts]
+        text = json.dumps(rows, indent=2) + "\n"
     else:
         width = max((len(str(count)) for _, count in counts), default=0)
         text = "".join(f"{count:>{width}}  {code}  {names[code]}\n" for code, count in counts)
