@@ -86,7 +86,7 @@ KEYS: tuple[Key, ...] = (
     Key("versions", _table(_VERSION), {}, "Versions of torch and of other packages, by name."),
     Key("knowledge", _KNOWLEDGE, {}, "Facts about the project's own losses, models and wrappers."),
     Key("require-reason", _BOOLEAN, False, "Report suppression comments that give no ` -- reason`."),
-    Key("time-limit", {"type": "number", "exclusiveMinimum": 0}, 20, "Seconds after which a file is given up."),
+    Key("time-limit", {"type": "number", "exclusiveMinimum": 0}, 20, "CPU seconds after which a file is given up."),
     Key("fail-on", {"enum": list(FAIL_ON)}, "warning", "The severity from which findings make the exit code 1."),
     Key("baseline", _STRING, BASELINE_FILE, 'The file of known findings, relative to this one; "" for none.'),
 )
