@@ -6,7 +6,7 @@ incremental edit would land in the wrong place.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from lsprotocol import types
@@ -17,6 +17,22 @@ Handled = Generator[Any, Any, None]
 
 class Protocol(LanguageServerProtocol):
     """Hands notifications about documents to our own handlers alone, and ends with requests that are under way."""
+
+    def _execute_handler(
+        self,
+        msg_id: str | int,
+        handler: Callable[..., Any],
+        callback: Callable[[Any], None],
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        """Let a handler deal with a message. pygls keeps the future of each for ever, but for those of requests."""
+
+        def done(future: Any) -> None:
+            self._request_futures.pop(msg_id, None)
+            callback(future)
+
+        super()._execute_handler(msg_id, handler, done, args, kwargs)
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *params: Any) -> Handled:
