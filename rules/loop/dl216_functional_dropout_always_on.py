@@ -161,9 +161,16 @@ def _is_kept(module: Instance, method: Frame) -> bool:
 
 
 def _depends_on_mode(event: Event, method: Frame) -> bool:
-    """Whether the mode decides about a call, in its function or in those between it and the method of the module."""
-    if any(_MODE.search(guard.subject) for guard in event.guards):
-        return True
+    """Whether the mode decides about a call, in its function or in those between it and the method of the module.
+
+    A flag that the method is given counts: who calls it decides (``if need_perturbation``).
+    """
+    arguments: Any = getattr(method.definition.node, "args", None) if method.definition is not None else None
+    flags = {each.arg for each in (*arguments.args, *arguments.kwonlyargs)} if arguments is not None else set()
+    for guard in event.guards:
+        is_flag = guard.relation == "truthy" or isinstance(guard.operand, bool)
+        if _MODE.search(guard.subject) or (is_flag and not guard.names.isdisjoint(flags - {"self"})):
+            return True
     place: Site | None = event.site
     for frame in event.frame.stack():
         if place is not None and frame.definition is not None and _is_decided(frame.definition.node, place.node):
