@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import resource
 import shutil
@@ -167,7 +168,7 @@ def make(name: str) -> Callable[[], None]:
 
 def write(text: str) -> None:
     """Put the table into the page, in place of the last one."""
-    told = f"{HEADING}\n\n{ABOUT}\n\n{text}\n"
+    told = f"{HEADING}\n\n{ABOUT}\n\nLoad {os.getloadavg()[0]:.1f} at the end.\n\n{text}\n"
     page = PAGE.read_text()
     section = re.search(rf"^{HEADING}\n.*?(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
     if section is None:
