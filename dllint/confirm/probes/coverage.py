@@ -93,7 +93,7 @@ class Coverage(Probe):
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 self._held[id(parameter)] = ref(parameter)
-                if not parameter.requires_grad:
+                if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
                     (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
