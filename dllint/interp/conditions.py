@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.interp import containers
 from dllint.interp.guards import guards_of, marked
 from dllint.interp.operators import compare
-from dllint.sites import Guards
+from dllint.sites import Guard, Guards
 from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
@@ -21,10 +21,26 @@ def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, An
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
     default = default_truth(machine, value)
     periodic = _has_remainder(value)
-    scope = machine.scope_of(node)
-    positive = marked(guards_of(node, True, scope), default, periodic)
-    negative = marked(guards_of(node, False, scope), None if default is None else not default, periodic)
+    positive = marked(guards_under(machine, node, True, value), default, periodic)
+    negative = marked(guards_under(machine, node, False, value), None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+
+
+def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) -> Guards:
+    """The conditions that are certain when a test, whose value is given, is true (or false).
+
+    A flag keeps the name by which it was tested first: ``self.parallel``, passed on as ``parallel``, is one condition.
+    """
+    found = guards_of(node, holds, machine.scope_of(node))
+    while isinstance(node, ast.UnaryOp):
+        node = node.operand
+    tested = value.inputs[0] if isinstance(value, Symbol) and value.name == "not" else value
+    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(tested, Setting | Symbol):
+        return found
+    first = machine.tested.setdefault(id(tested), (tested, found[0]))[1]
+    if first.subject == found[0].subject:
+        return found
+    return (Guard(first.subject, "truthy", None, found[0].holds, first.names | found[0].names),)
 
 
 def _has_remainder(value: Value, depth: int = 4) -> bool:

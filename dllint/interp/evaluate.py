@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp import containers, names
 from dllint.interp.attributes import get_attribute
-from dllint.interp.conditions import test_guards, truth
+from dllint.interp.conditions import guards_under, test_guards, truth
 from dllint.interp.guards import guards_of, text_of
 from dllint.interp.operators import combine, compare
 from dllint.sites import Guards, Site
@@ -177,7 +177,7 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
     if known is not None:
         depth = len(machine.path)
         if isinstance(test, Symbol):  # the training path is taken, and what happens there happens in training only
-            machine.path.extend(guards_of(node.test, known, machine.scope_of(node.test)))
+            machine.path.extend(guards_under(machine, node.test, known, test))
         value = evaluate(machine, node.body if known else node.orelse, scope)
         del machine.path[depth:]
         return value

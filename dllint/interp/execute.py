@@ -10,7 +10,7 @@ from dllint.events import Block, Loop, ParametersUpdated
 from dllint.interp import assignment, containers, contexts, graph, names
 from dllint.interp.bindings import assigned_in
 from dllint.interp.classes import make_class, make_function
-from dllint.interp.conditions import test_guards, truth
+from dllint.interp.conditions import guards_under, test_guards, truth
 from dllint.interp.evaluate import evaluate
 from dllint.interp.guards import consistent, guards_of
 from dllint.interp.operators import combine
@@ -106,11 +106,11 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
     value = evaluate(machine, node.test, scope)
     known = truth(machine, value)
     if known is None:
-        known = _settled_by_path(machine, node.test)
+        known = _settled_by_path(machine, node.test, value)
     if known is not None:
         depth = len(machine.path)
         if isinstance(value, Symbol):  # the training path is taken, and what happens there happens in training only
-            machine.path.extend(guards_of(node.test, known, machine.scope_of(node.test)))
+            machine.path.extend(guards_under(machine, node.test, known, value))
         left = execute_block(machine, node.body if known else node.orelse, scope)
         del machine.path[depth:]
         return left
@@ -126,14 +126,13 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
     return None
 
 
-def _settled_by_path(machine: Machine, test: ast.expr) -> bool | None:
+def _settled_by_path(machine: Machine, test: ast.expr, value: Value) -> bool | None:
     """The outcome of a test that the conditions in force already decide."""
     if not machine.path:
         return None
-    scope = machine.scope_of(test)
-    if not consistent(guards_of(test, True, scope), machine.path):
+    if not consistent(guards_under(machine, test, True, value), machine.path):
         return False
-    if not consistent(guards_of(test, False, scope), machine.path):
+    if not consistent(guards_under(machine, test, False, value), machine.path):
         return True
     return None
 

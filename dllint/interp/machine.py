@@ -100,6 +100,7 @@ class Machine:
         self.reached: set[ast.AST] = set()
         self.forwards: dict[Symbol, Value] = {}
         self.loss_classes: dict[ast.AST, bool] = {}
+        self.tested: dict[int, tuple[Value, Guard]] = {}
         self.roles: dict[Class, str] = {}
         self.frameworks: dict[Class, str] = {}
         self.steps = 0

@@ -73,7 +73,7 @@ _EVALUATION = re.compile(
     r"|Eval|Valid"
 )
 _NOT_EVALUATION = re.compile(
-    r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout"
+    r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|calibrat\w*|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout"
 )
 _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluation mode, or in one not known
 _DETECTION = (
