@@ -434,7 +434,8 @@ def present(value: Value, otherwise: Value | None = None) -> Value:
     if not isinstance(value, Choice) or not any(isinstance(option, Absent) for _, option in value.options):
         return value
     if otherwise is None:
-        return choose([option for option in value.options if not isinstance(option[1], Absent)])
+        there = [option for option in value.options if not isinstance(option[1], Absent)]
+        return choose(there) if there else Symbol("unknown", site=value.site)
     return choose([(guards, otherwise if isinstance(option, Absent) else option) for guards, option in value.options])
 
 

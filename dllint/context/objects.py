@@ -97,13 +97,15 @@ class Objects(ProgramView):
             wanted = self._identities[id(target)] = frozenset(id(option) for option in self.objects(target))
         return not wanted.isdisjoint(known)
 
-    def is_mode_sensitive(self, model: Value) -> bool:
-        """Whether a module may behave differently in training and evaluation mode.
+    def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True) -> bool:
+        """Whether a module behaves differently in training and evaluation mode.
 
-        What is not known of a model may; of a library's network that must be known.
+        Of a library's network that must be known; of others, ``in_doubt`` is the answer where it is not.
         """
         answer = is_mode_sensitive(self._machine, model)
-        return bool(answer) if isinstance(model, Instance) and model.library_name else answer is not False
+        if answer is None:
+            return in_doubt and not (isinstance(model, Instance) and model.library_name)
+        return answer
 
     def library_bases(self, value: Value) -> tuple[str, ...]:
         """The library classes that an instance's class derives from (or is)."""

@@ -73,12 +73,18 @@ class MissingZeroGrad(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        wrapped: set[tuple[int, ...]] = set()  # loops, and the optimizers that a helper steps in them
         for step in ctx.steps():
             if ctx.is_managed(step):
                 continue
             loop = ctx.training_loop(step)
-            if loop is not None and self._never_cleared(loop, step, ctx):
+            if loop is None or not self._never_cleared(loop, step, ctx):
+                continue
+            key = (id(loop), *map(id, ctx.objects(step.optimizer)))
+            if step.frame is loop.frame or key not in wrapped:
                 yield self._report(step, loop, ctx)
+            if step.frame is not loop.frame:
+                wrapped.add(key)
 
     def _never_cleared(self, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
         if any(

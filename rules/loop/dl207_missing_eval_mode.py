@@ -82,6 +82,10 @@ _DETECTION = (
 _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
+# Networks of a GAN often have neither batch norm nor dropout, and are looked at while they train.
+_ADVERSARIAL = re.compile(r"(^|[_.])net_?[GD]\b|(^|\.)[GD]$|generator|discriminator")
+
+
 class MissingEvalMode(Rule):
     code = "DL207"
     name = "missing-eval-mode"
@@ -97,7 +101,8 @@ class MissingEvalMode(Rule):
         seen: set[tuple[int, int]] = set()
         for model in _distinct(value for event in candidates for value in ctx.objects(event.model)):
             mine = [event for event in candidates if ctx.is_same(event.model, model)]
-            if not ctx.is_mode_sensitive(model) or _needs_training_mode(model, ctx):
+            is_adversarial = any(_ADVERSARIAL.search(name) for name in (ctx.name_of(model), _called(mine[0], ctx)))
+            if not ctx.is_mode_sensitive(model, in_doubt=not is_adversarial) or _needs_training_mode(model, ctx):
                 continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
             flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))

@@ -59,7 +59,9 @@ _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _MODULES = tuple(f"torch.nn.{kind}" for kind in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"))
 _MODE = re.compile(r"train|eval|infer|deterministic", re.IGNORECASE)
 _ONLY_IN_TRAINING = re.compile(r"train|loss|augment|corrupt|perturb|noise|(^|_)step$", re.IGNORECASE)
-_BY_DESIGN = re.compile(r"^mc([A-Z_]|dropout)|monte|bayes|uncertain|stochastic|always", re.IGNORECASE)
+_BY_DESIGN = re.compile(  # the prenet of Tacotron drops in inference, too
+    r"^mc([A-Z_]|dropout)|monte|bayes|uncertain|stochastic|always|prenet", re.IGNORECASE
+)
 
 
 class FunctionalDropoutAlwaysOn(Rule):

@@ -75,9 +75,7 @@ def test_check_drops_what_a_run_refutes(project: Path, capfd: pytest.CaptureFixt
         ("print('no torch')\n", 3),
     ],
 )
-def test_exit_code_without_evidence(
-    project: Path, text: str, code: int, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_code_without_evidence(project: Path, text: str, code: int, capfd: pytest.CaptureFixture[str]) -> None:
     Path("empty.py").write_text(text)
     assert main(["confirm", "empty.py"]) == code
     assert "the command trained nothing that the probes saw" in capfd.readouterr().err
@@ -94,8 +92,6 @@ def test_exit_code_without_evidence(
         (["--findings", "mixed.py", "mixed.py"], "mixed.py is no JSON report of dllint"),
     ],
 )
-def test_mistakes_are_told(
-    project: Path, words: list[str], message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_mistakes_are_told(project: Path, words: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["confirm", *words]) == 2
     assert message in capfd.readouterr().err
