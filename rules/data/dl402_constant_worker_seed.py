@@ -163,6 +163,7 @@ class ConstantWorkerSeed(Rule):
                 if (
                     isinstance(event, RandomSeeded)
                     and event.seed is not None
+                    and not event.guards  # else it does not happen for every sample
                     and (drawn is None or _concerns(event, drawn))
                 ):
                     parts = _parts(event.seed, ctx)

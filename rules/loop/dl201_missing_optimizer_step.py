@@ -178,8 +178,11 @@ def _is_hook(event: Event) -> bool:
 
 
 def _may_step(event: OpaqueCall, optimizer: Value, ctx: Context) -> bool:
-    """Whether an unresolved call could take the step: it gets the optimizer, and does not just log or save it."""
-    return not _HARMLESS.match(event.name.rpartition(".")[2]) and ctx.opaque_to(event, optimizer)
+    """Whether an unresolved call could take the step: it gets the optimizer, and does not just log or save it.
+
+    So does ``step`` of anything unresolved, such as an engine that owns the optimizer.
+    """
+    return event.name == "step" or not _HARMLESS.match(event.name.rpartition(".")[2]) and ctx.opaque_to(event, optimizer)
 
 
 def _is_used(backward: Backward, ctx: Context) -> bool:

@@ -141,6 +141,9 @@ class UnnormalisedGradientAccumulation(Rule):
                 isinstance(event, Backward) and _shares(event.guards, boundary) for event in walk(loop.body)
             )
             always = any(not _is_periodic(event.guards, mine) for event in (*steps, *clearings))
+            order = {id(event): index for index, event in enumerate(walk(loop.body))}
+            if any(_shares(e.guards, boundary) and order[id(e)] < order[id(backward)] for e in clearings):
+                return None  # cleared right before the backward pass that is used: nothing adds up
             if clearings and not same_turn and not always:
                 return step
         return None

@@ -112,6 +112,8 @@ class UnregisteredSubmodules(Rule):
         users = _users(owner, event.attribute)
         if not users or (_are_parameters(layers) and users != {"forward"}) or _keeps_its_own_books(owner, ctx):
             return False
+        if any(_is_handed_to_base(cls, event.attribute) for cls in _classes(owner)):
+            return False
         known = _registered(owner, ctx) | {id(value) for given in owner.arguments.all() for value in _contents(given)}
         return not any(id(layer) in known for layer in layers) and not _is_passed_on(event.value, layers, ctx)
 
@@ -196,6 +198,21 @@ def _keeps_its_own_books(owner: Instance, ctx: Context) -> bool:
         not _OWN_BOOKKEEPING.isdisjoint(cls.members) or _REGISTERS.search(ctx.source_of(Site(cls.module, cls.node)))
         for cls in _classes(owner)
     )
+
+
+def _is_handed_to_base(cls: Class, attribute: str) -> bool:
+    """Whether a class gives a list to the constructor of its base, as pipelines do: that one registers what is in it."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "__init__"
+        and any(isinstance(each, ast.Attribute) and each.attr == attribute for each in _given(node))
+        for node in ast.walk(cls.node)
+    )
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _users(owner: Instance, attribute: str) -> set[str]:
