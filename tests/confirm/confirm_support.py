@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from dllint.confirm.evidence import Judgement, Settings
 from dllint.confirm.launch import Outcome, run
 
 SCRIPTS = Path(__file__).parent / "scripts"
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # many scripts run at once, with tensors too small for more threads
 _EXPECTATION = re.compile(r"# (NOT CONFIRMED|CONFIRMED|REFUTED) ([\w-]+(?:, [\w-]+)*)$")
 
 

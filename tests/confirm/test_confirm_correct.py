@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -84,15 +83,9 @@ def test_accelerate_with_its_launcher(folder: Path, capfd: pytest.CaptureFixture
 
 def test_two_processes_that_exchange_gradients(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = str(SCRIPTS / "ranks.py")
-    records = quiet(observed(script, port()))
+    records = quiet(observed(script, str(folder / "store")))
     assert [(record.rank, record.steps) for record in records] == [(0, 8), (1, 8)]
     for record in records:
         assert [item.verdict for item in record.judgements if item.rule == "DL414"] == ["REFUTED"]
     told = digests(capfd.readouterr().err)
-    assert len(told) == 2 and told == plainly(script, port())
-
-
-def port() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
+    assert len(told) == 2 and told == plainly(script, str(folder / "another store"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+from pathlib import Path
 
 import pytest
 from confirm_support import SCRIPTS, observed
@@ -47,11 +47,8 @@ def test_one_rank_says_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_ranks_that_take_the_same_samples() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    records = observed(SCRIPTS / "ranks.py", port, "shared").records
+def test_ranks_that_take_the_same_samples(tmp_path: Path) -> None:
+    records = observed(SCRIPTS / "ranks.py", str(tmp_path / "store"), "shared").records
     (alarm,) = settle([], records).alarms
     assert alarm.rule == "ranks-share-samples"
     assert "2 ranks take the same samples from TensorDataset[64]" in alarm.message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -196,15 +195,12 @@ def test_time_ends_the_run(folder: Path) -> None:
     assert record.stop == "time"
 
 
-def two_ranks(*arguments: str) -> list[Record]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    return observed(SCRIPTS / "ranks.py", port, *arguments).records
+def two_ranks(folder: Path, *arguments: str) -> list[Record]:
+    return observed(SCRIPTS / "ranks.py", str(folder / "store"), *arguments).records
 
 
 def test_ranks_that_drift_apart(folder: Path) -> None:
-    records = two_ranks("moved")
+    records = two_ranks(folder, "moved")
     (alarm,) = (alarm for alarm in settle([], records).alarms if alarm.rule == "ranks-in-sync")
     assert alarm.statistics["replicated"] == 4 and len(alarm.statistics["apart"]) == 4
 
