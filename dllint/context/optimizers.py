@@ -97,9 +97,11 @@ class Optimizers(Objects):
         if self.is_same(target, optimizer):
             return True
         others = [event.optimizer for event in self.all_of(OptimizerCreated)]
-        if self.role(target) == "optimizer" and any(self.is_same(target, other) for other in others):
-            return self.reaches(target, optimizer) or self.reaches(optimizer, target)
         modules, complete = self.parameters_of(optimizer)
+        if self.role(target) == "optimizer" and any(self.is_same(target, other) for other in others):
+            cleared, _ = self.parameters_of(target)
+            overlaps = any(self.reaches(c, m) or self.reaches(m, c) for c in cleared for m in modules)
+            return overlaps or self.reaches(target, optimizer) or self.reaches(optimizer, target)
         if complete and modules and self.role(target) == "module":
             return any(self.reaches(target, module) or self.reaches(module, target) for module in modules)
         return True
