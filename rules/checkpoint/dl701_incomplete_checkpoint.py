@@ -40,8 +40,9 @@ Adds the optimizer's state to the dict, where both are named in one place. Unsaf
 to be changed with it: load the optimizer's state where the model's is loaded.
 
 ## On real code
-112 public repositories: 27 findings, 26 of them true. One is doubtful: its `--resume` may be meant for weights only.
-Another 6 checkpoints with an epoch that nothing is seen to resume from are reported if the rule is selected by name.
+236 public repositories: 38 findings in 21 of them, all but one true. One is doubtful: its `--resume` may be meant for
+weights only. Checkpoints with an epoch that nothing is seen to resume from are reported only if the rule is selected
+by name.
 """
 
 from __future__ import annotations

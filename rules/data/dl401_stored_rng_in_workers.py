@@ -47,7 +47,8 @@ own `generator`) or choose a sample in place of a missing one; loaders without w
 only if the rule is selected by name.
 
 ## On real code
-112 public repositories that call `DataLoader` 1,500 times: no finding. Datasets mostly draw from the global generators.
+236 public repositories: 2 findings, all true: two copies of a data set whose crops come from a generator made in
+`__init__`. Most data sets draw from the global generators.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ Inserts `optimizer.zero_grad()` before the backward pass, or behind the step whe
 Unsafe because it changes training, as it should.
 
 ## On real code
-111 public repositories: 6 findings, all true: three clear once an epoch or before training, and three are examples
-of tensor parallelism that train on random numbers.
+236 public repositories: 21 findings in 8 of them, all true: some clear once an epoch or before training, some never,
+and some are tests of models.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ are not known (`torch.set_grad_enabled(train)`), a backward pass alone inside `n
 out of the evaluation (`if self.training`). There is no fix: what of a block belongs outside only its author knows.
 
 ## On real code
-111 public repositories: no finding. Torch raises where this happens, so it does not get that far.
+236 public repositories: no finding. Torch raises where this happens, so it does not get that far.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ updates become smaller, as they should, and the learning rate may have been chos
 Accelerate repeats is taken out.
 
 ## On real code
-111 public repositories: 2 findings, both true (the two branches of one loop, with AdamW: `info`).
+236 public repositories: 9 findings in 4 of them, all true: the two branches of one loop with AdamW (`info`), and
+divisions that Accelerate repeats.
 """
 
 from __future__ import annotations

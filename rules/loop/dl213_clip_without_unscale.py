@@ -29,7 +29,8 @@ Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands 
 updates become larger, as they should.
 
 ## On real code
-111 public repositories: 1 finding, true: the example of distributed minGPT clips scaled gradients.
+236 public repositories: 2 findings in 2 of them, all true: the example of distributed minGPT clips scaled gradients,
+and so does a contribution to a challenge.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ augmentations); Monte-Carlo dropout that says so; functions that no module calls
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
 
 ## On real code
-111 public repositories: 1 finding, true: attention whose rate does not follow the mode.
+236 public repositories: 2 findings in 2 of them, all true: attention whose rate does not follow the mode, and a
+dropout layer made in `forward`.
 """
 
 from __future__ import annotations

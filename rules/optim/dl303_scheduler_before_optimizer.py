@@ -28,7 +28,8 @@ lambda) it is a `warning`.
 Moves the scheduler's step behind the optimizer's, where both stand in one block. Unsafe because it changes the rates.
 
 ## On real code
-112 public repositories: 9 findings, all true; 8 of them are `info`, written for torch before 1.1, which wanted it so.
+236 public repositories: 36 findings in 15 of them, all true; most are `info`, written for torch before 1.1, which
+wanted it so.
 """
 
 from __future__ import annotations

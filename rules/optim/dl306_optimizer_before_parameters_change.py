@@ -28,8 +28,8 @@ Moves the change in front of the optimizer, where both stand in one block. Unsaf
 rely on the order, and because it changes training, as it should.
 
 ## On real code
-112 public repositories: 1 finding, true: masks that are made anew in an exception handler. Moves behind the optimizer,
-which are harmless, are reported 27 times if the rule is selected by name.
+236 public repositories: 1 finding, true: the last layer of a classifier is replaced behind its optimizer. Moves
+behind the optimizer, which are harmless, are reported if the rule is selected by name.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ Wraps the list in `nn.ModuleList`, the dict in `nn.ModuleDict`. Unsafe because p
 added, as they should be.
 
 ## On real code
-112 public repositories: 1 finding, true: the embeddings of a graph model in a list.
+236 public repositories: 4 findings in 2 of them, all true: the embeddings of a graph model, and parameters of a
+TorchScript model, in lists.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Moves `Normalize` behind the conversion where both are written in the list itsel
 gets other numbers, as it should.
 
 ## On real code
-112 public repositories with 376 calls of a `Normalize`: no finding.
+236 public repositories: no finding.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Writes ImageNet's numbers where one is mistyped or the order is wrong, and for e
 Unsafe because it changes what the model sees, as it should.
 
 ## On real code
-112 public repositories with 376 calls of a `Normalize`: no finding.
+236 public repositories: no finding.
 """
 
 from __future__ import annotations

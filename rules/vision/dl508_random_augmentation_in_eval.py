@@ -33,8 +33,8 @@ Removes the steps where they are written in a transform that only evaluation use
 random place. Unsafe because the metric changes.
 
 ## On real code
-112 public repositories: 7 findings in 4 of them, all true: three times `random_split` of augmented data, three times
-the training transform given to test data, and a flip in a validation transform.
+236 public repositories: 21 findings in 10 of them, all true: `random_split` of augmented data, the training transform
+given to test data, and flips in validation transforms.
 """
 
 from __future__ import annotations
