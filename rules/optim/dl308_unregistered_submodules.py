@@ -202,7 +202,7 @@ def _keeps_its_own_books(owner: Instance, ctx: Context) -> bool:
 
 
 def _is_handed_to_base(cls: Class, attribute: str) -> bool:
-    """Whether a class gives a list to the constructor of its base, as pipelines do: that one registers what is in it."""
+    """Whether a class gives a list to the constructor of its base, as pipelines do, which registers what is in it."""
     return any(
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
