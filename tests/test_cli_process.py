@@ -110,7 +110,12 @@ def test_an_interruption_gives_130_and_no_traceback(project: Path) -> None:
         "sys.exit(main(['.']))\n"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", script], cwd=project, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-c", script],
+        cwd=project,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

@@ -231,7 +231,13 @@ def test_ctrl_c_ends_the_run_and_leaves_a_report(folder: Path) -> None:
     words = [sys.executable, "-m", "dllint", "confirm", "--steps", "0", str(SCRIPTS / "endings.py"), "slow"]
     environment = {**os.environ, "PYTHONPATH": str(Path(dllint.__file__).parent.parent)}
     started = subprocess.Popen(
-        words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        words,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     assert started.stderr is not None
     for line in started.stderr:
