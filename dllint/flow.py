@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node
+from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node, OptimizerCreated, walk
 from dllint.interp.guards import contradict
 from dllint.sites import Guard
 
@@ -139,6 +139,11 @@ def _contains(wanted: list[int], start: int, end: int) -> bool:
 
 def _only_raises(block: Block) -> bool:
     return len(block.items) == 1 and isinstance(block.items[0], Leave) and block.items[0].kind == "raise"
+
+
+def is_of_runs(loop: Loop) -> bool:
+    """Whether each iteration of a loop is a training run of its own, with an optimizer that is made for it."""
+    return any(isinstance(event, OptimizerCreated) for event in walk(loop.body))
 
 
 def follow(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
-from dllint.events import Event, OptimizerCreated, OptimizerStep, StateRead, StateRestored, StateSaved, walk
-from dllint.flow import Structure, follow
+from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
+from dllint.flow import Structure, follow, is_of_runs
 from dllint.interp import graph, roles
 from dllint.interp.machine import Machine
 from dllint.sites import Guards, Site
@@ -124,7 +124,7 @@ class CheckpointView:
         """
         ids = {id(step) for step in steps}
         around = self._structure.around.get(event, ())
-        runs = next((loop for loop in around if any(isinstance(e, OptimizerCreated) for e in walk(loop.body))), None)
+        runs = next((loop for loop in around if is_of_runs(loop)), None)
         structure = self._structure if runs is None else Structure(runs.body)
 
         def advance(current: Event, state: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from dllint.context.base import ProgramView
-from dllint.events import Backward, Event, Loop, OptimizerCreated, walk
-from dllint.flow import Flow, State, follow
+from dllint.events import Backward, Event, Loop, walk
+from dllint.flow import Flow, State, follow, is_of_runs
 from dllint.interp import graph
 from dllint.interp.guards import consistent
 from dllint.sites import Guards
@@ -58,7 +58,7 @@ class Paths(ProgramView):
 
     def is_of_runs(self, loop: Loop) -> bool:
         """Whether each iteration of a loop is a training run of its own, with an optimizer that is made for it."""
-        return any(isinstance(event, OptimizerCreated) for event in walk(loop.body))
+        return is_of_runs(loop)
 
     def consistent(self, guards: Guards, others: Guards) -> bool:
         """Whether two sets of conditions can hold together, as far as can be told."""

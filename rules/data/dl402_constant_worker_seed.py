@@ -51,7 +51,6 @@ from dllint.api import (
     LoaderCreated,
     Loop,
     OpaqueCall,
-    OptimizerCreated,
     Program,
     RandomSeeded,
     Rule,
@@ -63,7 +62,6 @@ from dllint.api import (
     offer,
     remove,
     set_argument,
-    walk,
 )
 
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%", "**", "^", "|", "&", "<<", "int", "abs", "hash", "negative"))
@@ -196,8 +194,8 @@ class ConstantWorkerSeed(Rule):
 
     def _in_epochs(self, loop: Loop, batches: Loop, ctx: Context) -> Iterator[Finding]:
         """``torch.manual_seed(CONST)`` in the loop over the epochs, outside the loop over the batches."""
-        if any(isinstance(event, OptimizerCreated) for event in walk(loop.body)):
-            return  # each iteration is a run of its own
+        if ctx.is_of_runs(loop):
+            return
         for event in ctx.all_of(RandomSeeded):
             if event.seed is None or not _is_direct(event, loop):
                 continue

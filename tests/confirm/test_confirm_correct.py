@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -52,14 +51,8 @@ def test_loops_by_hand(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert record.backwards > 100
 
 
-def needs(library: str) -> None:
-    if importlib.util.find_spec(library) is None:
-        pytest.skip(f"{library} is not installed")
-
-
 @pytest.mark.parametrize(("library", "steps"), [("lightning", 12), ("transformers", 8)])
 def test_frameworks(library: str, steps: int, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    needs(library)
     (script,) = map(str, SCRIPTS.glob(f"{library}_*.py"))
     (record,) = quiet(observed(script))
     assert digests(capfd.readouterr().err) == plainly(script)
@@ -72,7 +65,6 @@ def confirmed_in_loop(record: Record) -> list[Judgement]:
 
 
 def test_accelerate_with_its_launcher(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    needs("accelerate")
     words = ["-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", str(SCRIPTS / "accelerate_train.py")]
     bounds = Settings("", steps=0, epoch_batches=0)
     (record,) = quiet(run([sys.executable, *words], bounds, in_place=False, show_output=True))

@@ -20,7 +20,7 @@ def has_eglot() -> bool:
 
 @pytest.mark.slow
 def test_emacs_shows_fixes_and_saves(tmp_path: Path) -> None:
-    if not has_eglot():
+    if not has_eglot():  # no Python package brings it, and Neovim's client is the one that every run of CI drives
         pytest.skip("Emacs with Eglot is not installed")
     demo = Path(shutil.copytree(DEMO, tmp_path / "demo"))
     (tmp_path / "configuration.el").write_text(block("snippet: emacs"))
