@@ -31,8 +31,8 @@ _STACK = 512 * 1024 * 1024
 _RECURSION_LIMIT = 20_000
 
 # The interpreter keeps to the time limit of a file itself. What does not, such as a rule of the project that loops
-# for ever, is interrupted after so many times the limit. That is CPU time, and this is time on the clock: a busy machine
-# gives a process only a part of itself.
+# for ever, is interrupted after so many times the limit. That is CPU time, and this is time on the clock:
+# a busy machine gives a process only a part of itself.
 _PATIENCE = 4
 _GLANCE = 0.25  # seconds between two looks at the clock
 

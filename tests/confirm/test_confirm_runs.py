@@ -195,6 +195,11 @@ def test_time_ends_the_run(folder: Path) -> None:
     assert record.stop == "time"
 
 
+def test_time_ends_a_script_that_has_ceased_to_train(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert ended(folder, "idle", max_seconds=15.0).stop == "time"
+    assert "WOKEN" in capfd.readouterr().err
+
+
 def two_ranks(folder: Path, *arguments: str) -> list[Record]:
     return observed(SCRIPTS / "ranks.py", str(folder / "store"), *arguments).records
 

@@ -28,7 +28,8 @@ _LONGEST_TIMELINE = 400
 _LONGEST_TRACE = 4000
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
-_GRACE = 30.0  # seconds that the script has for its own clean-up after the time is over
+_HURRY = 5.0  # seconds that a training loop has to come to its next step when the time is over
+_GRACE = 30.0  # seconds that the script has for its own clean-up after it was ended
 _SHARE = 0.03  # of the time of the run: what observing may take, as it is measured, before it looks less often
 _WINDOW = 1.0  # seconds after which the share is looked at again
 _SETTLED = 100  # steps before which nothing is looked at less often
@@ -118,8 +119,10 @@ class Run:
         self._all_steps = 0  # of all optimizers
         self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
         self._told: dict[tuple[int, int], int] = {}
-        self._is_over = False
-        self._lock = threading.Lock()
+        self._is_late = False  # the time is over
+        self._is_over = False  # observation is over
+        self._is_ended = False  # the script has been told to end
+        self._lock = threading.Lock()  # held while the record is written
         self._inside = _Inside()
 
     def watch(self, probes: Sequence[type[Probe]]) -> None:
@@ -224,8 +227,10 @@ class Run:
             self._window = (now, self._spent)
 
     def keep_to_budget(self) -> None:
-        """Raises StopTraining when the budget is spent: enough steps, or many backward passes and no step."""
+        """Raises StopTraining when the budget is spent: the time, enough steps, or many backward passes and no step."""
         budget = self.settings.steps
+        if self._is_late:
+            self.stop("time")
         if budget and self.steps >= budget:
             self.stop("budget")
         if budget and not self.steps and self.backwards >= _IDLE_FACTOR * budget:
@@ -234,24 +239,31 @@ class Run:
     def stop(self, why: str) -> None:
         """Write the record, and end the script. Raises StopTraining."""
         self.finish(why)
+        self._is_ended = True
         raise StopTraining(why)
 
     def refuse_to_go_on(self) -> None:
-        """Leave the process if the script has gone on after it was stopped."""
-        if self._is_over and os.getpid() == self._process:
+        """Leave the process if the script has gone on after it was told to end."""
+        if self._is_ended and os.getpid() == self._process:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
 
-    def finish(self, why: str, error: str = "") -> None:
-        """Let the probes judge, and write the record, unless that has been done or this process did not train."""
+    def finish(self, why: str, error: str = "") -> bool:
+        """Let the probes judge, and write the record. Returns False if observation was over, or is not of this process.
+
+        Where another thread is at it, this waits for it, so that the process does not end before.
+        """
+        if os.getpid() != self._process:
+            return False
         with self._lock:
-            if self._is_over or os.getpid() != self._process:
-                return
+            if self._is_over:
+                return False
             self._is_over = True
             self.ended_by = why
-        if self.backwards or self.steps or self.epochs:
-            self.guard(self._write_record, why, error)
+            if self.backwards or self.steps or self.epochs:
+                self.guard(self._write_record, why, error)
+            return True
 
     def _write_record(self, why: str, error: str) -> None:
         judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
@@ -299,9 +311,13 @@ class Run:
         self._is_over = True
 
     def _keep_time(self) -> None:
+        """End the script when its time is over: at its next step, or from outside if there is none."""
         time.sleep(self.settings.max_seconds)
-        self.finish("time")
-        stop = ctypes.py_object(StopTraining)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.main_thread().ident or 0), stop)
+        self._is_late = True
+        time.sleep(_HURRY)
+        if self.finish("time"):
+            self._is_ended = True
+            stop = ctypes.py_object(StopTraining)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.main_thread().ident or 0), stop)
         time.sleep(_GRACE)
         self.refuse_to_go_on()

@@ -56,5 +56,12 @@ elif ending == "slow":
         for name in ("last.pt", "final.pt"):
             torch.save(model.state_dict(), name)
         print("FINALLY", os.path.exists("final.pt"))
+elif ending == "idle":
+    train(6)
+    try:
+        while True:
+            time.sleep(0.05)
+    finally:
+        print("WOKEN")
 else:
     train(1000 if ending == "budget" else 6)
