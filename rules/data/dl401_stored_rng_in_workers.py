@@ -39,6 +39,12 @@ numbers in 16. `np.random.random()` and other global functions draw other number
 
     loader = DataLoader(Noisy(x), batch_size=8, shuffle=True, num_workers=4)
 
+## Fix (unsafe)
+The draws are taken from the global generator of the same library, which the loader seeds anew in each worker and epoch:
+`self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes
+`generator=None`. It is offered where all
+draws are in the file of the generator, and the global generator has the method.
+
 ## Not reported
 Global generators (`np.random.random()`, `random.random()`, `torch.rand(3)`), generators that are made or seeded anew
 outside the constructor, that only the constructor uses, that decide an order (`random_split`, samplers, the loader's
@@ -60,8 +66,10 @@ from dllint.api import (
     BoundMethod,
     Const,
     Context,
+    Edit,
     Event,
     Finding,
+    Fix,
     Function,
     Instance,
     LibraryCall,
@@ -69,13 +77,22 @@ from dllint.api import (
     Partial,
     Program,
     Rule,
+    Site,
     Symbol,
     Value,
     alternatives,
+    offer,
+    replace_range,
+    set_argument,
 )
 
 _STATE = frozenset(("seed", "manual_seed", "get_state", "set_state", "getstate", "setstate", "spawn", "initial_seed"))
 _SEEDING = frozenset(("seed", "manual_seed", "set_state", "setstate"))
+_SHARED = (
+    *("beta", "binomial", "choice", "exponential", "gamma", "laplace", "lognormal", "normal", "permutation", "poisson"),
+    *("random", "randint", "rayleigh", "shuffle", "standard_normal", "triangular", "uniform"),
+)  # methods of numpy's new generators that are global functions as well
+_ONLY_OF_GENERATORS = ("axis", "dtype", "endpoint", "method", "out", "shuffle")
 _ORDERING = "torch.utils.data."
 
 
@@ -86,6 +103,7 @@ class StoredRngInWorkers(Rule):
     severity = "warning"
     triggers = (("DataLoader", "num_workers"), ("default_rng", "RandomState", "Random", "Generator", "random"))
     confirmable = True
+    fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -94,15 +112,16 @@ class StoredRngInWorkers(Rule):
             if not _has_workers(loader, ctx) or ctx.data.part_of_loader(loader) == "eval" or _is_prepared(loader, ctx):
                 continue
             events = list(_in_workers(loader, ctx))
-            for call, generator in _draws(events, ctx):
+            draws = list(_draws(events, ctx))
+            for _, generator in draws:
                 if any(generator is known for known in reported) or _is_renewed(generator, loader, ctx):
                     continue
                 reported.append(generator)
-                yield self._report(call, generator, loader, ctx)
+                yield self._report([call for call, drawn in draws if drawn is generator], generator, loader, ctx)
             if _is_legacy(ctx) and loader.options.get("worker_init_fn") is None:
                 yield from self._report_global(events, loader, ctx)
 
-    def _report(self, call: LibraryCall, generator: Instance, loader: LoaderCreated, ctx: Context) -> Finding:
+    def _report(self, calls: list[LibraryCall], generator: Instance, loader: LoaderCreated, ctx: Context) -> Finding:
         place = generator.site
         assert place is not None
         count = ctx.constant(loader.options.get("num_workers"))
@@ -121,9 +140,10 @@ class StoredRngInWorkers(Rule):
             trace=[
                 (place, "the generator is made once"),
                 (loader.site, "the workers of this loader get copies of it"),
-                (call.site, "and draw from them"),
+                (calls[0].site, "and draw from them"),
             ],
             confidence="certain" if is_sure else "likely",
+            fixes=_use_global_generator(calls, place),
         )
 
     def _report_global(self, events: list[Event], loader: LoaderCreated, ctx: Context) -> Iterator[Finding]:
@@ -274,3 +294,33 @@ def _is_write(node: ast.AST, name: str) -> bool:
         return False
     held = node.func.value
     return getattr(held, "attr", getattr(held, "id", "")) == name
+
+
+# ------------------------------------------------------------------------------------------------------------- the fix
+
+
+def _use_global_generator(calls: list[LibraryCall], made: Site) -> list[Fix]:
+    """Let all draws come from the global generator of the library that the stored one is of."""
+    sites = list({call.site.node: call.site for call in calls}.values())
+    edits = [_of_global_generator(site, made) if site.module is made.module else () for site in sites]
+    complete = [edit for each in edits for edit in each] if all(edits) else []
+    return offer("Draw from the global generator, which the loader seeds", complete, "unsafe", of=made, at=made)
+
+
+def _of_global_generator(draw: Site, made: Site) -> tuple[Edit, ...]:
+    """The edits of one draw; none where there is no such global function."""
+    if not isinstance(draw.node, ast.Call) or not isinstance(made.node, ast.Call):
+        return ()
+    given = next((keyword for keyword in draw.node.keywords if keyword.arg == "generator"), None)
+    if given is not None:
+        return set_argument(draw, "generator", "None")
+    if not isinstance(draw.node.func, ast.Attribute) or not isinstance(made.node.func, ast.Attribute):
+        return ()
+    method, library = draw.node.func.attr, ast.unparse(made.node.func.value)
+    if made.node.func.attr == "default_rng":
+        method = "randint" if method == "integers" else method
+        if method not in _SHARED or any(each.arg in _ONLY_OF_GENERATORS for each in draw.node.keywords):
+            return ()
+    elif made.node.func.attr not in ("Random", "RandomState"):
+        return ()
+    return replace_range(Site(draw.module, draw.node.func), f"{library}.{method}")

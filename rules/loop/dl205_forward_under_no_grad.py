@@ -16,10 +16,14 @@ gives identical gradients.
     loss = criterion(model(x), y)
     loss.backward()
 
+## Fix (suggestion)
+`torch.enable_grad()` in the place of the `torch.no_grad()` of the block, or of the decorator. What else stands in the
+block gets a graph, too, so that it is better to take the forward pass out of it by hand.
+
 ## Not reported
 Losses of which some part is computed with gradients on (teachers and targets under `no_grad` are right), modes that
 are not known (`torch.set_grad_enabled(train)`), a backward pass alone inside `no_grad`, and one that a condition keeps
-out of the evaluation (`if self.training`). There is no fix: what of a block belongs outside only its author knows.
+out of the evaluation (`if self.training`).
 
 ## On real code
 236 public repositories: no finding. Torch raises where this happens, so it does not get that far.
@@ -32,7 +36,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dllint.api import Backward, Context, Finding, Program, Rule, Site
+from dllint.api import Backward, Context, Edit, Finding, Program, Rule, Site, offer, replace_range
 
 _PHASE = re.compile(
     r"(?<![a-z])(train\w*|is_train\w*|optim\w*|backward|phase|mode|update|learn|eval|val|valid|test)(?![a-z])",
@@ -47,6 +51,7 @@ class ForwardUnderNoGrad(Rule):
     severity = "error"
     triggers = (("backward", "manual_backward"), ("no_grad", "inference_mode", "set_grad_enabled"))
     confirmable = True
+    fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -79,7 +84,24 @@ class ForwardUnderNoGrad(Rule):
             effect="no gradient reaches any parameter: torch raises here, or nothing is trained",
             help="compute the forward pass and the loss outside `no_grad`",
             trace=[(cut, "computed with gradients off"), (event.site, "and sent backward")],
+            fixes=offer("Compute it with gradients on", _switched_on(cut), "suggestion", of=cut, at=event.site),
         )
+
+
+def _switched_on(site: Site) -> list[Edit]:
+    """The edits that keep gradients on in all blocks and functions around a place that switch them off."""
+    module: Any = site.module
+    line = getattr(site.node, "lineno", 0)
+    around = (node for node in ast.walk(module.tree) if isinstance(node, ast.With | ast.FunctionDef))
+    switches: list[ast.expr] = []
+    for node in (node for node in around if node.lineno <= line <= (node.end_lineno or 0)):
+        switches += [each.context_expr for each in node.items] if isinstance(node, ast.With) else node.decorator_list
+    edits: list[Edit] = []
+    for switch in switches:
+        name = switch.func if isinstance(switch, ast.Call) else switch
+        if isinstance(name, ast.Attribute) and name.attr in ("no_grad", "inference_mode"):
+            edits += replace_range(Site(site.module, switch), f"{ast.unparse(name.value)}.enable_grad()")
+    return edits
 
 
 def _is_left_over(site: Site, event: Backward) -> bool:
