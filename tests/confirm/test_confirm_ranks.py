@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,15 @@ def test_ranks_that_take_the_same_samples(tmp_path: Path) -> None:
     assert alarm.rule == "ranks-share-samples"
     assert "2 ranks take the same samples from TensorDataset[64]" in alarm.message
     assert [record.collectives for record in records] == [["all_reduce of [3]"]] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.parametrize(("how", "steps", "stop"), [("fork", 0, "end"), ("by-hand", 0, "end"), ("fork", 5, "budget")])
+def test_ranks_that_the_script_forks_report(tmp_path: Path, how: str, steps: int, stop: str) -> None:
+    records = observed(SCRIPTS / "ranks.py", str(tmp_path / "store"), how, steps=steps).records
+    assert [(each.rank, each.steps, each.stop, each.errors) for each in records] == [
+        (rank, steps or 8, stop, []) for rank in (0, 1)
+    ]
+    assert settle([], records).alarms == []
+    assert [item.verdict for item in records[0].judgements if item.rule == "DL202"] == ["REFUTED"]

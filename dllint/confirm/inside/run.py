@@ -10,11 +10,14 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from multiprocessing import parent_process
+from multiprocessing.util import Finalize
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch.utils.data import get_worker_info
 
 from dllint.confirm.evidence import MARKS, Judgement, Moment, ProbeError, Record, Settings
 from dllint.confirm.pictures import Pictures
@@ -94,6 +97,12 @@ class Run:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.redirected: Callable[[], list[str]] = list
+        self._kinds: Sequence[type[Probe]] = ()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing yet of what this process does."""
         self.steps = 0
         self.backwards = 0
         self.epochs = 0
@@ -103,7 +112,6 @@ class Run:
         self.pictures = Pictures()
         self.moments: list[Moment] = []
         self.collectives: list[str] = []
-        self.redirected: Callable[[], list[str]] = list
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
@@ -112,13 +120,14 @@ class Run:
         self._traces: dict[str, _Trace] = {}
         self._clocks: dict[str, _Clock] = {}
         self._spent = 0.0  # seconds in all
-        self.every = settings.every
+        self.every = self.settings.every
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._process = os.getpid()
         self._started = time.perf_counter()
         self._all_steps = 0  # of all optimizers
         self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
         self._told: dict[tuple[int, int], int] = {}
+        self._is_asleep = False  # was forked, and has done nothing yet that is observed
         self._is_late = False  # the time is over
         self._is_over = False  # observation is over
         self._is_ended = False  # the script has been told to end
@@ -127,6 +136,7 @@ class Run:
 
     def watch(self, probes: Sequence[type[Probe]]) -> None:
         """Let probes listen from now on, in this order."""
+        self._kinds = probes
         for kind in probes:
             probe = kind(self)
             self._probes.append(probe)
@@ -138,7 +148,10 @@ class Run:
     def start(self) -> None:
         """Begin to keep to the time."""
         if sys.platform != "win32":
-            os.register_at_fork(after_in_child=self._retire)
+            os.register_at_fork(after_in_child=self._fall_asleep)
+        self._start_clock()
+
+    def _start_clock(self) -> None:
         if self.settings.max_seconds:
             threading.Thread(target=self._keep_time, name="dllint-confirm", daemon=True).start()
 
@@ -149,6 +162,8 @@ class Run:
         It is while observation goes on, unless a probe makes it happen, or tensors have no values, as when a function
         is traced or transformed.
         """
+        if self._is_asleep and not self._wakes():
+            return False
         if self._is_over or self._inside.probe:
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
@@ -306,9 +321,31 @@ class Run:
         finally:
             self._clocks[probe.name].seconds += time.perf_counter() - begin
 
-    def _retire(self) -> None:
-        """Be quiet in a process that was forked from the one that trains: it reports for itself, or not at all."""
+    def _fall_asleep(self) -> None:
+        """Be quiet in a process that was forked from this one, until it does something that is observed."""
+        self._is_asleep = self._is_asleep or not self._is_over
         self._is_over = True
+
+    def _wakes(self) -> bool:
+        """Begin anew in a process that was forked, unless it is a worker of a loader, which never trains."""
+        if get_worker_info() is not None:
+            return False
+        self._is_asleep = False
+        self.guard(self._begin_anew)
+        return True
+
+    def _begin_anew(self) -> None:
+        self._begin()
+        self.watch(self._kinds)
+        self._start_clock()
+        if parent_process() is not None:  # else the exit handlers of Python are run at the end
+            Finalize(None, self._finish_fork, exitpriority=0)
+
+    def _finish_fork(self) -> None:
+        error = sys.exc_info()[1]
+        if isinstance(error, Exception):
+            self.finish("exception", f"{type(error).__name__}: {error}")
+        self.finish("end")
 
     def _keep_time(self) -> None:
         """End the script when its time is over: at its next step, or from outside if there is none."""
