@@ -1,4 +1,5 @@
-"""Observes what ranks do together, so that dllint can tell after the run whether all of them did the same."""
+"""Observes what ranks do together, so that dllint can tell after the run whether all of them did the same, and models
+that are wrapped for it."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import stack
 
 _ALIKE = ("all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor")  # of the same size on all ranks
 _OTHERS = ("all_to_all", "all_to_all_single", "barrier", "gather", "reduce_scatter", "reduce_scatter_tensor", "scatter")
@@ -23,6 +26,11 @@ def observe_all(run: Run) -> None:
         for name in (*_ALIKE, *_OTHERS):
             if hasattr(dist, name):
                 observe(run, dist, name, before=_noting(run, name, inspect.signature(getattr(dist, name))))
+
+    def wrapped(_: None, module: Any, *__: Any, **___: Any) -> None:
+        run.tell("replicate", module, stack())
+
+    observe(run, DistributedDataParallel, "__init__", after=wrapped)
 
 
 def _noting(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:

@@ -11,8 +11,10 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from torch.utils.data import dataloader
 
+from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.workers import observe_fetching
 from dllint.confirm.probes.base import Batches
 
@@ -24,10 +26,14 @@ def observe_all(run: Run) -> None:
     """Observe passes over loaders, batch by batch."""
     passes: WeakKeyDictionary[Any, Batches] = WeakKeyDictionary()
     counts: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+    places: WeakKeyDictionary[Any, Stack] = WeakKeyDictionary()  # where each loader was made
+
+    def constructed(_: None, loader: Any, *__: Any, **___: Any) -> None:
+        places[loader] = stack()
 
     def begins(iterator: Any, loader: Any) -> None:
         number = counts[loader] = counts.get(loader, -1) + 1
-        passes[iterator] = Batches(_owner(loader), number)
+        passes[iterator] = Batches(_owner(loader), number, made=places.get(loader, ()))
         run.epochs += 1
         run.mark("epoch")
         run.tell("pass", passes[iterator])
@@ -44,6 +50,7 @@ def observe_all(run: Run) -> None:
         if indices is not None and isinstance(index, (list, int)) and len(indices) < _MOST_INDICES:
             indices.append(index)
 
+    observe(run, dataloader.DataLoader, "__init__", after=constructed)
     observe(run, _Iterator, "__init__", after=made)
     observe(run, _Iterator, "_reset", after=begins_again)
     observe(run, _Iterator, "_next_index", after=drawn)
@@ -71,7 +78,12 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         is_frozen = loader is not None and torch.is_grad_enabled()
         if is_frozen and loader in kept:
             return copy.deepcopy(kept[loader])
-        batch = advance(iterator)
+        try:
+            batch = advance(iterator)
+        except StopIteration:
+            if batches is not None and run.is_listening:
+                run.guard(run.tell, "pass_end", batches)
+            raise
         if batches is not None and run.is_listening:
             batches.taken += 1
             run.guard(run.tell, "batch", batches, batch)

@@ -1,11 +1,14 @@
-"""Observes what is saved, and sends it where the files of the script are kept."""
+"""Observes what is saved, read and restored, and sends what is saved where the files of the script are kept."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import torch
+from torch import nn
+from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.inside.files import for_reading, for_writing
 from dllint.confirm.inside.patching import observe
@@ -14,14 +17,34 @@ from dllint.confirm.inside.stacks import stack
 
 
 def observe_all(run: Run) -> None:
-    """Observe ``torch.save``, whose files are written without Python."""
+    """Observe ``torch.save``, whose files are written without Python, ``torch.load``, and what takes a state."""
     if run.settings.scratch:
         _redirect()
 
-    def saving(obj: Any, *_: Any, **__: Any) -> None:
-        run.tell("save", obj, stack())
+    def saving(obj: Any, f: Any, *_: Any, **__: Any) -> None:
+        run.tell("save", obj, f, stack())
+
+    def read(content: Any, f: Any, *_: Any, **__: Any) -> None:
+        run.tell("read", content, f, stack())
 
     observe(run, torch, "save", before=saving)
+    observe(run, torch, "load", after=read)
+    _observe_states(run)
+
+
+def _observe_states(run: Run) -> None:
+    def restoring(owner: Any, state_dict: Any, *_: Any, **__: Any) -> None:
+        run.tell("restore", owner, state_dict, stack())
+
+    def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
+        if named.get("destination") is None:  # else it is part of a module that is asked
+            run.tell("state", module, state, stack())
+
+    schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
+    for owner in (nn.Module, Optimizer, torch.amp.GradScaler, *schedulers):
+        if "load_state_dict" in vars(owner):
+            observe(run, owner, "load_state_dict", before=restoring)
+    observe(run, nn.Module, "state_dict", after=asked)
 
 
 def _redirect() -> None:

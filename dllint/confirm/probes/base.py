@@ -41,14 +41,29 @@ class BackwardCall:
 
 
 @dataclass(slots=True)
+class Load:
+    """A call of ``load_state_dict``: the names that it was ``given``, and those that the module has. ``error`` is what
+    it raised, if it did."""
+
+    module: nn.Module
+    given: set[str]
+    parameters: set[str]
+    buffers: set[str]
+    strict: bool
+    error: str
+    stack: Stack
+
+
+@dataclass(slots=True)
 class Batches:
-    """One pass over a data loader. ``indices`` are those of the first batches, as far as there are any; those of
-    batches that workers are still making are among them."""
+    """One pass over a data loader, which was ``made`` at a place. ``indices`` are those of the first batches, as far as
+    there are any; those of batches that workers are still making are among them."""
 
     owner: Callable[[], Any]
     number: int  # of the pass over this loader, from 0
     taken: int = 0
     indices: list[Any] = field(default_factory=list)
+    made: Stack = ()
 
     @property
     def loader(self) -> Any:
@@ -81,6 +96,24 @@ class Probe:
     def on_loss(self, call: LossCall) -> None:
         """A loss has been computed."""
 
+    def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
+        """A loss function has raised an exception."""
+
+    def on_logits(self, logits: Tensor, stack: Stack) -> None:
+        """A categorical distribution has been made of what is given as its logits."""
+
+    def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
+        """``Tensor.std`` has been computed over a whole tensor."""
+
+    def on_lookup_refused(self, indices: Tensor, weight: Tensor, stack: Stack) -> None:
+        """An embedding has raised an exception."""
+
+    def on_load(self, load: Load) -> None:
+        """``load_state_dict`` of a module has been called."""
+
+    def on_derivative(self) -> None:
+        """``torch.autograd.grad`` is called."""
+
     def on_backward_start(self, call: BackwardCall) -> None:
         """Gradients are about to be computed."""
 
@@ -102,6 +135,12 @@ class Probe:
     def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
         """A scheduler has stepped; ``explicit`` where it was told the epoch."""
 
+    def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
+        """A scheduler that waits for a plateau is about to be told a metric; None where it is not given any."""
+
+    def on_rates_asked(self, scheduler: Any, rates: list[float], stack: Stack) -> None:
+        """``get_lr`` of a scheduler has returned something to the script."""
+
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         """A scaler has scaled a loss."""
 
@@ -117,8 +156,23 @@ class Probe:
     def on_batch(self, batches: Batches, batch: Any) -> None:
         """A batch has been taken from a loader."""
 
-    def on_save(self, content: Any, stack: Stack) -> None:
-        """Something is about to be saved."""
+    def on_pass_end(self, batches: Batches) -> None:
+        """A loader has no more batches. Not told where dllint ends the pass."""
+
+    def on_replicate(self, module: nn.Module, stack: Stack) -> None:
+        """A model has been wrapped in DistributedDataParallel, which ``module`` is."""
+
+    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+        """Something is about to be saved, where ``torch.save`` was told to: a path, or a file that is open."""
+
+    def on_read(self, content: Any, path: Any, stack: Stack) -> None:
+        """``torch.load`` has read something."""
+
+    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+        """``load_state_dict`` of a module, an optimizer, a scheduler or a scaler is about to take a state."""
+
+    def on_state(self, module: nn.Module, state: Any, stack: Stack) -> None:
+        """A module that is part of no other call has been asked for its ``state_dict``."""
 
     def judge(self) -> Iterator[Judgement]:
         """What the probe has found out, when observation ends."""

@@ -23,7 +23,7 @@ class Checkpoints(Probe):
         super().__init__(run)
         self._saved: dict[Stack, dict[str, Any]] = {}
 
-    def on_save(self, content: Any, stack: Stack) -> None:
+    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
         states = list(_dicts(content, _DEPTH))
         weights = [state for state in states if state and all(isinstance(value, Tensor) for value in state.values())]
         wrapped = [key for state in weights for key in state if str(key).startswith(_PREFIXES)]
