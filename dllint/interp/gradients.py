@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dllint.interp.graph import is_tensor_operation
@@ -58,30 +58,59 @@ _FLOWS = Gradient(True, trained=True)
 _INPUT = Gradient(True)
 
 
-def gradient_of(machine: Machine, value: Value, depth: int = 0) -> Gradient:
+@dataclass(slots=True)
+class _Search:
+    """What one question has found out so far: a value that many others are computed from is followed once.
+
+    ``known`` has values with their gradients, by the identity of the value.
+    """
+
+    machine: Machine
+    known: dict[int, tuple[Value, Gradient]] = field(default_factory=dict)
+
+
+def gradient_of(machine: Machine, value: Value) -> Gradient:
     """Follow a value back to what it was computed from."""
+    return _gradient(_Search(machine), value, 0)
+
+
+def _gradient(search: _Search, value: Value, depth: int) -> Gradient:
+    known = search.known.get(id(value))
+    if known is not None:
+        return known[1]
+    search.known[id(value)] = value, _UNKNOWN  # what is computed from itself, in a loop
+    found = _followed(search, value, depth)
+    search.known[id(value)] = value, found
+    return found
+
+
+def _followed(search: _Search, value: Value, depth: int) -> Gradient:
     if depth > _MAX_DEPTH:
         return _UNKNOWN
     if isinstance(value, Const | Setting):
         return _NONE
     if isinstance(value, Choice):
-        return _one_of(gradient_of(machine, option, depth + 1) for _, option in value.options)
+        return _one_of(_gradient(search, option, depth + 1) for _, option in value.options)
     if isinstance(value, Items):
-        return _combine(gradient_of(machine, item, depth + 1) for item in value.items)
+        return _combine(_gradient(search, item, depth + 1) for item in value.items)
     if isinstance(value, Table):
-        return _combine(gradient_of(machine, item, depth + 1) for item in value.contents.values())
+        return _combine(_gradient(search, item, depth + 1) for item in value.contents.values())
     if isinstance(value, Instance):
         return _FLOWS if value.library_name == "torch.nn.Parameter" else _UNKNOWN
     if isinstance(value, Symbol):
-        return _of_symbol(machine, value, depth)
+        return _of_symbol(search, value, depth)
     return _UNKNOWN
+
+
+def _all_cuts(parts: list[Gradient]) -> tuple[Cut, ...]:
+    return tuple(dict.fromkeys(cut for part in parts for cut in part.cuts))
 
 
 def _one_of(parts: Iterable[Gradient]) -> Gradient:
     """The gradient of one of several alternatives: nothing is claimed unless they agree."""
     found = list(parts)
     flows = {part.flows for part in found}
-    cuts = tuple(cut for part in found for cut in part.cuts)
+    cuts = _all_cuts(found)
     agreed = found[0].flows if len(flows) == 1 else None if None in flows else True
     return Gradient(agreed, cuts, any(part.trained for part in found))
 
@@ -89,24 +118,24 @@ def _one_of(parts: Iterable[Gradient]) -> Gradient:
 def _combine(parts: Iterable[Gradient]) -> Gradient:
     """The gradient of something computed from several parts: one that carries is enough."""
     found = list(parts)
-    cuts = tuple(cut for part in found for cut in part.cuts)
+    cuts = _all_cuts(found)
     if any(part.flows for part in found):
         return Gradient(True, cuts, any(part.trained for part in found))
     return Gradient(None if any(part.flows is None for part in found) else False, cuts)
 
 
-def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
+def _of_symbol(search: _Search, value: Symbol, depth: int) -> Gradient:
     if value.name == "element":
-        return _of_element(machine, value.inputs[0], depth)
+        return _of_element(search, value.inputs[0], depth)
     if value.grad == "off" and value.name not in _DATA and not _is_kept(value):
         return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
     if value.grad == "unknown":
         return _UNKNOWN
-    leaf = _made_anew(machine, value, depth)
+    leaf = _made_anew(search, value, depth)
     if leaf is not None:
         return leaf
-    if _detaches(machine, value):
-        inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
+    if _detaches(search.machine, value):
+        inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
         cut = (Cut("detach", value.site),) if inner.trained and value.site is not None else ()
         return Gradient(False, inner.cuts + cut)
     if value.name in _DATA or value.name in _RANDOM:
@@ -114,42 +143,42 @@ def _of_symbol(machine: Machine, value: Symbol, depth: int) -> Gradient:
     if value.name in ("parameters", "named_parameters"):
         return _FLOWS
     if value.name == "scaled":
-        return gradient_of(machine, value.inputs[1], depth + 1)
-    return _of_operation(machine, value, depth)
+        return _gradient(search, value.inputs[1], depth + 1)
+    return _of_operation(search, value, depth)
 
 
-def _of_element(machine: Machine, source: Value, depth: int) -> Gradient:
+def _of_element(search: _Search, source: Value, depth: int) -> Gradient:
     """What an iteration yields is data, unless it goes over something that was computed."""
     if isinstance(source, Items | Table | Choice):
-        inner = gradient_of(machine, source, depth + 1)
+        inner = _gradient(search, source, depth + 1)
         return inner if inner.flows else _UNKNOWN
     if isinstance(source, Symbol) and (source.name == "call" or source.name[:1] == "." or is_tensor_operation(source)):
-        return gradient_of(machine, source, depth + 1)
+        return _gradient(search, source, depth + 1)
     return _NONE
 
 
-def _of_operation(machine: Machine, value: Symbol, depth: int) -> Gradient:
+def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
     name = value.name
-    forced = force(machine, value)
+    forced = force(search.machine, value)
     if forced is not value:
-        inner = gradient_of(machine, forced, depth + 1)
+        inner = _gradient(search, forced, depth + 1)
         return inner if inner.flows is not None else _FLOWS  # a model, whatever it does inside, has parameters
     if name in ("forward", "call"):
         callee = value.inputs[0]
-        return _FLOWS if known_or_guessed(machine, callee) in ("module", "wrapper") else _UNKNOWN
+        return _FLOWS if known_or_guessed(search.machine, callee) in ("module", "wrapper") else _UNKNOWN
     if name.startswith("torch.nn.") and name.endswith("()"):
         if name.removeprefix("torch.nn.").startswith(_WITH_PARAMETERS):
             return _FLOWS
-        return _combine(gradient_of(machine, part, depth + 1) for part in value.inputs[1:])
+        return _combine(_gradient(search, part, depth + 1) for part in value.inputs[1:])
     if name in ("item", "slice"):
-        found = origins(machine, value)
+        found = origins(search.machine, value)
         if len(found) == 1 and found[0].value is not value:
-            return gradient_of(machine, found[0].value, depth + 1)
-        return gradient_of(machine, value.inputs[0], depth + 1)
-    if name[1:] in machine.facts.shape_only_methods and name.startswith(".") and value.inputs:
-        return gradient_of(machine, value.inputs[0], depth + 1)  # whatever the device or the shape
+            return _gradient(search, found[0].value, depth + 1)
+        return _gradient(search, value.inputs[0], depth + 1)
+    if name[1:] in search.machine.facts.shape_only_methods and name.startswith(".") and value.inputs:
+        return _gradient(search, value.inputs[0], depth + 1)  # whatever the device or the shape
     if name in _OPERATORS or name in ("sum", "abs", "max", "min", "filter") or name.startswith((".", "torch.")):
-        return _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
+        return _combine(_gradient(search, part, depth + 1) for part in value.inputs)
     if name.startswith("numpy."):
         return _NONE
     return _UNKNOWN
@@ -173,7 +202,7 @@ def _detaches(machine: Machine, value: Symbol) -> bool:
     return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
 
 
-def _made_anew(machine: Machine, value: Symbol, depth: int) -> Gradient | None:
+def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
     """A tensor made with ``requires_grad`` set: a new leaf, whatever its numbers were computed from."""
     given = value.attributes.get("requires_grad") if value._attributes else None
     if given is None and value.arguments is not None:
@@ -182,7 +211,7 @@ def _made_anew(machine: Machine, value: Symbol, depth: int) -> Gradient | None:
         given = value.inputs[1] if len(value.inputs) > 1 else Const(True)
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
-    inner = _combine(gradient_of(machine, part, depth + 1) for part in value.inputs)
+    inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
     computed = depth == 0 and not all(isinstance(part, Const) for part in value.inputs)  # backward from itself
     if not (inner.trained or inner.cuts or computed) or value.site is None:
         return _INPUT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import has_unknown_base, role_of
@@ -15,25 +16,49 @@ _CONTAINERS = frozenset(
     ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
-_SENSITIVE = re.compile(  # what is only asked in order to save memory changes no result
-    r"[dD]ropout|BatchNorm|batch_norm|^(?!.*checkpoint).*\.training\b", re.MULTILINE
+_FUNCTIONS = re.compile(  # what is only asked in order to save memory changes no result
+    r"((\bF|functional|torch)\.|(?<![\w.]))((feature_)?(alpha_)?dropout([123]d)?|batch_norm)\(|"
+    r"^(?!.*checkpoint).*\.training\b",
+    re.MULTILINE,
 )
+_WORDS = re.compile(r"[dD]ropout|BatchNorm|batch_norm")
+_RATE_OF_ZERO = re.compile(r"\w*dropout\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 
 
-def is_mode_sensitive(machine: Machine, value: Value, depth: int = 0) -> bool | None:
+@dataclass(slots=True)
+class _Search:
+    """What one question has found out so far: the parts of a module with their answers, by identity."""
+
+    machine: Machine
+    known: dict[int, tuple[Value, bool | None]] = field(default_factory=dict)
+
+
+def is_mode_sensitive(machine: Machine, value: Value) -> bool | None:
     """``True`` if some part of a module depends on the mode, ``False`` if none does, ``None`` if that is not known."""
-    if depth > 8:
-        return None
-    if isinstance(value, Const | Setting | Absent):
-        return False
+    return _answer(_Search(machine), value)
+
+
+def _answer(search: _Search, value: Value) -> bool | None:
+    if isinstance(value, Const | Setting | Absent) or (isinstance(value, Symbol) and value.detail == "<items>"):
+        return False  # the last is what a container holds where nothing has been appended
+    known = search.known.get(id(value))
+    if known is not None:
+        return known[1]
+    search.known[id(value)] = value, False  # what is a part of itself adds nothing
+    found = _of_parts(search, value)
+    search.known[id(value)] = value, found
+    return found
+
+
+def _of_parts(search: _Search, value: Value) -> bool | None:
     if isinstance(value, Choice):
-        return _any(is_mode_sensitive(machine, option, depth + 1) for _, option in value.options)
+        return _any(_answer(search, option) for _, option in value.options)
     if isinstance(value, Items):
-        return _any(is_mode_sensitive(machine, o, depth + 1) for item in value.items for _, o in alternatives(item))
+        return _any(_answer(search, option) for item in value.items for _, option in alternatives(item))
     if isinstance(value, Table):
-        return _any(is_mode_sensitive(machine, item, depth + 1) for item in value.contents.values())
+        return _any(_answer(search, item) for item in value.contents.values())
     if isinstance(value, Instance):
-        return _of_instance(machine, value, depth)
+        return _of_instance(search, value)
     return None
 
 
@@ -44,8 +69,8 @@ def _any(answers: object) -> bool | None:
     return None if any(answer is None for answer in found) else False
 
 
-def _of_instance(machine: Machine, value: Instance, depth: int) -> bool | None:
-    facts = machine.facts
+def _of_instance(search: _Search, value: Instance) -> bool | None:
+    facts = search.machine.facts
     name = value.library_name
     if name in facts.mode_sensitive:
         return _has_rate(value)
@@ -59,14 +84,14 @@ def _of_instance(machine: Machine, value: Instance, depth: int) -> bool | None:
     if name in facts.mode_insensitive_by_default:
         return None if any(key.startswith(("norm", "drop")) for key in value.arguments.keywords) else False
     if facts.role(name) == "wrapper" and name not in _CONTAINERS and value.arguments.positional:
-        return _any(is_mode_sensitive(machine, o, depth + 1) for _, o in alternatives(value.arguments.positional[0]))
+        return _any(_answer(search, o) for _, o in alternatives(value.arguments.positional[0]))
     if name in _CONTAINERS:
         appended = value.attributes.get("<items>")
         parts = [*value.arguments.all(), *([appended] if appended is not None else [])]
-        return _any(is_mode_sensitive(machine, part, depth + 1) for part in parts)
+        return _any(_answer(search, part) for part in parts)
     if not isinstance(value.cls, Class):
         return True if name.startswith(facts.mode_sensitive_prefixes) else None
-    return _of_project_module(machine, value, value.cls, depth)
+    return _of_project_module(search, value, value.cls)
 
 
 def _has_rate(value: Instance) -> bool:
@@ -75,19 +100,19 @@ def _has_rate(value: Instance) -> bool:
     return not (isinstance(rate, Const) and rate.value == 0)
 
 
-def _of_project_module(machine: Machine, value: Instance, cls: Class, depth: int) -> bool | None:
+def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | None:
+    """What the parts say; what they leave open is decided by the words that the code has for layers."""
     code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
-    if _SENSITIVE.search(code):
-        return True
-    answers: list[bool | None] = [None if has_unknown_base(cls) else False]
+    answers: list[bool | None] = [None if has_unknown_base(cls) else False, bool(_FUNCTIONS.search(code))]
     for name, attribute in value.attributes.items():
         is_called = f"self.{name}(" in code
         for _, option in alternatives(attribute):
-            if isinstance(option, Items | Table) or role_of(machine, option) in ("module", "wrapper"):
-                answers.append(is_mode_sensitive(machine, option, depth + 1))
+            if isinstance(option, Items | Table) or role_of(search.machine, option) in ("module", "wrapper"):
+                answers.append(_answer(search, option))
             elif is_called and isinstance(option, Instance | Symbol):
                 answers.append(None)  # else it is a setting, or what was read of one
-    return _any(answers)
+    whole = _any(answers)
+    return True if whole is None and _WORDS.search(_RATE_OF_ZERO.sub("", code)) else whole
 
 
 def _code_of(cls: Class) -> str:
