@@ -16,7 +16,10 @@ from dllint.runner import lint_files
 
 pytestmark = pytest.mark.slow
 
-LOOPS = ("loops_bad", "loops_good")
+LOOPS = (
+    *("loops_bad", "loops_good", "training_bad", "training_good"),
+    *("language_bad", "language_good"),
+)
 RUNS = ("run_bad", "run_good", "images_bad", "images_good")
 
 

@@ -33,11 +33,12 @@ def observe_all(run: Run) -> None:
     """Observe the loss functions of ``torch.nn.functional``."""
     for name in _LOSSES:
         if hasattr(functional, name):
-            teller = _teller(run, name, inspect.signature(getattr(functional, name)))
-            observe(run, functional, name, after=teller, always=False)
+            computed, refused = _tellers(run, name, inspect.signature(getattr(functional, name)))
+            observe(run, functional, name, after=computed, failed=refused, always=False)
 
 
-def _teller(run: Run, name: str, signature: inspect.Signature) -> Callable[..., None]:
+def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callable[..., None], Callable[..., None]]:
+    """What tells of a loss that has been computed, and of one that could not be."""
     names = list(signature.parameters)
     defaults = {key: item.default for key, item in signature.parameters.items()}
 
@@ -47,4 +48,9 @@ def _teller(run: Run, name: str, signature: inspect.Signature) -> Callable[..., 
         if all(isinstance(value, Tensor) for value in (scores, target, result)):
             run.tell("loss", LossCall(name, scores, target, values, result, stack()))
 
-    return computed
+    def refused(error: Exception, *arguments: Any, **named: Any) -> None:
+        values = {**dict(zip(names, arguments, strict=False)), **named}
+        if isinstance(values.get("input"), Tensor) and isinstance(values.get("target"), Tensor):
+            run.tell("loss_refused", name, values["input"], values["target"], stack())
+
+    return computed, refused

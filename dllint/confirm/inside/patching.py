@@ -11,6 +11,7 @@ from dllint.confirm.inside.run import Run
 
 Before = Callable[..., Any]
 After = Callable[..., Any]
+Failed = Callable[..., Any]
 
 ORIGINALS: dict[Any, Any] = {}
 """The functions of torch, by those that stand in their place."""
@@ -23,6 +24,7 @@ def observe(
     *,
     before: Before | None = None,
     after: After | None = None,
+    failed: Failed | None = None,
     always: bool = True,
 ) -> None:
     """Have a function observed. It takes and returns what it did; observers that fail are noted and forgotten.
@@ -33,6 +35,7 @@ def observe(
         name: the name of the function.
         before: is given the arguments before the call.
         after: is given the result and the arguments after the call, if that succeeds.
+        failed: is given the exception and the arguments, if the call raises one.
         always: whether each call is to be observed, even if that takes too long.
     """
     original = getattr(owner, name, None)
@@ -45,7 +48,12 @@ def observe(
             return original(*arguments, **named)
         if before is not None:
             run.guard(before, *arguments, **named)
-        result = original(*arguments, **named)
+        try:
+            result = original(*arguments, **named)
+        except Exception as error:
+            if failed is not None and run.is_listening:
+                run.guard(failed, error, *arguments, **named)
+            raise
         if after is not None and run.is_listening:
             run.guard(after, result, *arguments, **named)
         return result

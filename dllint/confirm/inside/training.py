@@ -125,9 +125,23 @@ def _observe_schedulers(run: Run) -> None:
         run.mark("scheduler")
         run.tell("scheduler", scheduler, bool(arguments or named), stack())
 
-    for kind in vars(lr_scheduler).values():
-        if inspect.isclass(kind) and issubclass(kind, lr_scheduler.LRScheduler) and "step" in vars(kind):
-            observe(run, kind, "step", after=stepped)
+    def plateau(scheduler: Any, metrics: Any = None, *_: Any, **__: Any) -> None:
+        is_number = isinstance(metrics, (int, float)) or (isinstance(metrics, Tensor) and metrics.numel() == 1)
+        run.tell("plateau", scheduler, float(metrics) if is_number else None, stack())
+
+    def asked(rates: Any, scheduler: Any) -> None:
+        place = stack()
+        inside = calling_module() == lr_scheduler.__name__ or (place and place[0].function in ("get_lr", "step"))
+        if not inside and isinstance(rates, list):
+            run.tell("rates_asked", scheduler, [float(rate) for rate in rates], place)
+
+    waiting = lr_scheduler.ReduceLROnPlateau
+    for kind in list(vars(lr_scheduler).values()):
+        if inspect.isclass(kind) and issubclass(kind, lr_scheduler.LRScheduler):
+            if "step" in vars(kind):
+                observe(run, kind, "step", before=plateau if kind is waiting else None, after=stepped)
+            if "get_lr" in vars(kind):
+                observe(run, kind, "get_lr", after=asked)
 
 
 def _observe_scalers(run: Run) -> None:

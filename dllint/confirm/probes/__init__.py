@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dllint.confirm.probes.accumulation import Accumulation
 from dllint.confirm.probes.activations import Activations
+from dllint.confirm.probes.adapters import Adapters
 from dllint.confirm.probes.backward import Roots
 from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.bootstrap import Bootstrap, Deviations
 from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.coverage import Coverage
 from dllint.confirm.probes.data import Order, Randomness
@@ -13,8 +15,12 @@ from dllint.confirm.probes.evaluation_data import EvaluationData
 from dllint.confirm.probes.experiments import Overfit, RateRange
 from dllint.confirm.probes.freezing import Freezing
 from dllint.confirm.probes.gradients import Gradients
+from dllint.confirm.probes.half import HalfPrecision
 from dllint.confirm.probes.inputs import InputStatistics, LabelStatistics
+from dllint.confirm.probes.logits import Logits
 from dllint.confirm.probes.loss_input import LossInput
+from dllint.confirm.probes.masked_mean import MaskedMean
+from dllint.confirm.probes.metrics import Metrics
 from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
 from dllint.confirm.probes.movement import Movement
 from dllint.confirm.probes.names import Names
@@ -22,12 +28,16 @@ from dllint.confirm.probes.normalisation import Normalisation
 from dllint.confirm.probes.order import Clipping, ScaledSteps, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
 from dllint.confirm.probes.passes import Passes, Shares
+from dllint.confirm.probes.positions import Generation, RotaryPositions
 from dllint.confirm.probes.precision import Autocast, Scaling
+from dllint.confirm.probes.preferences import Preferences
+from dllint.confirm.probes.refusals import Refusals
 from dllint.confirm.probes.replicas import Replicas
 from dllint.confirm.probes.resuming import Course
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.sensitivity import Sensitivity
 from dllint.confirm.probes.spectral import SpectralNorms
+from dllint.confirm.probes.supervision import Supervision
 from dllint.confirm.probes.targets import Targets
 from dllint.confirm.probes.updates import Decay, Traces
 
@@ -44,6 +54,17 @@ PROBES: tuple[type[Probe], ...] = (
     LossInput,
     Targets,
     Padding,
+    MaskedMean,
+    Refusals,
+    Logits,
+    Metrics,
+    Bootstrap,
+    Deviations,
+    Adapters,
+    Supervision,
+    RotaryPositions,
+    Generation,
+    Preferences,
     EvaluationMode,
     FunctionalDropout,
     ScaledSteps,
@@ -57,6 +78,7 @@ PROBES: tuple[type[Probe], ...] = (
     Traces,
     Replicas,
     Movement,
+    HalfPrecision,
     Activations,
     Scaling,
     Autocast,

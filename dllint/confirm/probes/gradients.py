@@ -36,7 +36,8 @@ class Tracked:
         self._optimizer = ref(optimizer)
         self.kind = type(optimizer).__name__
         self.made = stack
-        self.steps = self.reached = self.stale = self.empty = self.looked = 0
+        self.steps = self.reached = self.stale = self.empty = self.early = self.looked = 0
+        self.is_ahead = False  # a model was called after the last backward pass
         self.is_fresh = self.is_scaled = self.was_scaled = self.was_used = self.is_polluted = False
         self.window: dict[Stack, int] = {}
         self.backward_stacks: dict[Stack, None] = {}
@@ -106,6 +107,7 @@ class Tracked:
         self.window[call.stack] = self.window.get(call.stack, 0) + 1
         self.backward_stacks.setdefault(call.stack)
         self.reached += 1
+        self.is_ahead = False
         self.is_fresh, self.is_scaled = True, scaled
         self.was_scaled = self.was_scaled or scaled
         return True
@@ -117,7 +119,9 @@ class Tracked:
         self.stale += self.is_polluted
         if look and self.reached:
             self.looked += 1
-            self.empty += _are_empty(self.parameters())
+            is_empty = _are_empty(self.parameters())
+            self.empty += is_empty and not self.is_ahead
+            self.early += is_empty and self.is_ahead
             self.has_moved()
         self.was_used = self.is_polluted or self.is_fresh or self.was_used
         self.is_fresh = self.is_scaled = False
@@ -180,6 +184,11 @@ class Gradients(Probe):
         for tracked in self.tracked:
             tracked.look_after(call, scaled)
 
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        if with_gradients:
+            for tracked in self.tracked:
+                tracked.is_ahead = True
+
     def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
         self.of(optimizer).is_scaled = False
 
@@ -204,6 +213,7 @@ class Gradients(Probe):
                 yield _stale(tracked)
             if tracked.looked >= ENOUGH:
                 yield _empty(tracked)
+                yield _early(tracked)
 
 
 def _missing_step(tracked: Tracked, ended_by: str) -> Judgement:
@@ -252,6 +262,23 @@ def _empty(tracked: Tracked) -> Judgement:
         tracked.looked,
         (0, tracked.steps),
         (*tracked.clear_stacks, *tracked.step_stacks),
+        "alarm",
+    )
+
+
+def _early(tracked: Tracked) -> Judgement:
+    return Judgement(
+        "DL204",
+        "gradients",
+        "CONFIRMED" if tracked.early >= ENOUGH else "INCONCLUSIVE" if tracked.early else "REFUTED",
+        f"{tracked.early} of {tracked.looked} sampled steps of {tracked.kind} came between the call of the model and "
+        "its backward pass, and found no gradient",
+        "all gradients None or zero, and a model called after the last backward pass, in 3 or more sampled steps; none "
+        "refutes",
+        {"optimizer": tracked.kind, "early": tracked.early, "sampled": tracked.looked},
+        tracked.looked,
+        (0, tracked.steps),
+        (*tracked.step_stacks, *tracked.backward_stacks),
         "alarm",
     )
 

@@ -14,6 +14,8 @@ _SHAPE_ONLY = (
     "Clone", "ToCopy", "Alias", "Split", "Unbind", "Cat", "Index", "AsStrided", "Movedim", "SqueezeBackward",
 )  # fmt: skip
 
+_WHOLE = ("View", "UnsafeView", "Reshape", "Transpose", "Permute", "T", "Squeeze", "Unsqueeze", "Clone", "ToCopy")
+
 
 def leaves(roots: Iterable[Tensor]) -> list[Tensor] | None:
     """The tensors that a backward pass from here sends gradients to; None where the graph is too large to look at."""
@@ -63,15 +65,21 @@ def weight_behind(node: Any) -> Tensor | None:
 
 def origin(tensor: Tensor) -> str:
     """What computed a tensor, such as ``Softmax``, looking through operations that only change its shape."""
-    node: Any = tensor.grad_fn
-    while node is not None:
-        operation = _operation(node)
-        if operation not in _SHAPE_ONLY:
-            return operation
+    node = _through(tensor.grad_fn, _SHAPE_ONLY)
+    return "" if node is None else operation(node)
+
+
+def through_views(node: Any) -> Any:
+    """The first operation from here on that changes more than the shape of all elements; None if there is none."""
+    return _through(node, _WHOLE)
+
+
+def _through(node: Any, kinds: tuple[str, ...]) -> Any:
+    while node is not None and operation(node) in kinds:
         node = node.next_functions[0][0] if node.next_functions else None
-    return ""
+    return node
 
 
-def _operation(node: Any) -> str:
+def operation(node: Any) -> str:
     """``SoftmaxBackward0`` as ``Softmax``."""
     return str(node.name()).partition("Backward")[0].lstrip("_")

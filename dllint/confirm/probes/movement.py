@@ -74,7 +74,7 @@ class Movement(Probe):
             self._rates = {id(p): float(g.get("lr", 1.0)) for g in optimizer.param_groups for p in g["params"]}
             matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
             trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]
-            self._before = [(p, _sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
+            self._before = [(p, sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
         if not self._is_sampled or bool(getattr(optimizer, "found_inf", False)):
@@ -104,8 +104,8 @@ class Movement(Probe):
     def _compare(self, steps: _Steps, step: int, pairs: list[tuple[Tensor, Tensor]]) -> None:
         """Compare parameters with what they were. Reads from the device once."""
         begins = [begin for _, begin in pairs]
-        nows = [_sample(parameter) for parameter, _ in pairs]
-        slopes = [_sample(parameter.grad) for parameter, _ in pairs]  # type: ignore[arg-type]
+        nows = [sample(parameter) for parameter, _ in pairs]
+        slopes = [sample(parameter.grad) for parameter, _ in pairs]  # type: ignore[arg-type]
         whole = [parameter.grad for parameter, _ in pairs if parameter.grad is not None]
         moves = torch._foreach_sub(nows, begins)
         groups = [*([tensor.float() for tensor in group] for group in (moves, begins, slopes)), whole]
@@ -144,7 +144,7 @@ class Movement(Probe):
                 self.run.pictures.layers.append(seen.layer)
 
 
-def _sample(tensor: Tensor) -> Tensor:
+def sample(tensor: Tensor) -> Tensor:
     """Some elements from all over a tensor, copied."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()

@@ -1,0 +1,67 @@
+"""Observes functions beside training and losses: distributions, embeddings, loading, deviations and derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as functional
+from torch import Tensor, nn
+
+from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.confirm.probes.base import Load
+
+
+def observe_all(run: Run) -> None:
+    """Observe them."""
+    _observe_distributions(run)
+    _observe_embeddings(run)
+    _observe_loading(run)
+    _observe_numbers(run)
+
+
+def _observe_distributions(run: Run) -> None:
+    def made(_: None, distribution: Any, probs: Any = None, logits: Any = None, *__: Any, **___: Any) -> None:
+        if isinstance(logits, Tensor) and not calling_module().startswith("torch."):
+            run.tell("logits", logits, stack())
+
+    observe(run, torch.distributions.Categorical, "__init__", after=made, always=False)
+
+
+def _observe_embeddings(run: Run) -> None:
+    def refused(_: Exception, input: Any, weight: Any, *__: Any, **___: Any) -> None:
+        if isinstance(input, Tensor) and isinstance(weight, Tensor):
+            run.tell("lookup_refused", input, weight, stack())
+
+    observe(run, functional, "embedding", failed=refused)
+
+
+def _observe_loading(run: Run) -> None:
+    def loaded(_: Any, module: nn.Module, state_dict: Any, strict: bool = True, *__: Any, **___: Any) -> None:
+        tell(module, state_dict, strict, "")
+
+    def refused(
+        error: Exception, module: nn.Module, state_dict: Any, strict: bool = True, *__: Any, **___: Any
+    ) -> None:
+        tell(module, state_dict, strict, str(error))
+
+    def tell(module: nn.Module, state: Any, strict: bool, error: str) -> None:
+        parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
+        buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
+        run.tell("load", Load(module, set(state), parameters, buffers, bool(strict), error, stack()))
+
+    observe(run, nn.Module, "load_state_dict", after=loaded, failed=refused)
+
+
+def _observe_numbers(run: Run) -> None:
+    def deviation(result: Any, values: Any, *arguments: Any, **named: Any) -> None:
+        if not arguments and named.keys() <= {"unbiased", "correction"} and isinstance(result, Tensor):
+            run.tell("deviation", values, result, stack())
+
+    def derivative(*_: Any, **__: Any) -> None:
+        run.tell("derivative")
+
+    observe(run, torch.Tensor, "std", after=deviation, always=False)
+    observe(run, torch.autograd, "grad", before=derivative)

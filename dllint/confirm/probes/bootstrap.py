@@ -1,0 +1,162 @@
+"""What goes wrong in losses of reinforcement learning: gradients through the target that a network makes for itself
+(DL956), and advantages that are divided by a deviation of 0 or of one sample (DL951)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
+from dllint.confirm.probes.graph import leaves, operation, through_views
+
+_FIRST = 10  # calls from each place that are looked at
+_LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
+_DISCOUNT = 0.5  # the smallest
+_FACTORS = 3  # that a value may be multiplied with
+
+
+@dataclass(slots=True, eq=False)
+class _Calls:
+    """Calls from one place."""
+
+    function: str = ""
+    calls: int = 0
+    looked: int = 0
+    wrong: int = 0
+    degenerate: int = 0  # deviations of one sample, or of 0
+    first: int = 0
+    last: int = 0
+
+    def is_due(self, every: int, step: int) -> bool:
+        """Count a call, and say whether to look at it."""
+        self.calls += 1
+        self.last = step
+        return self.calls <= _FIRST or self.calls % every == 0
+
+
+class Bootstrap(Probe):
+    """DL956: targets of the form ``reward + discount * value`` that need gradients for what makes the input, too."""
+
+    name = "bootstrap"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Calls] = {}
+        self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
+
+    def on_derivative(self) -> None:
+        self._derives = True
+
+    def on_backward_end(self, call: BackwardCall) -> None:
+        self._derives = False
+
+    def on_loss(self, call: LossCall) -> None:
+        if call.function not in _LOSSES or not call.input.requires_grad:
+            return
+        seen = self._seen.get(call.stack)
+        if seen is None:
+            seen = self._seen[call.stack] = _Calls(call.function, first=self.run.steps)
+        if not seen.is_due(self.run.every, self.run.steps) or self._derives:
+            return
+        if not call.target.requires_grad:
+            seen.looked += 1
+        elif _is_bootstrapped(call.target):
+            ours, theirs = leaves([call.input]), leaves([call.target])
+            if ours is not None and theirs is not None:
+                seen.looked += 1
+                seen.wrong += not {id(leaf) for leaf in ours}.isdisjoint(map(id, theirs))
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            if seen.looked:
+                verdict: Verdict = "CONFIRMED" if seen.wrong == seen.looked >= ENOUGH else "INCONCLUSIVE"
+                yield Judgement(
+                    "DL956",
+                    self.name,
+                    "REFUTED" if not seen.wrong and seen.looked >= ENOUGH else verdict,
+                    f"in {seen.wrong} of {seen.looked} calls of {seen.function}, gradients went through a target of "
+                    "the form reward + discount * value to the parameters that are to learn it",
+                    "all of 3 or more calls; none of 3 refutes",
+                    {"wrong": seen.wrong, "sampled": seen.looked, "function": seen.function},
+                    seen.looked,
+                    (seen.first, seen.last),
+                    (stack,),
+                    "alarm",
+                )
+
+
+def _is_bootstrapped(target: Tensor) -> bool:
+    """Whether a target is the sum of what needs no gradients and of a discounted value."""
+    node = through_views(target.grad_fn)
+    parts = [child for child, _ in node.next_functions if child is not None] if node is not None else []
+    if node is None or operation(node) != "Add" or len(parts) != 1 or len(node.next_functions) != 2:
+        return False
+    node, has_discount = through_views(parts[0]), False
+    for _ in range(_FACTORS):
+        if node is None or operation(node) != "Mul":
+            break
+        parts = [child for child, _ in node.next_functions if child is not None]
+        factor = node._saved_other if node._saved_other is not None else node._saved_self
+        if len(parts) != 1 or not isinstance(factor, Tensor) or not _is_discount(factor):
+            return False
+        node, has_discount = through_views(parts[0]), True
+    return has_discount
+
+
+def _is_discount(factor: Tensor) -> bool:
+    low, high = float(factor.min()), float(factor.max())
+    return low >= 0 and _DISCOUNT <= high <= 1
+
+
+class Deviations(Probe):
+    """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
+
+    name = "deviations"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Calls] = {}
+        self._waiting: list[_Calls] = []  # for the loss that comes of them
+
+    def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
+        if values.requires_grad or not values.is_floating_point():
+            return
+        seen = self._seen.get(stack)
+        if seen is None:
+            seen = self._seen[stack] = _Calls(first=self.run.steps)
+        is_due = seen.is_due(self.run.every, self.run.steps)
+        if not is_due and values.numel() > 1:
+            return
+        seen.looked += 1
+        is_finite = bool(values.isfinite().all())
+        if is_finite and not float(result) > 0 and seen not in self._waiting:
+            seen.degenerate += 1
+            self._waiting.append(seen)
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        if self._waiting:
+            is_broken = any(not bool(root.isfinite().all()) for root in call.roots)
+            for seen in self._waiting:
+                seen.wrong += is_broken
+            self._waiting = []
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            good = seen.looked >= ENOUGH and not seen.wrong
+            yield Judgement(
+                "DL951",
+                self.name,
+                "CONFIRMED" if seen.wrong else "REFUTED" if good else "INCONCLUSIVE",
+                f"{seen.degenerate} of {seen.looked} standard deviations were 0 or those of a single sample, and "
+                f"{seen.wrong} made a loss that is not finite",
+                "any such loss; none in 3 or more calls refutes",
+                {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looked},
+                seen.looked,
+                (seen.first, seen.last),
+                (stack,),
+                "alarm",
+            )

@@ -1,0 +1,189 @@
+"""Parameters in half precision, and optimizers that cannot step with them: DL310 and DL316.
+
+In float16 the second moments of small gradients are 0, and so is Adam's default ``eps``: it divides by 0, or by so
+little that a step is many times the learning rate. In bfloat16 an update smaller than 1/256 of a weight is lost when it
+is added. Both show in some elements of each matrix before and after a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.gradients import Tracked
+from dllint.confirm.probes.movement import sample
+
+_FIRST = 10  # steps that are all looked at
+_MOST = 50  # parameters of an optimizer that are looked at
+_ADAPTIVE = ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad")
+_WILD = 2000.0  # times the learning rate: with eps 1e-5 it was 576 at most, and 5,000 with the 1e-6 that diverges
+_LOST, _KEPT = 0.5, 0.1  # share of the elements with a gradient that a step leaves as they are
+_SAMPLES = 5
+_NEAR_TOP = 0.5  # of the highest learning rate, below which lost updates are meant to be small
+
+
+@dataclass(slots=True)
+class _Steps:
+    """The steps of an optimizer that were looked at."""
+
+    tracked: Tracked
+    looks: int = 0
+    half: int = 0  # with parameters in float16
+    broken: int = 0  # those of them after which parameters are not finite any more
+    wild: int = 0  # those in which some element moved much further than the learning rate
+    furthest: float = 0.0
+    eps: float = 0.0
+    lost: list[tuple[float, float]] = field(default_factory=list)  # learning rate, share of updates that were lost
+    stacks: dict[Stack, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Moved:
+    """Some elements of a parameter before and after a step, their gradients, and the learning rate."""
+
+    begin: Tensor
+    now: Tensor
+    slope: Tensor
+    rate: float
+
+
+def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
+    """All elements before and after a step, and their gradients."""
+    return (
+        torch.cat([item.begin for item in moved]),
+        torch.cat([item.now for item in moved]),
+        torch.cat([item.slope for item in moved]),
+    )
+
+
+class HalfPrecision(Probe):
+    """Compares some elements of parameters in half precision before and after steps."""
+
+    name = "half"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._steps: dict[Tracked, _Steps] = {}
+        self._before: list[tuple[Tensor, Tensor, float]] = []  # parameter, elements of it, learning rate
+        self._is_sampled = False
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        steps = self.run.gradients.of(optimizer).steps
+        self._before = []
+        self._is_sampled = steps < _FIRST or steps % self.run.every == 0
+        if self._is_sampled and type(optimizer).__module__.startswith("torch.optim"):
+            for group in optimizer.param_groups:
+                half = [p for p in group["params"] if p.dtype in (torch.float16, torch.bfloat16) and p.requires_grad]
+                rate = float(group.get("lr", 0.0))
+                self._before += [(p, sample(p), rate) for p in half[:_MOST] if p.numel() and p.layout == torch.strided]
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        if not self._is_sampled:
+            return
+        tracked = self.run.gradients.of(optimizer)
+        steps = self._steps.get(tracked)
+        if steps is None:
+            steps = self._steps[tracked] = _Steps(tracked)
+        steps.looks += 1
+        steps.stacks.setdefault(stack)
+        before, self._before = self._before, []
+        moved = [
+            _Moved(begin, sample(p), sample(p.grad), rate)
+            for p, begin, rate in before
+            if p.grad is not None and not p.grad.is_sparse
+        ]
+        if moved and not bool(getattr(optimizer, "found_inf", False)):
+            steps.eps = float(optimizer.param_groups[0].get("eps", 0.0))
+            self._compare_16(steps, [item for item in moved if item.begin.dtype == torch.float16])
+            self._compare_b16(steps, [item for item in moved if item.begin.dtype == torch.bfloat16])
+
+    def _compare_16(self, steps: _Steps, moved: list[_Moved]) -> None:
+        if not moved or steps.tracked.kind not in _ADAPTIVE:
+            return
+        steps.half += 1
+        begins, nows, slopes = (each.float() for each in _joined(moved))
+        was_finite = begins.isfinite() & slopes.isfinite()
+        is_broken = bool((was_finite & ~nows.isfinite()).any())
+        furthest = max(
+            float((item.now.float() - item.begin.float()).nan_to_num(0.0, 0.0, 0.0).abs().max()) / (item.rate or 1.0)
+            for item in moved
+        )
+        steps.broken += is_broken
+        steps.wild += is_broken or furthest > _WILD
+        steps.furthest = max(steps.furthest, furthest)
+
+    def _compare_b16(self, steps: _Steps, moved: list[_Moved]) -> None:
+        if not moved:
+            return
+        begins, nows, slopes = _joined(moved)
+        must_move = (slopes != 0) & slopes.isfinite()
+        if bool(must_move.any()):
+            lost = float((begins == nows)[must_move].float().mean())
+            steps.lost.append((max(item.rate for item in moved), lost))
+
+    def judge(self) -> Iterator[Judgement]:
+        for steps in self._steps.values():
+            if steps.tracked.kind in _ADAPTIVE and steps.looks >= ENOUGH:
+                yield self._eps(steps)
+            if steps.lost or steps.looks >= ENOUGH:
+                yield self._lost(steps)
+
+    def _eps(self, steps: _Steps) -> Judgement:
+        return Judgement(
+            "DL310",
+            self.name,
+            "CONFIRMED" if steps.broken or steps.wild >= ENOUGH else "INCONCLUSIVE" if steps.wild else "REFUTED",
+            f"{steps.half} of {steps.looks} sampled steps of {steps.tracked.kind} were made in float16 with eps "
+            f"{steps.eps:g}: {steps.broken} left what is not finite, one moved a weight by {steps.furthest:.3g} times "
+            "the learning rate"
+            if steps.half
+            else f"no parameter of {steps.tracked.kind} is in float16",
+            "weights that a step makes infinite or nan, or over 2000 times the learning rate in 3 or more steps; none "
+            "refutes",
+            {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest,
+             "eps": steps.eps},
+            steps.looks,
+            (0, steps.tracked.steps),
+            self._places(steps),
+            "alarm",
+        )  # fmt: skip
+
+    def _lost(self, steps: _Steps) -> Judgement:
+        rates = [rate for rate, _ in steps.lost]
+        top = max(rates, default=0.0)
+        shares = [share for rate, share in steps.lost if rate >= _NEAR_TOP * top > 0]
+        still_rises = len(rates) > 1 and rates[-1] == top > rates[0]
+        share = median(shares) if shares else 0.0
+        verdict: Verdict = "INCONCLUSIVE"
+        if not steps.lost or (len(shares) >= ENOUGH and share < _KEPT):
+            verdict = "REFUTED"
+        elif len(shares) >= _SAMPLES and share > _LOST and not still_rises:
+            verdict = "CONFIRMED"
+        return Judgement(
+            "DL316",
+            self.name,
+            verdict,
+            f"{share:.0%} of the elements with a gradient stay as they are in a step of {steps.tracked.kind}, because "
+            "bfloat16 has no number in between"
+            if steps.lost
+            else f"no parameter of {steps.tracked.kind} is in bfloat16",
+            "over half of the elements in 5 or more sampled steps, while the learning rate is high and does not rise; "
+            "under a tenth refutes",
+            {"share": share, "sampled": len(shares), "learning_rate": top},
+            len(steps.lost),
+            (0, steps.tracked.steps),
+            self._places(steps),
+            "alarm",
+        )
+
+    def _places(self, steps: _Steps) -> tuple[Stack, ...]:
+        made = (steps.tracked.made,) if steps.tracked.made else ()
+        return (*steps.stacks, *made)

@@ -1,0 +1,120 @@
+"""DL116: distributions whose logits are probabilities. DL907: logits of a language model whose sum drifts away.
+
+``Categorical(logits=softmax(...))`` flattens the distribution: of probabilities from 0 to 1 none is chosen 3 times as
+often as another. What is given as logits lies in [0, 1], with rows that sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+
+_FIRST = 10  # calls from each place that are looked at
+_SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
+_WORDS = 512  # classes from which on these are words
+_STEPS = 500  # over which a drift is one
+_PARTS = 5  # of that time, in each of which it has to go on
+_DRIFT = 2.0
+
+
+@dataclass(slots=True)
+class _Logits:
+    """What was given as logits at one place."""
+
+    calls: int = 0
+    looked: int = 0
+    wrong: int = 0
+    first: int = 0
+    last: int = 0
+
+
+class Logits(Probe):
+    """Looks at the first logits from each place, and at some later."""
+
+    name = "logits"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Logits] = {}
+        self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
+        self._calls: dict[Stack, int] = {}
+
+    def on_logits(self, logits: Tensor, stack: Stack) -> None:
+        seen = self._seen.get(stack)
+        if seen is None:
+            seen = self._seen[stack] = _Logits(first=self.run.steps)
+        seen.calls += 1
+        if (seen.calls > _FIRST and seen.calls % self.run.every) or logits.shape[-1:] < (2,):
+            return
+        seen.looked += 1
+        seen.last = self.run.steps
+        seen.wrong += _are_probabilities(logits.detach())
+
+    def on_loss(self, call: LossCall) -> None:
+        if call.function != "cross_entropy" or call.input.dim() != 2 or call.input.shape[1] < _WORDS:
+            return
+        calls = self._calls[call.stack] = self._calls.get(call.stack, 0) + 1
+        if call.input.requires_grad and (calls - 1) % self.run.every == 0:
+            mean = float(torch.logsumexp(call.input.detach().float(), 1).abs().mean())
+            self._sums.setdefault(call.stack, []).append((self.run.steps, mean))
+            self.run.trace("log Z", mean)
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            if seen.looked:
+                is_wrong = seen.wrong == seen.looked
+                yield Judgement(
+                    "DL116",
+                    self.name,
+                    "INCONCLUSIVE"
+                    if seen.looked < ENOUGH or 0 < seen.wrong < seen.looked
+                    else "CONFIRMED"
+                    if is_wrong
+                    else "REFUTED",
+                    f"{seen.wrong} of {seen.looked} distributions were given probabilities as their logits",
+                    "rows in [0, 1] that sum to 1 within 1e-3, in all of 3 or more; in none refutes",
+                    {"wrong": seen.wrong, "sampled": seen.looked},
+                    seen.looked,
+                    (seen.first, seen.last),
+                    (stack,),
+                    "alarm",
+                )
+        for stack, sums in self._sums.items():
+            yield from self._drift(stack, sums)
+
+    def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Iterator[Judgement]:
+        """Whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""
+        steps = sums[-1][0] - sums[0][0]
+        size = len(sums) // _PARTS
+        parts = [sums[index * size : (index + 1) * size] for index in range(_PARTS)] if size else []
+        means = [sum(value for _, value in part) / len(part) for part in parts]
+        if not means or steps < _STEPS:
+            return
+        rises = all(after > before for before, after in pairwise(means))
+        factor = means[-1] / means[0] if means[0] else 1.0
+        yield Judgement(
+            "DL907",
+            self.name,
+            "CONFIRMED" if rises and factor > _DRIFT else "REFUTED" if factor < 1.5 else "INCONCLUSIVE",
+            f"the mean of |log Z| went from {means[0]:.3g} to {means[-1]:.3g} in {steps} steps",
+            "over twice as large after 500 steps, and larger in each fifth of them; less than 1.5 times refutes",
+            {"means": means, "steps": steps},
+            len(sums),
+            (sums[0][0], sums[-1][0]),
+            (stack,),
+            "note",
+        )
+
+
+def _are_probabilities(values: Tensor) -> bool:
+    rows = values.float().sum(-1)
+    sums_to_one = bool(((rows - 1).abs() < _SUM.get(values.dtype, 1e-3)).all())
+    return sums_to_one and bool((values >= 0).all()) and bool((values <= 1).all())

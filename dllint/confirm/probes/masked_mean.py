@@ -1,0 +1,180 @@
+"""DL109: a mean over losses of which a mask, or the ignored class, has made some zero.
+
+Such a mean is smaller than that of the losses which count, by their share: with half of the tokens padded, the learning
+rate is halved in effect, and differs from batch to batch. It shows in the graph: the loss that is sent backward is the
+mean of a product with zeros and ones, or of losses whose targets are ignored, and the numbers say that nothing has been
+divided by their share since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, spread
+from dllint.confirm.probes.graph import operation, through_views
+
+_FIRST = 10  # backward passes from each place that are looked at
+_FEW = 0.95  # share of what counts, above which nothing can be told
+_SAME = 0.02  # of the share, by which a mean may have been divided by hand
+_NEAR = 4  # operations between the root and the mean: factors, and what only changes the type
+_LOSSES = ("NllLoss", "NllLoss2D", "BinaryCrossEntropy", "BinaryCrossEntropyWithLogits", "MseLoss", "L1Loss",
+           "SmoothL1Loss", "HuberLoss", "Abs", "Pow", "KlDiv", "CrossEntropyLoss")  # fmt: skip
+_PASSING = ("Mul", "Div", "ToCopy", "Add")
+
+
+@dataclass(slots=True)
+class _Means:
+    """The means that were sent backward from one place."""
+
+    looked: int = 0
+    calls: int = 0
+    shares: list[float] = field(default_factory=list)  # of what counts, where the mean was over all of it
+    padded: int = 0  # those of them in which what does not count ends or begins the rows
+    whole: int = 0  # means in which everything counts, or over what counts
+    first: int = 0
+    last: int = 0
+
+
+class MaskedMean(Probe):
+    """Reads masks from the graph of the loss."""
+
+    name = "masked_mean"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[tuple[Stack, Stack], _Means] = {}
+        self._latest: Stack = ()  # of the last loss that was not reduced
+        self._rows = torch.Size()  # of its targets, before they were made flat
+
+    def on_loss(self, call: LossCall) -> None:
+        is_whole = call.options.get("reduction") == "none"
+        base = call.target._base if call.target.dim() == 1 else None
+        self._latest = call.stack if is_whole else ()
+        self._rows = base.shape if is_whole and base is not None else call.target.shape
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        if len(call.roots) != 1 or call.roots[0].numel() != 1 or call.roots[0].grad_fn is None:
+            return
+        key = call.stack, self._latest
+        seen = self._seen.get(key)
+        if seen is None:
+            seen = self._seen[key] = _Means(first=self.run.steps)
+        seen.calls += 1
+        if seen.calls > _FIRST and seen.calls % self.run.every:
+            return
+        seen.looked += 1
+        seen.last = self.run.steps
+        try:
+            found = _mask_of_mean(call.roots[0].grad_fn)
+        except RuntimeError:  # a backward pass before this one has freed what was kept
+            return
+        if found is None:
+            return
+        mask, factor = found
+        share = float(mask.float().mean())
+        if factor is None or share >= _FEW or not share or abs(factor * share - 1) < _SAME:
+            seen.whole += 1
+            return
+        seen.shares.append(share)
+        seen.padded += _ends_rows(mask, self._rows)
+
+    def judge(self) -> Iterator[Judgement]:
+        for (backward, loss), seen in self._seen.items():
+            wrong = len(seen.shares)
+            if not wrong and not seen.whole:
+                continue
+            verdict: Verdict = "INCONCLUSIVE"
+            if wrong >= ENOUGH and not seen.whole:
+                verdict = "CONFIRMED"
+            elif not wrong and seen.whole >= ENOUGH:
+                verdict = "REFUTED"
+            yield Judgement(
+                "DL109",
+                self.name,
+                verdict,
+                f"{wrong} of {wrong + seen.whole} losses were means over all elements, though a mask had made some zero"
+                + (f": {spread(seen.shares)} of them count" if wrong else ""),
+                "means over less than 0.95 that counts, in all of 3 or more backward passes; none of 3 refutes",
+                {"wrong": wrong, "whole": seen.whole, "shares": seen.shares[:50], "padded": seen.padded},
+                wrong + seen.whole,
+                (seen.first, seen.last),
+                (backward, loss) if loss else (backward,),
+                "alarm" if seen.padded == wrong else "note",
+            )
+
+
+def _mask_of_mean(node: Any) -> tuple[Tensor, float | None] | None:
+    """Which elements count of the mean that a loss is, and what the script has multiplied that with; None for a number
+    that it has computed. None where the loss is no mean of masked losses.
+    """
+    factor: float | None = 1.0
+    for _ in range(_NEAR):
+        kind = operation(node)
+        if kind == "Mean" or (kind == "Sum" and factor is None):
+            mask = _mask(node.next_functions[0][0])
+            return None if mask is None else (mask, factor)
+        following = [child for child, _ in node.next_functions if child is not None]
+        if kind not in _PASSING or len(following) != 1:
+            return None
+        factor = _times(factor, node, kind)
+        node = following[0]
+    return None
+
+
+def _times(factor: float | None, node: Any, kind: str) -> float | None:
+    """A factor, with what an operation multiplies by; None if that was computed."""
+    other = getattr(node, "_saved_other", None) if kind in ("Mul", "Div") else 1.0
+    if factor is None or (isinstance(other, Tensor) and other.dtype not in (torch.float64, torch.int64)):
+        return None
+    number = 1.0 if other is None else float(other)
+    return factor * number if kind == "Mul" else factor / number if number else None
+
+
+def _mask(node: Any) -> Tensor | None:
+    """Which elements of a tensor of losses count."""
+    node = through_views(node)
+    if node is None:
+        return None
+    kind = operation(node)
+    inner = node.next_functions[0][0] if node.next_functions else None
+    mask: Tensor | None = None
+    if kind in ("NllLoss", "NllLoss2D"):
+        return node._saved_target != node._saved_ignore_index if node._saved_reduction == 0 else None
+    if kind == "MaskedFill":
+        mask = ~node._saved_mask
+    elif kind == "Mul":
+        mask, inner = _zeros_and_ones(node)
+    elif kind == "Where":
+        mask = node._saved_condition if inner is not None else ~node._saved_condition
+        inner = inner or node.next_functions[1][0]
+    elif kind in ("Index", "MaskedSelect"):
+        mask = torch.ones(1)
+    inner = through_views(inner)
+    return mask if inner is not None and operation(inner) in _LOSSES else None
+
+
+def _zeros_and_ones(node: Any) -> tuple[Tensor | None, Any]:
+    """The factor of a product that is a mask, and what it masks."""
+    for factor, (inner, _) in ((node._saved_other, node.next_functions[0]), (node._saved_self, node.next_functions[1])):
+        if isinstance(factor, Tensor) and inner is not None and factor.dim() and not factor.requires_grad:
+            counts = factor != 0
+            if bool((~counts | (factor == 1)).all()):
+                return counts, inner
+    return None, None
+
+
+def _ends_rows(mask: Tensor, rows: torch.Size) -> bool:
+    """Whether what does not count is the end of each row, or its beginning: padding of sequences."""
+    if mask.dim() != 2 and mask.numel() == rows.numel():
+        mask = mask.view(rows)
+    if mask.dim() != 2 or min(mask.shape) < 2:
+        return False
+    counts = mask.int()
+    rises, falls = bool((counts[:, 1:] > counts[:, :-1]).any()), bool((counts[:, 1:] < counts[:, :-1]).any())
+    return rises != falls

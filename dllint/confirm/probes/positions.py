@@ -1,0 +1,165 @@
+"""Where tokens stand: DL906, scaling of positions that was set too late or is missing, and DL901, texts to be continued
+that end with padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, Probe
+
+_FIRST = 10  # calls that are looked at
+
+
+@dataclass(slots=True, eq=False)
+class _Model:
+    """A model whose configuration tells of its positions."""
+
+    stack: Stack
+    asked: str  # the kind of scaling that the configuration asks for
+    made: str  # that which the layers were made with
+    most: int  # tokens that it was made for; 0 where it does not say
+    longest: int = 0
+    calls: int = 0
+
+
+class RotaryPositions(Probe):
+    """DL906: compares the scaling that a configuration asks for with that of the layers, and lengths with its limit."""
+
+    name = "positions"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._models: WeakKeyDictionary[nn.Module, _Model | None] = WeakKeyDictionary()
+        self._all: list[_Model] = []
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        if module not in self._models:
+            found = self._models[module] = _rotary(module, stack)
+            if found is not None:
+                self._all.append(found)
+        known = self._models[module]
+        tokens = named.get("input_ids", inputs[0] if inputs else None)
+        if known is not None and isinstance(tokens, Tensor) and tokens.dim() > 1:
+            known.calls += 1
+            known.longest = max(known.longest, int(tokens.shape[1]))
+
+    def judge(self) -> Iterator[Judgement]:
+        for known in self._all:
+            is_inert = known.asked != known.made
+            is_long = bool(known.most) and known.longest > known.most and known.made == "default"
+            what = f"positions are scaled by '{known.made}', as the configuration asks, for {known.longest} tokens"
+            if is_inert:
+                what = f"the configuration asks for '{known.asked}' scaling of positions, the layers use '{known.made}'"
+            elif is_long:
+                what = f"{known.longest} tokens in a row, where the model was made for {known.most} and does not scale"
+            yield Judgement(
+                "DL906",
+                "positions",
+                "CONFIRMED" if is_inert or is_long else "REFUTED" if known.calls >= ENOUGH else "INCONCLUSIVE",
+                what,
+                "layers of another kind than the configuration, or rows that are longer than what it says",
+                {"asked": known.asked, "made": known.made, "most": known.most, "longest": known.longest},
+                known.calls,
+                (0, self.run.steps),
+                (known.stack,),
+                "alarm" if is_inert else "note",
+            )
+
+
+def _rotary(module: nn.Module, stack: Stack) -> _Model | None:
+    """What a model says of its positions; None if it has no rotary ones, or several kinds."""
+    made = {part.rope_type for part in module.modules() if isinstance(vars(part).get("rope_type"), str)}
+    config = getattr(getattr(module, "module", module), "config", None)
+    if len(made) != 1 or config is None:
+        return None
+    given = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    if not isinstance(given, dict) or any(isinstance(value, dict) for value in given.values()):
+        return None
+    asked = str(given.get("rope_type", given.get("type", "default")))
+    most = getattr(config, "max_position_embeddings", 0)
+    return _Model(stack, asked, str(made.pop()), most if isinstance(most, int) else 0)
+
+
+@dataclass(slots=True, eq=False)
+class _Texts:
+    """Texts that were continued from one place."""
+
+    texts: int = 0
+    wrong: int = 0  # batches of them of which some end with padding
+    padded: int = 0  # batches with padding
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(slots=True)
+class _Start:
+    """A call that may be the first of several which continue texts."""
+
+    module: ReferenceType[nn.Module]
+    tokens: Tensor  # of the first text
+    ends_padded: bool
+    is_padded: bool
+    stack: Stack
+
+    def goes_on(self, tokens: Tensor, mask: Tensor) -> bool:
+        """Whether a call has one token more than this one, given with those before or alone."""
+        longer = len(self.tokens) + 1
+        if mask.shape[1] != longer or tokens.shape[1] not in (1, longer):
+            return False
+        return tokens.shape[1] == 1 or bool((tokens[0, :-1] == self.tokens).all())
+
+
+class Generation(Probe):
+    """DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
+
+    name = "generation"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Texts] = {}
+        self._started: _Start | None = None
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        mask, tokens = named.get("attention_mask"), named.get("input_ids", inputs[0] if inputs else None)
+        begun, self._started = self._started, None
+        is_text = isinstance(mask, Tensor) and isinstance(tokens, Tensor) and mask.dim() == tokens.dim() == 2
+        if with_gradients or not is_text or "encoder_outputs" in named or "decoder_input_ids" in named:
+            return
+        if begun is not None and begun.module() is module and begun.goes_on(tokens, mask):
+            self._note(begun)
+        elif tokens.shape == mask.shape and tokens.shape[1] > 1:
+            seen = self._seen.get(stack)
+            if seen is None or seen.texts < _FIRST or self.run.steps % self.run.every == 0:
+                pads = mask == 0
+                self._started = _Start(ref(module), tokens[0].clone(), bool(pads[:, -1].any()), bool(pads.any()), stack)
+
+    def _note(self, begun: _Start) -> None:
+        seen = self._seen.get(begun.stack)
+        if seen is None:
+            seen = self._seen[begun.stack] = _Texts(first=self.run.steps)
+        seen.texts += 1
+        seen.wrong += begun.ends_padded
+        seen.padded += begun.is_padded
+        seen.last = self.run.steps
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            yield Judgement(
+                "DL901",
+                self.name,
+                "CONFIRMED" if seen.wrong else "REFUTED" if seen.padded else "INCONCLUSIVE",
+                f"in {seen.wrong} of {seen.texts} batches that were continued, some text ended with padding"
+                + ("" if seen.padded else "; none was padded"),
+                "any batch whose mask ends with 0 in some row; padding elsewhere alone refutes",
+                {"batches": seen.texts, "wrong": seen.wrong, "padded": seen.padded},
+                seen.texts,
+                (seen.first, seen.last),
+                (stack,),
+                "alarm",
+            )

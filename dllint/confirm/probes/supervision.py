@@ -1,0 +1,155 @@
+"""Which tokens language models are trained and evaluated on: padding that counts (DL902 in training, DL908 in
+evaluation), and ends of texts that never do (DL903).
+
+A call with ``input_ids``, ``attention_mask`` and ``labels`` tells what is padding, and the loss computed inside of it
+how many targets count. A collator that ignores each token which is the same as padding ignores every end of a text,
+where one token is both: then the model never learns to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+
+_FIRST = 10  # calls from each place that are looked at
+_IGNORED = -100
+_BATCHES = 5  # from which ends of texts that are ignored are no chance
+
+
+@dataclass(slots=True, eq=False)
+class _Calls:
+    """The calls of models from one place, with or without gradients."""
+
+    with_gradients: bool
+    calls: int = 0
+    padded: int = 0  # whose padding may count
+    counted: int = 0  # those in which some does
+    masked: int = 0  # with padding that the labels ignore
+    share: float = 0.0  # of the targets, that padding is at most
+    ends: int = 0  # batches in which texts end
+    ignored_ends: int = 0  # those in which all ends are ignored, and nothing else that is attended to
+    learnt_ends: int = 0
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A call that computes a loss: how many tokens it attends to."""
+
+    calls: _Calls
+    attended: int
+
+
+class Supervision(Probe):
+    """Compares labels with masks, and with what the loss counts."""
+
+    name = "supervision"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[tuple[Stack, bool], _Calls] = {}
+        self._pending: _Pending | None = None
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        self._pending = None
+        labels, mask = named.get("labels"), named.get("attention_mask")
+        if not (isinstance(labels, Tensor) and isinstance(mask, Tensor)) or "decoder_input_ids" in named:
+            return
+        config = getattr(getattr(module, "module", module), "config", None)
+        is_text = labels.dim() == 2 and labels.shape == mask.shape and not labels.is_floating_point()
+        if not is_text or getattr(config, "is_encoder_decoder", False):
+            return
+        seen = self._seen.get((stack, with_gradients))
+        if seen is None:
+            seen = self._seen[stack, with_gradients] = _Calls(with_gradients, first=self.run.steps)
+        seen.calls += 1
+        if seen.calls > _FIRST and seen.calls % self.run.every:
+            return
+        seen.last = self.run.steps
+        attends = mask != 0
+        tokens = named.get("input_ids", inputs[0] if inputs else None)
+        if bool((~attends).any()):
+            if bool((labels[~attends] != _IGNORED).any()):
+                self._pending = _Pending(seen, int(attends.sum()))
+            else:
+                seen.masked += 1
+        if isinstance(tokens, Tensor) and tokens.shape == labels.shape:
+            end = getattr(config, "eos_token_id", None)
+            self._look_at_ends(seen, tokens[:, 1:], labels[:, 1:], attends[:, 1:], end)
+
+    def _look_at_ends(self, seen: _Calls, tokens: Tensor, labels: Tensor, attends: Tensor, end: Any) -> None:
+        """Where texts end, and whether labels ignore just that."""
+        if not isinstance(end, int):
+            return
+        is_end, is_ignored = (tokens == end) & attends, (labels == _IGNORED) & attends
+        if bool(is_end.any()):
+            seen.ends += 1
+            seen.learnt_ends += bool((is_end & ~is_ignored).any())
+            seen.ignored_ends += bool((is_end == is_ignored).all()) and bool((~is_ignored & attends).any())
+
+    def on_loss(self, call: LossCall) -> None:
+        pending, self._pending = self._pending, None
+        is_reduced = call.options.get("reduction") in ("mean", "sum")
+        if pending is None or call.function != "cross_entropy" or call.target.is_floating_point() or not is_reduced:
+            return
+        counted = int((call.target != call.options.get("ignore_index", _IGNORED)).sum())
+        seen = pending.calls
+        seen.padded += 1
+        if counted > pending.attended:
+            seen.counted += 1
+            seen.share = max(seen.share, 1 - pending.attended / counted)
+
+    def judge(self) -> Iterator[Judgement]:
+        for (stack, with_gradients), seen in self._seen.items():
+            if seen.padded or seen.masked:
+                yield self._padding(stack, seen, "DL902" if with_gradients else "DL908")
+            if with_gradients and seen.ends:
+                yield self._ends(stack, seen)
+
+    def _padding(self, stack: Stack, seen: _Calls, rule: str) -> Judgement:
+        looked = seen.padded + seen.masked
+        verdict: Verdict = "INCONCLUSIVE"
+        if seen.counted >= ENOUGH:
+            verdict = "CONFIRMED"
+        elif not seen.counted and seen.masked >= ENOUGH:
+            verdict = "REFUTED"
+        return Judgement(
+            rule,
+            self.name,
+            verdict,
+            f"padding counted in the loss of {seen.counted} of {looked} padded batches"
+            + (f", up to {seen.share:.0%} of its targets" if seen.counted else ""),
+            "more targets than tokens that are attended to, in 3 or more batches; labels of -100 there refute",
+            {"counted": seen.counted, "masked": seen.masked, "padded": looked, "share": seen.share},
+            looked,
+            (seen.first, seen.last),
+            (stack,),
+            "alarm",
+        )
+
+    def _ends(self, stack: Stack, seen: _Calls) -> Judgement:
+        verdict: Verdict = "INCONCLUSIVE"
+        if seen.learnt_ends:
+            verdict = "REFUTED" if seen.learnt_ends >= ENOUGH else "INCONCLUSIVE"
+        elif seen.ignored_ends == seen.ends >= _BATCHES:
+            verdict = "CONFIRMED"
+        return Judgement(
+            "DL903",
+            self.name,
+            verdict,
+            f"in {seen.ignored_ends} of {seen.ends} batches the labels ignore each token that ends a text, and nothing "
+            "else that is attended to: as if it were padding",
+            "all of 5 or more batches; an end that counts in 3 or more refutes",
+            {"ends": seen.ends, "ignored": seen.ignored_ends, "learnt": seen.learnt_ends},
+            seen.ends,
+            (seen.first, seen.last),
+            (stack,),
+            "alarm",
+        )
