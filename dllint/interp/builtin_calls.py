@@ -53,6 +53,10 @@ def _isinstance(machine: Machine, arguments: Arguments, site: Site) -> Value | N
 def _is_instance_of(value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Const) and isinstance(wanted, External) and wanted.name in _TYPES:
         return isinstance(value.value, _TYPES[wanted.name])
+    if isinstance(value, Const) and (
+        isinstance(wanted, Class) or (isinstance(wanted, External) and wanted.name.startswith("torch."))
+    ):
+        return False
     if (
         isinstance(value, Items)
         and isinstance(wanted, External)

@@ -25,7 +25,7 @@ _RANDOM = frozenset(  # unlike torch.zeros and torch.empty, these are not made i
 )  # fmt: skip
 _WITH_PARAMETERS = (
     "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
-    "RNN", "MultiheadAttention", "Transformer", "PReLU",
+    "RNN", "MultiheadAttention", "Transformer", "PReLU", "Sequential",
 )  # fmt: skip
 
 
@@ -152,7 +152,11 @@ def _of_element(search: _Search, source: Value, depth: int) -> Gradient:
     if isinstance(source, Items | Table | Choice):
         inner = _gradient(search, source, depth + 1)
         return inner if inner.flows else _UNKNOWN
-    if isinstance(source, Symbol) and (source.name == "call" or source.name[:1] == "." or is_tensor_operation(source)):
+    if isinstance(source, Symbol) and (
+        source.name in ("call", "parameters", "named_parameters")
+        or source.name[:1] == "."
+        or is_tensor_operation(source)
+    ):
         return _gradient(search, source, depth + 1)
     return _NONE
 

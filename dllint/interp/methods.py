@@ -183,6 +183,9 @@ def _is_helper(machine: Machine, base: Value, role: str) -> bool:
     """Whether ``base.backward(loss)`` means "go backward from loss": an accelerator, engine or wrapped optimizer."""
     if role in ("optimizer", "module", "helper"):
         return True
+    owner = base.inputs[0] if isinstance(base, Symbol) and base.name == "attribute" else None
+    if isinstance(owner, Symbol) and (owner.name in ("forward", "call") or graph.is_tensor_operation(owner)):
+        return False  # a tensor of a model's output, which may be given a gradient
     return isinstance(base, Instance) or (isinstance(base, Symbol) and base.name in ("attribute", "parameter", "item"))
 
 

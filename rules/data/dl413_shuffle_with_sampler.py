@@ -100,10 +100,16 @@ def _clash(shuffle: Value, sampler: Value, here: Guards, ctx: Context) -> Value 
             continue
         for present, option in alternatives(sampler):
             held = {guard.key() for guard in (*present, *here)}
-            shuffles = all(guard.key() in held for guard in on)
+            shuffles = all(guard.key() in held for guard in on) and not _is_replaced(flag, shuffle, held)
             if shuffles and isinstance(option, Instance | Items) and ctx.consistent(here, present):
                 return option
     return None
+
+
+def _is_replaced(flag: Value, whole: Value, held: set[tuple[str, str, str, bool]]) -> bool:
+    """Whether an argument is something else under conditions that hold, as where it is taken out for a sampler."""
+    others = (guards for guards, option in alternatives(whole) if option is not flag and guards)
+    return any(all(guard.key() in held for guard in guards) for guards in others)
 
 
 def _edits(site: Site, option: str, always: bool, ctx: Context) -> tuple[Edit, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Judgement, Stack, Verdict
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run
@@ -177,6 +177,13 @@ class Probe:
     def judge(self) -> Iterator[Judgement]:
         """What the probe has found out, when observation ends."""
         return iter(())
+
+
+def unanimous(wrong: int, looks: int) -> Verdict:
+    """The verdict where all of enough observations have to agree."""
+    if looks < ENOUGH or 0 < wrong < looks:
+        return "INCONCLUSIVE"
+    return "CONFIRMED" if wrong else "REFUTED"
 
 
 def spread(values: Sequence[float]) -> str:
