@@ -55,12 +55,42 @@ Stack = tuple[Frame, ...]
 
 @dataclass(slots=True)
 class Moment:
-    """Some weights of an optimizer, its learning rates, and of how many parameters it has state, after a step."""
+    """Some weights of an optimizer, its learning rates, and of how many parameters it has state, after a step.
+
+    ``scale`` is that of a gradient scaler (0 where there is none), ``batch`` the indices of the samples of that step,
+    ``place`` the pass over the loader and the batches taken from it, and ``counters`` those of epochs and steps in a
+    checkpoint that was saved then.
+    """
 
     step: int
     weights: list[float]
     rates: list[float]
     states: int
+    scale: float = 0.0
+    batch: list[int] = field(default_factory=list)
+    place: list[int] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Shard:
+    """A part of a model that a rank has saved, where the others have the rest."""
+
+    path: str
+    stack: Stack
+
+
+@dataclass(slots=True)
+class RankNotes:
+    """What one rank notes for the comparison with the others.
+
+    ``draws`` are the random states before and after some steps, ``lengths`` the batches of the passes over each dataset
+    that came to their end.
+    """
+
+    draws: list[list[str]] = field(default_factory=list)
+    lengths: dict[str, list[int]] = field(default_factory=dict)
+    shards: list[Shard] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -144,6 +174,7 @@ class Record:
     pictures: Pictures = field(default_factory=Pictures)
     moments: list[Moment] = field(default_factory=list)
     collectives: list[str] = field(default_factory=list)  # of all ranks together, in their order
+    notes: RankNotes = field(default_factory=RankNotes)
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""
@@ -161,11 +192,17 @@ def read_record(path: Path) -> Record:
     data["judgements"] = [_judgement(item) for item in data["judgements"]]
     data["errors"] = [ProbeError(**item) for item in data["errors"]]
     data["moments"] = [Moment(**item) for item in data["moments"]]
+    shards = [Shard(item["path"], _stack(item["stack"])) for item in data["notes"].pop("shards")]
+    data["notes"] = RankNotes(**data["notes"], shards=shards)
     data["pictures"] = pictures_from(data["pictures"])
     return Record(**data)
 
 
 def _judgement(data: dict[str, Any]) -> Judgement:
-    stacks = tuple(tuple(Frame(**frame) for frame in stack) for stack in data.pop("stacks"))
+    stacks = tuple(_stack(stack) for stack in data.pop("stacks"))
     first, last = data.pop("steps")
     return Judgement(**data, steps=(first, last), stacks=stacks)
+
+
+def _stack(data: list[dict[str, Any]]) -> Stack:
+    return tuple(Frame(**frame) for frame in data)

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Sequence
 from dllint.confirm.evidence import Judgement, Record
 
 RULE = "ranks-in-sync"
-SAMPLES = "ranks-share-samples"
+SAMPLES = "DL805"
+LENGTHS = "DL405"
+SHARDS = "DL705"
+RANDOMNESS = "ranks-share-randomness"
 COLLECTIVES = "collectives-in-step"
 
 _ENOUGH = 16  # samples that are not equal by chance
@@ -18,6 +21,11 @@ def compare_ranks(records: Sequence[Record]) -> Iterator[Judgement]:
     yield from _parameters(records)
     yield from _samples(records)
     yield from _collectives(records)
+    ranks = [record for record in records if record.mode == "observe"]
+    if len({record.rank for record in ranks}) > 1:
+        yield from _randomness(ranks)
+        yield from _lengths(ranks)
+        yield from _shards(ranks)
 
 
 def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
@@ -103,3 +111,64 @@ def _waits(record: Record, other: Record, common: int) -> bool:
     """Whether a rank began an operation that another, which has gone on or ended, had no part in."""
     is_alone = len(record.collectives) > common == len(other.collectives)
     return is_alone and (record.steps < other.steps or (record.stop == "time" and other.stop == "end"))
+
+
+def _randomness(ranks: Sequence[Record]) -> Iterator[Judgement]:
+    """Whether all ranks draw the same numbers in the same step, so that their dropout is one and the same."""
+    common = min(len(record.notes.draws) for record in ranks)
+    steps = [[tuple(record.notes.draws[at]) for record in ranks] for at in range(common)]
+    drawing = [states for states in steps if all(before != after for before, after in states)]
+    alike = sum(len(set(states)) == 1 for states in drawing)
+    if drawing:
+        yield Judgement(
+            RANDOMNESS,
+            "rank_comparison",
+            "CONFIRMED" if alike == len(drawing) else "INCONCLUSIVE" if alike else "REFUTED",
+            f"in {alike} of {len(drawing)} steps that draw random numbers, {len(ranks)} ranks draw the same",
+            "the same random states before and after all of the first steps that draw; other states refute",
+            {"steps": len(drawing), "alike": alike, "ranks": len(ranks)},
+            len(drawing),
+            (0, common),
+            voice="note",
+        )
+
+
+def _lengths(ranks: Sequence[Record]) -> Iterator[Judgement]:
+    """Whether the passes of all ranks have equally many batches: else some wait for gradients without end."""
+    for name in set.intersection(*(set(record.notes.lengths) for record in ranks)):
+        passes = list(zip(*(record.notes.lengths[name] for record in ranks), strict=False))
+        uneven = [lengths for lengths in passes if len(set(lengths)) > 1]
+        yield Judgement(
+            LENGTHS,
+            "rank_comparison",
+            "CONFIRMED" if uneven else "REFUTED",
+            f"{len(uneven)} of {len(passes)} passes over {name} are longer on some ranks than on others: "
+            f"{' and '.join(map(str, (uneven or passes)[0]))} batches",
+            "any; none refutes",
+            {"uneven": uneven, "passes": len(passes)},
+            len(passes),
+            (0, min(record.steps for record in ranks)),
+            voice="note",
+        )
+
+
+def _shards(ranks: Sequence[Record]) -> Iterator[Judgement]:
+    """Whether each rank saves its part of a model where no other saves its own."""
+    saved = [(record.rank, shard) for record in ranks for shard in record.notes.shards]
+    for stack in {shard.stack for _, shard in saved}:
+        here = [(rank, shard.path) for rank, shard in saved if shard.stack == stack]
+        missing = {record.rank for record in ranks} - {rank for rank, _ in here}
+        shared = len({path for _, path in here}) < len(set(here))
+        yield Judgement(
+            SHARDS,
+            "rank_comparison",
+            "CONFIRMED" if missing or shared else "REFUTED",
+            f"parts of a model are saved by {len({rank for rank, _ in here})} of {len(ranks)} ranks"
+            + (", to one file" if shared else ""),
+            "parts that some ranks do not save, or that are saved to one file; else refuted",
+            {"files": sorted({path for _, path in here}), "missing": sorted(missing)},
+            len(here),
+            (0, min(record.steps for record in ranks)),
+            (stack,),
+            "alarm",
+        )

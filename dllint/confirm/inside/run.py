@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, Judgement, Moment, ProbeError, Record, Settings
+from dllint.confirm.evidence import MARKS, Judgement, Moment, ProbeError, RankNotes, Record, Settings
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
 
@@ -84,7 +84,7 @@ class Run:
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
-        pictures, moments, collectives: as in :class:`Record`.
+        pictures, moments, collectives, notes: as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
@@ -112,6 +112,7 @@ class Run:
         self.pictures = Pictures()
         self.moments: list[Moment] = []
         self.collectives: list[str] = []
+        self.notes = RankNotes()
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
@@ -309,6 +310,7 @@ class Run:
             pictures=self.pictures,
             moments=self.moments,
             collectives=self.collectives,
+            notes=self.notes,
         )
 
     def _judgements(self, probe: Probe) -> list[Judgement]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer, lr_scheduler
+from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.files import for_reading, for_writing
 from dllint.confirm.inside.patching import observe
@@ -45,6 +45,11 @@ def _observe_states(run: Run) -> None:
         if "load_state_dict" in vars(owner):
             observe(run, owner, "load_state_dict", before=restoring)
     observe(run, nn.Module, "state_dict", after=asked)
+
+    def averaged(_: None, average: Any, *__: Any, **___: Any) -> None:
+        run.tell("average", average)
+
+    observe(run, swa_utils.AveragedModel, "update_parameters", after=averaged)
 
 
 def _redirect() -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 from types import CodeType, FrameType
+from typing import Any
 
 from dllint.confirm.evidence import Frame, Stack
 
@@ -30,10 +31,14 @@ _codes: dict[int, tuple[CodeType, str]] = {}  # code by its id, which stays its 
 _known: dict[tuple[int, ...], Stack] = {}  # by the ids of code and the lines
 
 
-def stack() -> Stack:
-    """The innermost frames that are neither of dllint, nor of the standard library, nor of an installed package."""
+def stack(start: FrameType | None = None) -> Stack:
+    """The innermost frames that are neither of dllint, nor of the standard library, nor of an installed package.
+
+    Args:
+        start: the frame to look from; that of the caller if there is none.
+    """
     found: list[int] = []
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = start or sys._getframe(1)
     while frame is not None and len(found) < 2 * _DEPTH:
         code = frame.f_code
         known = _codes.get(id(code)) or _look_at(code)
@@ -59,6 +64,14 @@ def _make(key: tuple[int, ...]) -> Stack:
     )
     known = _known[key] = _OneOfEach(frames)
     return known
+
+
+def defined_at(function: Any) -> Stack:
+    """Where a function of the user's is defined; empty where it is not the user's."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or not _look_at(code)[1]:
+        return ()
+    return _make((id(code), code.co_firstlineno))
 
 
 def calling_module() -> str:

@@ -1,7 +1,7 @@
 """Notes the random state that each worker of a loader begins its work in, by the worker itself.
 
 A worker is a process of its own, which does not report. It writes a line for the first batch that it fetches in each
-pass; the process that trains reads them at the end.
+pass, and for one that it cannot fetch; the process that trains reads them at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils import fetch
+
+from dllint.confirm.inside.samples import Collating, cache_sizes, grown, reason
 
 _ELEMENTS = 64  # of a batch that it is known by
 _DEPTH = 3  # attributes between a dataset and a generator that it keeps
@@ -33,9 +35,9 @@ def observe_fetching(folder: str) -> None:
         _observe(getattr(fetch, name), folder)
 
 
-def read_notes(folder: str) -> list[dict[str, Any]]:
-    """The lines that workers have written, those of one worker in their order."""
-    files = sorted(Path(folder).glob("fetch-*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+def read_notes(folder: str, kind: str = "fetch") -> list[dict[str, Any]]:
+    """The lines of a kind (``fetch``, ``failure``) that workers have written, those of one worker in their order."""
+    files = sorted(Path(folder).glob(f"{kind}-*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
@@ -51,38 +53,60 @@ def _observe(fetcher: Any, folder: str) -> None:
     @functools.wraps(original)
     def observed(self: Any, index: Any) -> Any:
         if getattr(self, "_dllint_noted", False):
-            return original(self, index)
+            return _guarded(original, self, index, folder)
         self._dllint_noted = True
-        before = _states(self)
-        result = original(self, index)
-        _note(folder, self, before, _states(self), result)
+        self.collate_fn = Collating(self.collate_fn)
+        before, sizes = _states(self), cache_sizes(self.dataset)
+        result = _guarded(original, self, index, folder)
+        after = _states(self)
+        _write(folder, "fetch", lambda: _noted(self, before, after, sizes, result))
         return result
 
     fetcher.fetch = observed
 
 
-def _note(folder: str, fetcher: Any, before: dict[str, str], after: dict[str, str], batch: Any) -> None:
+def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
+    """Fetch, and note why it fails if it does."""
     try:
-        worker = get_worker_info()
-        note = {
-            "worker": worker.id if worker is not None else -1,
-            "dataset": key_of(fetcher.dataset),
-            "states": {name: [state, after[name]] for name, state in before.items() if name in after},
-            "content": _content(batch) if isinstance(fetcher.dataset, IterableDataset) else "",
-        }
-        with open(Path(folder, f"fetch-{os.getpid()}.jsonl"), "a") as file:
-            file.write(json.dumps(note) + "\n")
+        return original(fetcher, index)
+    except Exception as raised:
+        error = raised
+        _write(folder, "failure", lambda: {**_place(fetcher), **reason(error, index, fetcher)})
+        raise
+
+
+def _place(fetcher: Any) -> dict[str, Any]:
+    worker = get_worker_info()
+    return {"worker": worker.id if worker is not None else -1, "dataset": key_of(fetcher.dataset)}
+
+
+def _noted(
+    fetcher: Any, before: dict[str, str], after: dict[str, str], sizes: dict[str, int], batch: Any
+) -> dict[str, Any]:
+    return {
+        **_place(fetcher),
+        "states": {name: [state, after[name]] for name, state in before.items() if name in after},
+        "content": content_of(batch) if isinstance(fetcher.dataset, IterableDataset) else "",
+        "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
+        "lost": fetcher.collate_fn.lost,
+    }
+
+
+def _write(folder: str, kind: str, make: Callable[[], dict[str, Any]]) -> None:
+    try:
+        with open(Path(folder, f"{kind}-{os.getpid()}.jsonl"), "a") as file:
+            file.write(json.dumps(make()) + "\n")
     except Exception as error:  # the worker must go on as without dllint
         print(f"dllint confirm: the state of a worker cannot be noted: {error!r}", file=sys.stderr)
 
 
-def _content(batch: Any, depth: int = 3) -> str:
+def content_of(batch: Any, depth: int = 3) -> str:
     """A digest of the numbers and words of a batch; empty where there are none."""
     if isinstance(batch, torch.Tensor):
         batch = f"{list(batch.shape)} {batch.detach().reshape(-1)[:_ELEMENTS].tolist()}"
     elif isinstance(batch, (list, tuple, dict)) and depth:
         parts = batch.values() if isinstance(batch, dict) else batch
-        batch = "".join(_content(part, depth - 1) for part in list(parts)[:_ELEMENTS])
+        batch = "".join(content_of(part, depth - 1) for part in list(parts)[:_ELEMENTS])
     if not isinstance(batch, (str, int, float)) or batch == "":
         return ""
     return hashlib.sha256(repr(batch).encode()).hexdigest()[:12]
@@ -94,8 +118,8 @@ def _states(fetcher: Any) -> dict[str, str]:
         found: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().tolist()}
         if numpy := sys.modules.get("numpy"):
             found["numpy"] = [str(part) for part in numpy.random.get_state()]
-        for root in ("dataset", "collate_fn"):
-            found |= dict(_generators(getattr(fetcher, root), root, _DEPTH, set()))
+        for root, value in (("dataset", fetcher.dataset), ("collate_fn", fetcher.collate_fn.inner)):
+            found |= dict(_generators(value, root, _DEPTH, set()))
         return {name: hashlib.sha256(repr(state).encode()).hexdigest()[:12] for name, state in found.items()}
     except Exception as error:
         print(f"dllint confirm: random states cannot be read: {error!r}", file=sys.stderr)

@@ -162,6 +162,9 @@ class Probe:
     def on_replicate(self, module: nn.Module, stack: Stack) -> None:
         """A model has been wrapped in DistributedDataParallel, which ``module`` is."""
 
+    def on_average(self, average: nn.Module) -> None:
+        """An ``AveragedModel`` has taken in the weights of a model."""
+
     def on_save(self, content: Any, path: Any, stack: Stack) -> None:
         """Something is about to be saved, where ``torch.save`` was told to: a path, or a file that is open."""
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.contents import dicts
 
 _PREFIXES = ("module.", "_orig_mod.")
-_DEPTH = 2  # dicts inside of what is saved
 
 
 class Checkpoints(Probe):
@@ -24,7 +24,7 @@ class Checkpoints(Probe):
         self._saved: dict[Stack, dict[str, Any]] = {}
 
     def on_save(self, content: Any, path: Any, stack: Stack) -> None:
-        states = list(_dicts(content, _DEPTH))
+        states = list(dicts(content))
         weights = [state for state in states if state and all(isinstance(value, Tensor) for value in state.values())]
         wrapped = [key for state in weights for key in state if str(key).startswith(_PREFIXES)]
         self._saved[stack] = {
@@ -56,11 +56,3 @@ class Checkpoints(Probe):
             (self.run.steps, self.run.steps),
             (stack,),
         )
-
-
-def _dicts(value: Any, depth: int) -> Iterator[dict[Any, Any]]:
-    if isinstance(value, dict):
-        yield value
-        if depth:
-            for item in value.values():
-                yield from _dicts(item, depth - 1)

@@ -6,11 +6,9 @@ the mode of the model.
 
 from __future__ import annotations
 
-import random
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.inside.spy import Spy
 from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.random_states import random_states_kept
 
 _MOST_MODELS = 4
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
@@ -197,7 +196,7 @@ class _Trial:
         before, after = outputs
         moved = float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)  # type: ignore[operator, union-attr]
         yield self._judgement(
-            "packed-documents-leak",
+            "DL905",
             "CONFIRMED" if moved > _LEAK else "REFUTED" if moved <= _NO_LEAK else "INCONCLUSIVE",
             f"other tokens in the first document of a row move the outputs of those behind it by {moved:.3g} of the "
             "largest",
@@ -243,32 +242,13 @@ def _can_be_called(module: nn.Module) -> bool:
 def _as_it_was(module: nn.Module) -> Iterator[None]:
     """A model in evaluation mode, and random states as they are, for a while."""
     modes = [(part, part.training) for part in module.modules()]
-    restore = _random_states()
     module.eval()
     try:
-        yield
+        with random_states_kept():
+            yield
     finally:
         for part, training in modes:
             part.training = training
-        restore()
-
-
-def _random_states() -> Callable[[], None]:
-    """What puts all random states back."""
-    python, cpu = random.getstate(), torch.get_rng_state()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-    numpy = sys.modules.get("numpy")
-    state = numpy.random.get_state() if numpy is not None else None
-
-    def restore() -> None:
-        random.setstate(python)
-        torch.set_rng_state(cpu)
-        if devices:
-            torch.cuda.set_rng_state_all(devices)
-        if numpy is not None:
-            numpy.random.set_state(state)
-
-    return restore
 
 
 def _tensors(value: Any, depth: int) -> Iterator[Tensor]:

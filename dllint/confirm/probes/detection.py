@@ -1,0 +1,136 @@
+"""DL512 and DL513: the boxes that detectors are trained with, and the score below which they find nothing.
+
+Boxes are taken to be two corners in pixels, as the detectors of torchvision do, whose interface (a list of images and a
+list of dictionaries with `boxes` and `labels`) the models have that are looked at. Other detectors with this interface
+may read boxes otherwise, so that what is said of them is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import Probe, unanimous
+
+_FIRST = 5  # calls from each place that are looked at
+_INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
+_UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
+_HIGH = 0.3  # a score below which an evaluation loses what it counts
+_FEWEST = 8  # boxes
+
+
+@dataclass(slots=True)
+class _Boxes:
+    """The boxes that a model was given at one place."""
+
+    is_known: bool  # the model is one of torchvision's
+    calls: int = 0
+    looks: int = 0
+    boxes: int = 0
+    invalid: int = 0
+    wrong: int = 0  # calls
+    highest: float = 0.0
+    first: int = 0
+    last: int = 0
+
+
+class Detection(Probe):
+    """Looks at the targets of detectors in training, and at their thresholds in evaluation."""
+
+    name = "detection"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._boxes: dict[Stack, _Boxes] = {}
+        self._thresholds: dict[Stack, list[float]] = {}
+        self._calls: dict[Stack, int] = {}
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        if with_gradients:
+            targets = named.get("targets", inputs[1] if len(inputs) > 1 else None)
+            images = named.get("images", inputs[0] if inputs else None)
+            if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
+                self._look(module, images, targets, stack)
+        elif self.run.steps and not module.training:
+            calls = self._calls[stack] = self._calls.get(stack, 0) + 1
+            threshold = _threshold(module) if calls <= _FIRST else None
+            if threshold is not None:
+                self._thresholds.setdefault(stack, []).append(threshold)
+
+    def _look(self, module: nn.Module, images: Any, targets: Any, stack: Stack) -> None:
+        seen = self._boxes.get(stack)
+        if seen is None:
+            seen = self._boxes[stack] = _Boxes(_is_of_torchvision(module), first=self.run.steps)
+        seen.calls += 1
+        boxes = torch.cat([target["boxes"].detach().reshape(-1, 4) for target in targets])
+        if (seen.calls > _FIRST and seen.calls % self.run.every) or not len(boxes):
+            return
+        numbers = torch.stack([(boxes[:, 2:] <= boxes[:, :2]).any(1).sum(), boxes.max().float()]).tolist()
+        side = min(min(image.shape[-2:]) for image in images)
+        is_unit = numbers[1] <= _UNIT and side > _SIDE
+        seen.looks += 1
+        seen.boxes += len(boxes)
+        seen.invalid += int(numbers[0])
+        seen.wrong += is_unit or numbers[0] > _INVALID * len(boxes)
+        seen.highest = max(seen.highest, numbers[1])
+        seen.last = self.run.steps
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._boxes.items():
+            verdict: Verdict = unanimous(seen.wrong, seen.looks) if seen.boxes >= _FEWEST else "INCONCLUSIVE"
+            if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
+                verdict = "CONFIRMED"
+            yield Judgement(
+                "DL512",
+                self.name,
+                verdict,
+                f"{seen.invalid} of {seen.boxes} boxes have no second corner beyond the first, and the largest "
+                f"coordinate is {seen.highest:.3g}",
+                "over 0.05 of the boxes, or coordinates up to 1.5 for images of more than 32 pixels, in all of 3 or "
+                "more calls or when the run ends by an exception; in none of 3 refutes",
+                {"boxes": seen.boxes, "invalid": seen.invalid, "highest": seen.highest},
+                seen.looks,
+                (seen.first, seen.last),
+                (stack,),
+                "alarm" if seen.is_known else "note",
+            )
+        for stack, thresholds in self._thresholds.items():
+            yield Judgement(
+                "DL513",
+                self.name,
+                "CONFIRMED" if min(thresholds) >= _HIGH else "REFUTED",
+                f"the detector that is evaluated drops what it finds with a score below {min(thresholds):.2g}",
+                "0.3 or more; less refutes",
+                {"threshold": min(thresholds)},
+                len(thresholds),
+                (0, self.run.steps),
+                (stack,),
+                "note",
+            )
+
+
+def _are_targets(value: Any) -> bool:
+    """Whether an argument is what detectors of torchvision take for targets."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return all(isinstance(item, dict) and isinstance(item.get("boxes"), Tensor) and "labels" in item for item in value)
+
+
+def _is_of_torchvision(module: nn.Module) -> bool:
+    inner = getattr(module, "module", module)
+    return any(kind.__module__.startswith("torchvision.models.detection") for kind in type(inner).__mro__)
+
+
+def _threshold(module: nn.Module) -> float | None:
+    """The score below which a detector drops boxes; None for what is no detector."""
+    inner = getattr(module, "module", module)
+    for part in (getattr(inner, "roi_heads", None), inner):
+        value = getattr(part, "score_thresh", None)
+        if isinstance(value, (int, float)):
+            return float(value)
+    return None

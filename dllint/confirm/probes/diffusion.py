@@ -1,0 +1,231 @@
+"""DL942, DL944, DL945 and DL946: what a model that removes noise is trained with.
+
+Such a training is known by its numbers: a model is given `x` and a time for each sample, and its output is compared
+with noise of the same shape, white and of deviation one, of which `x` is made. Then `x = a * data + b * noise` with
+`a² + b² = 1`, and all of it follows: `b` is the covariance of `x` and the noise, and what remains of `x` is the data.
+So the deviation of latents shows without knowing which library encoded them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+from dllint.confirm.probes.search import kept, objects
+
+_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+_FIRST = 10  # losses from each place that are looked at
+_ELEMENTS = 32  # of a sample, from which its numbers say something
+_WHITE = 0.1  # by which mean, deviation and correlation of neighbours may miss those of noise
+_MOSTLY_NOISE = 0.9  # of the variance, above which the data cannot be told
+_LOWEST, _HIGHEST, _OFF = 0.5, 2.0, 0.5  # deviations of latents that models are made for, and their mean
+_CHANNELS, _BOUND = 4, 1.05  # of latents: at least so many; pixels never exceed this
+_ROWS, _DROPPED = 200, 0.02  # conditions that are compared, and the share that is equal where some are dropped
+_CONDITION = re.compile(r"cond|context|encoder_hidden|text|prompt|caption")
+_SCHEDULER = re.compile(r"Scheduler$")
+_SEARCHES = 4  # for noise schedulers, a tenth of a second each
+_ALIKE = 1e-3  # by which the noise of two schedules may differ
+
+
+@dataclass(slots=True)
+class _Given:
+    """What a model was given in its last call: tensors that may be noisy, and conditions by name."""
+
+    tensors: list[ref[Tensor]]
+    conditions: list[list[float]]  # the first numbers of each row
+    has_time: bool
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The losses from one place that compare with noise."""
+
+    losses: int = 0
+    noise: int = 0
+    deviations: list[float] = field(default_factory=list)
+    means: list[float] = field(default_factory=list)
+    highest: float = 0.0
+    shape: list[int] = field(default_factory=list)
+    predicts: set[str] = field(default_factory=set)  # what the schedulers say that exist
+    conditions: Counter[tuple[float, ...]] = field(default_factory=Counter)
+    first: int = 0
+    last: int = 0
+
+
+class Diffusion(Probe):
+    """Solves for the data and the noise in the first losses from each place."""
+
+    name = "diffusion"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._given: _Given | None = None
+        self._seen: dict[Stack, _Seen] = {}
+        self._searches = 0
+        self._schedules: list[Tensor] = []  # one of each kind that was found
+        self._predicted: set[str] = set()
+        self._place: Stack = ()  # of the first sampling
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        if not with_gradients:
+            if any(seen.noise for seen in self._seen.values()) and not module.training:
+                self._place = self._place or stack
+                self._search()
+            return
+        given = {**{str(at): value for at, value in enumerate(inputs)}, **named}
+        tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+        noisy = [value for value in tensors.values() if value.is_floating_point() and value.dim() > 1]
+        if not noisy:
+            return
+        samples = len(noisy[0])
+        has_time = any(value.numel() in (1, samples) and value is not noisy[0] for value in tensors.values())
+        rows = [value for name, value in tensors.items() if _CONDITION.search(name) and value.is_floating_point()]
+        conditions = [row for value in rows if len(value) == samples for row in _heads(value)]
+        self._given = _Given([ref(value) for value in noisy], conditions, has_time)
+
+    def on_loss(self, call: LossCall) -> None:
+        given, self._given = self._given, None
+        if given is None or not given.has_time or call.function not in _LOSSES or not call.result.requires_grad:
+            return
+        alive = [tensor for known in given.tensors if (tensor := known()) is not None]
+        noisy = next((tensor for tensor in alive if tensor.shape == call.target.shape), None)
+        if noisy is None or call.target.requires_grad or noisy.numel() < _ELEMENTS * len(noisy):
+            return
+        seen = self._seen.setdefault(call.stack, _Seen(first=self.run.steps))
+        seen.losses += 1
+        seen.conditions.update(tuple(row) for row in given.conditions)
+        if seen.losses <= _FIRST or seen.losses % self.run.every == 0:
+            self._look(seen, noisy.detach().float(), call.target.detach().float())
+
+    def _look(self, seen: _Seen, noisy: Tensor, target: Tensor) -> None:
+        x, noise = noisy.reshape(len(noisy), -1), target.reshape(len(target), -1)
+        shares = _covariance(x, noise)
+        if not _is_white(noise) or float(shares.median()) < _WHITE:
+            return
+        if not seen.noise:
+            self._search()
+            seen.predicts = set(self._predicted)
+        seen.noise += 1
+        seen.shape = list(noisy.shape)
+        seen.last = self.run.steps
+        clear = shares.square() < _MOSTLY_NOISE
+        if bool(clear.any()):
+            share = shares[clear][:, None]
+            data = (x[clear] - share * noise[clear]) / (1 - share.square()).sqrt()
+            numbers = torch.stack([data.std(), data.mean(), data.abs().max()]).tolist()
+            seen.deviations.append(numbers[0])
+            seen.means.append(numbers[1])
+            seen.highest = max(seen.highest, numbers[2])
+            self.run.trace("deviation of what noise is added to", numbers[0])
+
+    def _search(self) -> None:
+        """Look for the noise schedulers that exist."""
+        if self._searches >= _SEARCHES:
+            return
+        self._searches += 1
+        for item in objects(_SCHEDULER, ("alphas_cumprod",)):
+            schedule = kept(item)["alphas_cumprod"]
+            config = getattr(item, "config", kept(item))
+            predicts = config.get("prediction_type") if isinstance(config, dict) else None
+            self._predicted |= {predicts} if isinstance(predicts, str) else set()
+            if isinstance(schedule, Tensor) and not any(_are_alike(schedule, known) for known in self._schedules):
+                self._schedules.append(schedule.detach().float().cpu())
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            if len(seen.deviations) >= ENOUGH:
+                yield from self._latents(stack, seen)
+            if seen.noise >= ENOUGH and seen.predicts:
+                yield self._judgement(
+                    "DL945", stack, seen, "epsilon" not in seen.predicts, "alarm",
+                    f"the output is compared with the noise, and the noise scheduler says that it predicts "
+                    f"{' and '.join(sorted(seen.predicts))}",
+                    "compared with noise where no scheduler that exists says `epsilon`; else refuted",
+                    {"predicts": sorted(seen.predicts)},
+                )  # fmt: skip
+            if seen.noise >= ENOUGH and seen.conditions.total() >= _ROWS:
+                ((_, most),) = seen.conditions.most_common(1)
+                share = most / seen.conditions.total() if most > 1 else 0.0
+                yield self._judgement(
+                    "DL946", stack, seen, share < _DROPPED, "",
+                    f"the condition that is given most often is given to {share:.2g} of {seen.conditions.total()} "
+                    "samples: "
+                    + ("some are dropped" if share >= _DROPPED else "none is dropped before it reaches the model"),
+                    "no condition that comes back in 0.02 of 200 or more samples; else refuted",
+                    {"share": share, "samples": seen.conditions.total()},
+                )  # fmt: skip
+
+            if seen.noise >= ENOUGH and self._schedules and self._place:
+                halves = [float(schedule[len(schedule) // 2]) for schedule in self._schedules]
+                yield self._judgement(
+                    "DL944", self._place, seen, len(halves) > 1, "note",
+                    f"{len(halves)} noise schedules exist while the model is sampled: half of the way, "
+                    f"{' and '.join(f'{half:.3g}' for half in halves)} of the data remains",
+                    "two noise schedules, by 1e-3 anywhere; one refutes",
+                    {"halves": halves},
+                )  # fmt: skip
+
+    def _latents(self, stack: Stack, seen: _Seen) -> Iterator[Judgement]:
+        """DL942, where it is latents that noise is added to."""
+        if len(seen.shape) < 4 or seen.shape[1] < _CHANNELS or seen.highest <= _BOUND:
+            return
+        size = math.exp(sum(map(math.log, seen.deviations)) / len(seen.deviations))
+        mean = sum(seen.means) / len(seen.means)
+        is_off = not _LOWEST <= size <= _HIGHEST
+        yield self._judgement(
+            "DL942", stack, seen, is_off, "alarm",
+            f"the latents of shape {seen.shape} that noise is added to have deviations of {spread(seen.deviations)} "
+            f"and a mean of {mean:.2g}",
+            "a deviation outside of 0.5 to 2 in 3 or more batches of four and more channels; inside refutes",
+            {"deviations": seen.deviations, "mean": mean, "highest": seen.highest},
+        )  # fmt: skip
+
+    def _judgement(
+        self,
+        rule: str,
+        stack: Stack,
+        seen: _Seen,
+        is_wrong: bool,
+        voice: Any,
+        what: str,
+        threshold: str,
+        found: dict[str, Any],
+    ) -> Judgement:
+        verdict: Any = "CONFIRMED" if is_wrong else "REFUTED"
+        steps = (seen.first, seen.last)
+        return Judgement(rule, self.name, verdict, what, threshold, found, seen.noise, steps, (stack,), voice)
+
+
+def _covariance(x: Tensor, noise: Tensor) -> Tensor:
+    """How much of the noise is in each sample."""
+    centred = noise - noise.mean(1, keepdim=True)
+    return (x * centred).mean(1) / centred.square().mean(1)
+
+
+def _is_white(values: Tensor) -> bool:
+    """Whether samples are noise of deviation one: no mean, and no relation of neighbours."""
+    flat = values.reshape(-1)
+    neighbours = (values[:, 1:] * values[:, :-1]).mean()
+    mean, deviation, related = torch.stack([flat.mean(), flat.std(), neighbours]).tolist()
+    return bool(abs(mean) < _WHITE and abs(deviation - 1) < _WHITE and abs(related) < _WHITE)
+
+
+def _heads(value: Tensor) -> list[list[float]]:
+    """The first and last numbers of each row of a condition, which the prompt changes."""
+    flat = value.detach().reshape(len(value), -1)
+    heads: list[list[float]] = torch.cat([flat[:, :4], flat[:, -4:]], 1).float().tolist()
+    return heads
+
+
+def _are_alike(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and bool((one.detach().float().cpu() - other).abs().max() <= _ALIKE)

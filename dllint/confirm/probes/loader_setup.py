@@ -1,0 +1,181 @@
+"""DL407, DL408 and DL417: how loaders are set up: what cannot be pinned, what cannot be sent to a worker, and shares of
+shares.
+
+What can be sent is told by looking at the functions and attributes themselves: pickling would run code of the user's,
+some of which changes the object that is pickled.
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from types import FunctionType, GeneratorType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.utils.data import IterableDataset
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
+from dllint.confirm.inside.samples import vars_of
+from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+
+_DEPTH = 3  # attributes between a dataset and what it keeps
+_MOST = 20  # items of a container that are looked at
+_FORKED = "fork"
+_BOUND = (type(threading.Lock()), type(threading.RLock()), io.IOBase, GeneratorType, ModuleType)  # to this process
+_OWN_WAYS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__deepcopy__")
+_PLAIN = (type, Tensor, str, bytes, int, float, type(None))
+
+
+@dataclass(slots=True)
+class _Loader:
+    """A loader, as its passes began."""
+
+    made: Stack
+    start: str  # how its workers start; empty where it has none
+    pins: bool
+    unsendable: list[str] = field(default_factory=list)
+    sharers: list[int] = field(default_factory=list)  # by how many each of its samplers divides
+    unpinned: list[str] = field(default_factory=list)
+    batches: int = 0
+
+
+class LoaderSetup(Probe):
+    """Looks at each loader when its first pass begins, and at its first batches."""
+
+    name = "loader_setup"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._loaders: list[_Loader] = []
+        self._by_loader: WeakKeyDictionary[Any, _Loader] = WeakKeyDictionary()
+
+    def on_pass(self, batches: Batches) -> None:
+        loader = batches.loader
+        if loader is None or loader in self._by_loader:
+            return
+        start = _start_method(loader) if loader.num_workers else ""
+        known = self._by_loader[loader] = _Loader(batches.made, start, bool(loader.pin_memory))
+        self._loaders.append(known)
+        if start:
+            seen: set[int] = set()
+            for name in ("dataset", "collate_fn", "worker_init_fn"):
+                known.unsendable += _unsendable(getattr(loader, name), name, _DEPTH, seen)
+        known.sharers = _sharers(loader)
+
+    def on_batch(self, batches: Batches, batch: Any) -> None:
+        loader = batches.loader
+        known = self._by_loader.get(loader) if loader is not None else None
+        if known is None or batches.taken > ENOUGH:
+            return
+        known.batches += 1
+        if known.pins:
+            known.unpinned = sorted({*known.unpinned, *_unpinned(batch, "the batch", _DEPTH)})
+
+    def judge(self) -> Iterator[Judgement]:
+        for loader in self._loaders:
+            if loader.pins and loader.batches:
+                what = f"pinning does not come to {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
+                yield self._judgement("DL407", loader, bool(loader.unpinned), what, "note")
+            if loader.start:
+                what = f"{', '.join(loader.unsendable) or 'nothing that is seen'} cannot be pickled, and workers start "
+                voice: Voice = "alarm" if loader.start != _FORKED else ""
+                what += f"by `{loader.start}`"
+                yield self._judgement("DL408", loader, bool(loader.unsendable), what, voice)
+            if loader.sharers:
+                is_set_up = dist.is_available() and dist.is_initialized()
+                ranks = dist.get_world_size() if is_set_up else max(loader.sharers)
+                told = " and by ".join(map(str, loader.sharers))
+                what = f"the samples are divided by {told}, among {ranks} ranks"
+                yield self._judgement("DL417", loader, prod(loader.sharers) > ranks, what, "alarm")
+
+    def _judgement(self, rule: str, loader: _Loader, is_wrong: bool, what: str, voice: Voice) -> Judgement:
+        verdict: Verdict = "CONFIRMED" if is_wrong else "REFUTED"
+        found = {"unpinned": loader.unpinned, "unsendable": loader.unsendable, "shares": loader.sharers}
+        steps = (0, self.run.steps)
+        return Judgement(rule, self.name, verdict, what, _THRESHOLDS[rule], found, 1, steps, (loader.made,), voice)
+
+
+_THRESHOLDS = {
+    "DL407": "any tensor, in the first batches; none refutes",
+    "DL408": "any such object, as far as can be told without pickling; none refutes",
+    "DL417": "into more shares than there are ranks; else refuted",
+}
+
+
+def _start_method(loader: Any) -> str:
+    context = loader.multiprocessing_context
+    if context is not None and hasattr(context, "get_start_method"):
+        return str(context.get_start_method())
+    return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+
+
+def _unsendable(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[str]:
+    """The names of what a worker that is started afresh cannot be sent."""
+    if id(value) in seen or isinstance(value, _PLAIN):
+        return
+    seen.add(id(value))
+    if isinstance(value, FunctionType):
+        if not _can_be_found(value):
+            yield f"`{name}` ({value.__qualname__})"
+    elif isinstance(value, (*_BOUND, torch.Generator)):
+        yield f"`{name}` ({type(value).__name__})"
+    elif depth and (isinstance(value, (list, tuple, dict)) or not any(_is_own(value, way) for way in _OWN_WAYS)):
+        for key, item in _parts(value):
+            yield from _unsendable(item, f"{name}{key}", depth - 1, seen)
+
+
+def _is_own(value: Any, way: str) -> bool:
+    """Whether an object says itself how it is pickled."""
+    usual = IterableDataset if isinstance(value, IterableDataset) else object
+    return getattr(type(value), way, None) is not getattr(usual, way, None)
+
+
+def _can_be_found(function: FunctionType) -> bool:
+    """Whether a function is where pickling looks for it."""
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is not None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (list, tuple)):
+        yield from ((f"[{number}]", item) for number, item in enumerate(value[:_MOST]))
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", value[key]) for key in list(value)[:_MOST])
+    else:
+        yield from ((f".{name}", item) for name, item in list(vars_of(value).items())[:_MOST])
+
+
+def _sharers(loader: Any) -> list[int]:
+    """By how many ranks the samplers of a loader divide, the outermost first."""
+    found: list[int] = []
+    sampler = loader.batch_sampler if loader.batch_sampler is not None else loader.sampler
+    for _ in range(5):
+        if sampler is None:
+            break
+        counts = [getattr(sampler, name, 1) for name in ("num_replicas", "num_processes")]
+        found += [count for count in counts if isinstance(count, int) and count > 1]
+        sampler = getattr(sampler, "batch_sampler", None) or getattr(sampler, "sampler", None)
+    return found
+
+
+def _unpinned(value: Any, name: str, depth: int) -> Iterator[str]:
+    """The places of tensors that pinning does not come to."""
+    if isinstance(value, (Tensor, str, bytes)) or hasattr(value, "pin_memory"):
+        return
+    is_container = isinstance(value, (dict, list, tuple))
+    for key, item in _parts(value) if is_container or depth else ():
+        if isinstance(item, Tensor) and not is_container:
+            yield f"`{name}{key}`"
+        else:
+            yield from _unpinned(item, f"{name}{key}", depth if is_container else depth - 1)

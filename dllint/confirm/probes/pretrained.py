@@ -1,0 +1,104 @@
+"""DL510: images between zero and one for a model whose weights were trained on normalised ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
+
+import torch
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import Probe, unanimous
+
+_FIRST = 5  # calls from each place that are looked at
+_LIBRARIES = ("torchvision.models", "timm.")
+_FRAMES = 15  # between the library and what loads
+_BRIGHT = 0.2  # mean of images that are not normalised
+_NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The images that models with weights of a library were given at one place."""
+
+    calls: int = 0
+    looks: int = 0
+    plain: int = 0
+    low: float = 0.0
+    high: float = 0.0
+
+
+class Pretrained(Probe):
+    """Knows the models that a library loaded weights into, and looks at what they are trained with."""
+
+    name = "pretrained"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._loaded: WeakSet[nn.Module] = WeakSet()
+        self._models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+        self._seen: dict[Stack, _Seen] = {}
+
+    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+        if isinstance(owner, nn.Module) and _is_called_by_library():
+            self._loaded.add(owner)
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        if not with_gradients or not self._loaded or not self._is_meant(module):
+            return
+        found = [value for value in (*inputs, *named.values()) if _are_images(value)]
+        if not found:
+            return
+        seen = self._seen.setdefault(stack, _Seen())
+        seen.calls += 1
+        if seen.calls > _FIRST and seen.calls % self.run.every:
+            return
+        images = found[0].detach().float()
+        low, high, mean = torch.stack([*images.aminmax(), images.mean()]).tolist()
+        seen.looks += 1
+        seen.low, seen.high = min(seen.low, low), max(seen.high, high)
+        seen.plain += low >= 0 and high <= 1 and mean > _BRIGHT
+
+    def _is_meant(self, module: nn.Module) -> bool:
+        """Whether a model is or has one that was loaded, and does not normalise by itself."""
+        if module not in self._models:
+            parts = list(module.modules())
+            normalises = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
+            self._models[module] = not normalises and any(part in self._loaded for part in parts)
+        return self._models[module]
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            if seen.looks:
+                yield Judgement(
+                    "DL510",
+                    self.name,
+                    unanimous(seen.plain, seen.looks),
+                    f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}",
+                    "between 0 and 1 with a mean over 0.2, in all of 3 or more calls; else refuted",
+                    {"low": seen.low, "high": seen.high, "plain": seen.plain},
+                    seen.looks,
+                    (0, self.run.steps),
+                    (stack,),
+                    "note",
+                )
+
+
+def _is_called_by_library() -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if str(frame.f_globals.get("__name__", "")).startswith(_LIBRARIES):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _are_images(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 4 and value.shape[1] == 3

@@ -1,0 +1,72 @@
+"""What each rank notes, so that dllint can compare them after the run: the random numbers of some steps, the lengths of
+passes, and parts of models that are saved (DL405, DL705). No communication is added."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Shard, Stack
+from dllint.confirm.inside.workers import key_of
+from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.probes.contents import tensors
+
+_MOST = 50  # passes of a dataset, and files
+
+
+class RankComparison(Probe):
+    """Notes it where several ranks train."""
+
+    name = "rank_comparison"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._before = ""
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+        if with_gradients and not self._before and len(self.run.notes.draws) < ENOUGH and _are_several():
+            self._before = _random_states()
+
+    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+        if self._before:
+            self.run.notes.draws.append([self._before, _random_states()])
+            self._before = ""
+
+    def on_pass_end(self, batches: Batches) -> None:
+        loader = batches.loader
+        if loader is not None and _are_several():
+            lengths = self.run.notes.lengths.setdefault(key_of(loader.dataset), [])
+            if len(lengths) < _MOST:
+                lengths.append(batches.taken)
+
+    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+        if len(self.run.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(content)):
+            self.run.notes.shards.append(Shard(str(path), stack))
+
+
+def _random_states() -> str:
+    """A digest of the states that numbers are drawn from in a step."""
+    states: list[Any] = [random.getstate(), torch.get_rng_state().numpy().tobytes()]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states.append(torch.cuda.get_rng_state().numpy().tobytes())
+    if numpy := sys.modules.get("numpy"):
+        states.append([str(part) for part in numpy.random.get_state()])
+    return hashlib.sha256(repr(states).encode()).hexdigest()[:12]
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Whether other ranks hold the rest of a tensor."""
+    placements = getattr(tensor, "placements", ())
+    mesh = getattr(tensor, "device_mesh", None)
+    return mesh is not None and mesh.size() > 1 and any(placement.is_shard() for placement in placements)
+
+
+def _are_several() -> bool:
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)

@@ -1,0 +1,147 @@
+"""DL711, DL713 and DL714: what a run that restores the state of an optimizer does not take up with it: the epoch, the
+schedule, the scale. Where no state of an optimizer is restored, the run begins anew, and is not looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
+from torch.optim import Optimizer, lr_scheduler
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.contents import has_optimizer
+
+_COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
+_FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
+_STEADY = ("ReduceLROnPlateau", "ConstantLR")
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What is taken up or not: whether it was restored, and where it was met."""
+
+    what: str
+    is_restored: bool
+    stack: Stack
+    step: int
+
+
+@dataclass(slots=True)
+class _Counters:
+    """The counters of a checkpoint that was read, and those of the first one saved afterwards."""
+
+    read: dict[str, int]
+    stack: Stack
+    saved: dict[str, int] = field(default_factory=dict)
+
+
+class Resumption(Probe):
+    """Watches what is restored, and what is used afterwards."""
+
+    name = "resumption"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
+        self._met: WeakSet[Any] = WeakSet()
+        self._taken: list[tuple[str, _Taken]] = []
+        self._place: Stack = ()
+        self._read: _Counters | None = None
+        self._is_resumed = False
+
+    def on_read(self, content: Any, path: Any, stack: Stack) -> None:
+        counters = counters_of(content)
+        if counters and has_optimizer(content) and self._read is None:
+            self._read = _Counters(counters, stack)
+
+    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+        if not isinstance(owner, Optimizer):
+            self._restored.add(owner)
+        elif isinstance(state, dict) and state.get("state") and not self._steps_of(owner):
+            self._optimizers.add(owner)
+            self._place = stack
+            self._is_resumed = True
+
+    def _steps_of(self, optimizer: Optimizer) -> int:
+        return self.run.gradients.of(optimizer).steps
+
+    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+        optimizer = getattr(scheduler, "optimizer", None)
+        if not self._optimizers or optimizer not in self._optimizers or scheduler in self._met or explicit:
+            return
+        self._met.add(scheduler)
+        is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
+        is_restored = scheduler in self._restored
+        if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
+            self._taken.append(("DL713", _Taken(type(scheduler).__name__, is_restored, stack, self.run.steps)))
+
+    def on_scale(self, scaler: Any, scaled: Any) -> None:
+        if self._optimizers and scaler.is_enabled() and scaler not in self._met:
+            self._met.add(scaler)
+            taken = _Taken(f"{type(scaler).__name__}", scaler in self._restored, self._place, self.run.steps)
+            self._taken.append(("DL714", taken))
+
+    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+        if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
+            self._read.saved = counters_of(content)
+
+    def judge(self) -> Iterator[Judgement]:
+        for rule, taken in self._taken:
+            what = "was restored with the optimizer" if taken.is_restored else "begins anew, and the optimizer does not"
+            yield self._judgement(
+                rule,
+                "REFUTED" if taken.is_restored else "CONFIRMED",
+                f"{taken.what} {what}",
+                "used with an optimizer whose state was restored, and not restored; restored refutes",
+                {"restored": taken.is_restored},
+                (taken.stack, self._place),
+                "note",
+            )
+        if self._read is not None and self._is_resumed:
+            yield self._counted(self._read)
+
+    def _counted(self, counters: _Counters) -> Judgement:
+        """DL711."""
+        common = [name for name in counters.read if name in counters.saved]
+        back = [name for name in common if counters.saved[name] < counters.read[name]]
+        told = ", ".join(f"`{name}` {counters.read[name]} and {counters.saved[name]}" for name in back or common)
+        verdict: Verdict = "CONFIRMED" if back else "REFUTED" if common else "INCONCLUSIVE"
+        if not common:
+            told = "none that is in both, or nothing was saved afterwards"
+        return self._judgement(
+            "DL711",
+            verdict,
+            f"what was read and what was saved next counts {told}",
+            "less than what was read with the optimizer's state; as much or more refutes",
+            {"read": counters.read, "saved": counters.saved},
+            (counters.stack,),
+            "alarm",
+        )
+
+    def _judgement(
+        self,
+        rule: str,
+        verdict: Verdict,
+        what: str,
+        threshold: str,
+        found: dict[str, Any],
+        stacks: tuple[Stack, ...],
+        voice: Voice,
+    ) -> Judgement:
+        return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps), stacks, voice)
+
+
+def counters_of(content: Any) -> dict[str, int]:
+    """The counters of epochs and steps in a checkpoint, by name."""
+    if not isinstance(content, dict):
+        return {}
+    return {
+        str(name): value
+        for name, value in content.items()
+        if isinstance(name, str) and _COUNTER.match(name) and isinstance(value, int) and value > 0
+    }

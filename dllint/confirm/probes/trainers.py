@@ -1,0 +1,114 @@
+"""DL708, DL710 and DL716: how the trainers of libraries were told to resume, and which checkpoint is the best.
+
+While a trainer trains, the call of its `train` or `fit` is among those under way, with its arguments: they are looked
+at once for each trainer, when an optimizer steps.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+from weakref import WeakSet
+
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.inside.stacks import stack as stack_of
+from dllint.confirm.probes.base import Probe
+
+_CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
+_FIRST = 3  # steps of each optimizer in which a trainer is looked for
+_FALLS = re.compile(r"(^|_)(loss|err|error|wer|cer|ppl|perplexity|mse|mae|rmse|fid|nll|bpc|bpb)($|_)")
+_RISES = re.compile(
+    r"(^|_)(acc|accuracy|f1|auc|auroc|map|miou|iou|dice|bleu|rouge\w*|reward|recall|precision|psnr|ssim|r2)($|_)"
+)
+_STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkpoint that hold an optimizer's state
+
+
+class Trainers(Probe):
+    """Looks for trainers among the calls under way."""
+
+    name = "trainers"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._known: WeakSet[Any] = WeakSet()
+        self._judgements: list[Judgement] = []
+        self._looks = 0
+
+    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
+        self._looks = 0
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        if self._looks >= _FIRST:
+            return
+        self._looks += 1
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            ending = _CALLS.get(frame.f_code.co_name)
+            if ending and str(frame.f_globals.get("__name__")).endswith(ending):
+                self._look(frame)
+            frame = frame.f_back
+
+    def _look(self, frame: FrameType) -> None:
+        given = frame.f_locals
+        trainer = given.get("self")
+        if trainer is None or trainer in self._known:
+            return
+        self._known.add(trainer)
+        place = stack_of(frame)
+        if frame.f_code.co_name == "train":
+            self._transformers(getattr(trainer, "args", None), given.get("resume_from_checkpoint"), place)
+        else:
+            self._lightning(trainer, given.get("ckpt_path"), place)
+
+    def _transformers(self, args: Any, resumes_from: Any, place: Stack) -> None:
+        told = getattr(args, "resume_from_checkpoint", None)
+        if resumes_from is None and told:
+            self._add("DL708", True, f"the arguments say to resume from {told!r}, and `train()` was not told", place)
+        elif isinstance(resumes_from, (str, os.PathLike)) and os.path.isdir(resumes_from):
+            has_state = any(_STATES.search(name) for name in os.listdir(resumes_from))
+            state = "the state of an optimizer" if has_state else "no state of an optimizer"
+            self._add("DL708", not has_state, f"the checkpoint that is resumed from has {state}", place)
+        metric = getattr(args, "metric_for_best_model", None)
+        if metric and getattr(args, "greater_is_better", None) is not None:
+            self._direction(str(metric), bool(args.greater_is_better), place)
+
+    def _lightning(self, trainer: Any, path: Any, place: Stack) -> None:
+        callbacks = [each for each in getattr(trainer, "callbacks", []) if hasattr(each, "monitor")]
+        if path == "last":
+            keeps = any(getattr(each, "save_last", None) for each in callbacks)
+            kept = "and one is kept" if keeps else "and no callback keeps one"
+            self._add("DL710", not keeps, f"training resumes from the last checkpoint, {kept}", place)
+        for callback in callbacks:
+            if isinstance(callback.monitor, str) and getattr(callback, "mode", "") in ("min", "max"):
+                self._direction(callback.monitor, callback.mode == "max", place)
+
+    def _direction(self, metric: str, rises: bool, place: Stack) -> None:
+        """DL716, where the name of a metric says which way is better."""
+        name = re.sub(r"[^a-z0-9]+", "_", metric.lower())
+        falls_best, rises_best = bool(_FALLS.search(name)), bool(_RISES.search(name))
+        if falls_best != rises_best:
+            told = f"the best {metric} is taken to be the {'highest' if rises else 'lowest'}"
+            self._add("DL716", rises != rises_best, told, place)
+
+    def _add(self, rule: str, is_wrong: bool, what: str, place: Stack) -> None:
+        steps = (self.run.steps, self.run.steps)
+        verdict: Any = "CONFIRMED" if is_wrong else "REFUTED"
+        self._judgements.append(
+            Judgement(rule, self.name, verdict, what, _THRESHOLDS[rule], {}, 1, steps, (place,), "alarm")
+        )
+
+    def judge(self) -> Iterator[Judgement]:
+        yield from self._judgements
+
+
+_THRESHOLDS = {
+    "DL708": "told to the arguments alone, or a checkpoint without the state of an optimizer; else refuted",
+    "DL710": "no callback with `save_last`; one refutes",
+    "DL716": "against the name of the metric; with it refutes",
+}
