@@ -20,7 +20,8 @@ LOOPS = (
     *("loops_bad", "loops_good", "training_bad", "training_good"),
     *("language_bad", "language_good"),
 )
-RUNS = ("run_bad", "run_good", "images_bad", "images_good")
+RUNS = ("run_bad", "run_good", "images_bad", "images_good", "parts_bad", "parts_good")
+SILENT = ("silent_bad", "silent_good")  # which have tests of their own
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +75,13 @@ def test_good_scripts_raise_no_alarm(script: str, outcomes: dict[str, Outcome]) 
     assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
 
 
+@pytest.mark.xdist_group("parts_bad")
+def test_parts_that_nothing_has_replaced_are_told_of_once(outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of("parts_bad", outcomes).records
+    voices = {item.rule: item.voice for item in record.judgements if item.rule in ("DL306", "DL307")}
+    assert voices == {"DL306": "", "DL307": "alarm"}
+
+
 @pytest.mark.xdist_group("loops_bad")
 def test_what_is_saved_goes_elsewhere(outcomes: dict[str, Outcome]) -> None:
     (record,) = outcome_of("loops_bad", outcomes).records
@@ -96,6 +104,6 @@ def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str
 
 
 def test_each_rule_that_a_run_decides_has_twins() -> None:
-    expected = [item for name in LOOPS + RUNS for item in expectations(SCRIPTS / f"{name}.py")]
+    expected = [item for name in LOOPS + RUNS + SILENT for item in expectations(SCRIPTS / f"{name}.py")]
     for verdict in ("CONFIRMED", "REFUTED"):
         assert {rule for _, rule, given in expected if given == verdict} >= set(NEEDS)

@@ -1,9 +1,9 @@
-"""Which parameters are used, held by an optimizer, registered, frozen, and moved: DL306, DL308, DL309 and DL601."""
+"""Which parameters are used, held by an optimizer, registered, frozen, and moved: DL306 to DL309, and DL601."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -74,6 +74,7 @@ class Coverage(Probe):
         self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
         self._misspelt: dict[str, bool] = {}  # attributes, and whether what they are on is trained
         self._steps = 0
+        self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
         self._modules.add(module)
@@ -83,8 +84,9 @@ class Coverage(Probe):
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
         registered = {id(p) for module in self._modules for p in module.parameters()} if new else set()
+        sees_all = self.run.every <= self.run.settings.every  # else calls of modules are not all told of
         for leaf in new:
-            self._used.add(leaf).is_registered = id(leaf) in registered
+            self._used.add(leaf).is_registered = id(leaf) in registered or not sees_all
 
     def on_step_start(self, optimizer: Optimizer) -> None:
         steps = self.run.gradients.of(optimizer).steps
@@ -112,6 +114,7 @@ class Coverage(Probe):
             if not held.isdisjoint(named):  # no optimizer need hold any of a module that only makes a loss
                 beside |= named.keys()
             self._look_for_typos(module)
+        self._holds_strangers = self._holds_strangers or not held <= names.keys() or bool(self._frozen.items)
         for item in self._used.items + self._frozen.items:
             parameter = item.look()
             if parameter is not None:
@@ -134,23 +137,26 @@ class Coverage(Probe):
     def judge(self) -> Iterator[Judgement]:
         self._look()
         if self.run.steps >= ENOUGH and self._used.items:
-            yield self._uncovered()
+            yield from self._uncovered()
             yield self._unregistered()
             yield from self._frozen_in_vain()
             yield from self._moved_though_frozen()
 
-    def _uncovered(self) -> Judgement:
+    def _uncovered(self) -> Iterator[Judgement]:
+        """DL306 where an optimizer holds what something may have replaced; DL307 where it does not."""
         used = self._used.items
         missing = [item for item in used if not item.is_held and not item.has_moved and item.is_beside]
         matters = any(item.is_held for item in used) and any(item.is_matrix for item in missing)
-        return self._judgement(
-            "DL306",
-            "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED",
-            f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move",
-            "any such matrix of a model that is trained, after 3 or more steps; none refutes",
-            missing,
-            is_certain=not self._is_a_part(missing),
-        )
+        for rule, is_meant in (("DL306", self._holds_strangers), ("DL307", not self._holds_strangers)):
+            judgement = self._judgement(
+                rule,
+                "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED",
+                f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move",
+                "any such matrix of a model that is trained, after 3 or more steps; none refutes",
+                missing,
+                is_certain=not self._is_a_part(missing),
+            )
+            yield judgement if is_meant else replace(judgement, voice="")
 
     def _unregistered(self) -> Judgement:
         used = self._used.items

@@ -20,6 +20,7 @@ from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
 _FIRST = 10  # calls from each place that are looked at
 _SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
 _WORDS = 512  # classes from which on these are words
+_SPACING = 25  # steps between sums that are looked at
 _STEPS = 500  # over which a drift is one
 _PARTS = 5  # of that time, in each of which it has to go on
 _DRIFT = 2.0
@@ -45,7 +46,6 @@ class Logits(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Logits] = {}
         self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
-        self._calls: dict[Stack, int] = {}
 
     def on_logits(self, logits: Tensor, stack: Stack) -> None:
         seen = self._seen.get(stack)
@@ -61,10 +61,10 @@ class Logits(Probe):
     def on_loss(self, call: LossCall) -> None:
         if call.function != "cross_entropy" or call.input.dim() != 2 or call.input.shape[1] < _WORDS:
             return
-        calls = self._calls[call.stack] = self._calls.get(call.stack, 0) + 1
-        if call.input.requires_grad and (calls - 1) % self.run.every == 0:
+        sums = self._sums.setdefault(call.stack, [])
+        if call.input.requires_grad and (not sums or self.run.steps >= sums[-1][0] + _SPACING):
             mean = float(torch.logsumexp(call.input.detach().float(), 1).abs().mean())
-            self._sums.setdefault(call.stack, []).append((self.run.steps, mean))
+            sums.append((self.run.steps, mean))
             self.run.trace("log Z", mean)
 
     def judge(self) -> Iterator[Judgement]:
@@ -92,7 +92,7 @@ class Logits(Probe):
 
     def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Iterator[Judgement]:
         """Whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""
-        steps = sums[-1][0] - sums[0][0]
+        steps = sums[-1][0] - sums[0][0] if sums else 0
         size = len(sums) // _PARTS
         parts = [sums[index * size : (index + 1) * size] for index in range(_PARTS)] if size else []
         means = [sum(value for _, value in part) / len(part) for part in parts]

@@ -225,7 +225,7 @@ def _band(steps: _Steps) -> Iterator[Judgement]:
     is_slow = slow is not None and 0 < slow < _TOO_SLOW and not rises
     good = slow is not None and slow >= _ENOUGH and fast <= _TOO_FAST
     yield Judgement(
-        "learning-rate-out-of-band",
+        "DL312",
         "movement",
         "CONFIRMED" if fast > _TOO_FAST or is_slow else "REFUTED" if good else "INCONCLUSIVE",
         f"the median matrix of {steps.tracked.kind} moves by {fast:.2g} of its length in a step at the beginning"
@@ -235,6 +235,6 @@ def _band(steps: _Steps) -> Iterator[Judgement]:
         {"early": fast, "later": slow, "optimizer": steps.tracked.kind},
         len(steps.ratios),
         (0, steps.tracked.steps),
-        tuple(steps.stacks),
+        (*steps.stacks, steps.tracked.made) if steps.tracked.made else tuple(steps.stacks),
         "note",
     )

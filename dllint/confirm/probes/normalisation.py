@@ -84,7 +84,7 @@ class Normalisation(Probe):
             if looked and self.run.steps >= ENOUGH:
                 shift = max((item.shift for item in moved), default=0.0)
                 yield Judgement(
-                    "frozen-batch-norm-drifts",
+                    "DL602",
                     self.name,
                     "CONFIRMED" if moved else "REFUTED",
                     f"the statistics of {len(moved)} of {len(looked)} batch norms with frozen scale and shift changed, "

@@ -42,7 +42,7 @@ class SpectralNorms(Probe):
         for stack, ratios in self._ratios.items():
             wrong = [ratio for ratio in ratios if ratio < _OFF]
             yield Judgement(
-                "spectral-norm-before-training",
+                "DL220",
                 self.name,
                 "CONFIRMED" if wrong else "REFUTED",
                 f"{len(wrong)} of {len(ratios)} weights are divided by a norm that no call in training has estimated"

@@ -75,7 +75,7 @@ def unused_weights():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(6):
         optimizer.zero_grad()
-        F.cross_entropy(model(torch.randn(8, 5, 4)), torch.randint(0, 3, (8,))).backward()
+        F.cross_entropy(model(torch.randn(8, 5, 4)), torch.randint(0, 3, (8,))).backward()  # CONFIRMED DL219
         optimizer.step()  # CONFIRMED gradient-always-zero, gradient-never-comes
 
 
@@ -86,7 +86,7 @@ def wild_steps():
         x, y = points()
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimizer.step()  # CONFIRMED learning-rate-out-of-band
+        optimizer.step()  # CONFIRMED DL312
 
 
 def tiny_steps():
@@ -96,7 +96,7 @@ def tiny_steps():
         x, y = points()
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimizer.step()  # CONFIRMED learning-rate-out-of-band
+        optimizer.step()  # CONFIRMED DL312
 
 
 def dead_units():
@@ -151,7 +151,7 @@ def drifting_statistics():
     for _ in range(6):
         x, y = points()
         optimizer.zero_grad()
-        F.cross_entropy(model(3 * x + 5), y).backward()  # CONFIRMED frozen-batch-norm-drifts
+        F.cross_entropy(model(3 * x + 5), y).backward()  # CONFIRMED DL602
         optimizer.step()
 
 
@@ -210,7 +210,7 @@ def same_order():
 def spectral_norm():
     model = nn.Sequential(nn.utils.spectral_norm(nn.Linear(10, 16)), nn.ReLU(), nn.Linear(16, 4)).eval()
     with torch.no_grad():
-        model(torch.randn(4, 10))  # CONFIRMED spectral-norm-before-training
+        model(torch.randn(4, 10))  # CONFIRMED DL220
     steps(model.train(), torch.optim.SGD(model.parameters(), lr=0.1), points)
 
 
@@ -331,7 +331,7 @@ def leaking_documents():
     for _ in range(4):
         ids, positions = packed()
         optimizer.zero_grad()
-        scores = model(ids, position_ids=positions)  # CONFIRMED packed-documents-leak
+        scores = model(ids, position_ids=positions)  # CONFIRMED DL905
         F.cross_entropy(scores[:, :-1].transpose(1, 2), ids[:, 1:]).backward()
         optimizer.step()
 

@@ -17,7 +17,7 @@ def updates():
         x, y = points()
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimizer.step()  # REFUTED step-without-update, gradient-always-zero, gradient-never-comes, learning-rate-out-of-band
+        optimizer.step()  # REFUTED step-without-update, gradient-always-zero, gradient-never-comes, DL312
 
 
 def warming_up():
@@ -28,7 +28,7 @@ def warming_up():
         x, y = points()
         optimizer.zero_grad()
         F.cross_entropy(model(x), y).backward()
-        optimizer.step()  # NOT CONFIRMED step-without-update, learning-rate-out-of-band
+        optimizer.step()  # NOT CONFIRMED step-without-update, DL312
         scheduler.step()
 
 
@@ -67,7 +67,7 @@ def frozen_statistics():
     for _ in range(6):
         x, y = points()
         optimizer.zero_grad()
-        F.cross_entropy(model(3 * x + 5), y).backward()  # REFUTED frozen-batch-norm-drifts
+        F.cross_entropy(model(3 * x + 5), y).backward()  # REFUTED DL602
         optimizer.step()
 
 
@@ -119,12 +119,12 @@ def spectral_norm():
     for _ in range(6):
         x, y = points()
         optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()  # REFUTED spectral-norm-before-training
+        F.cross_entropy(model(x), y).backward()  # REFUTED DL220
         optimizer.step()
     again = nn.Sequential(nn.utils.spectral_norm(nn.Linear(10, 16)), nn.ReLU(), nn.Linear(16, 4))
     again.load_state_dict(model.state_dict())
     with torch.no_grad():
-        again.eval()(torch.randn(4, 10))  # REFUTED spectral-norm-before-training
+        again.eval()(torch.randn(4, 10))  # REFUTED DL220
 
 
 def freezing():
@@ -181,7 +181,7 @@ def isolated_documents():
     for _ in range(4):
         ids, positions = packed()
         optimizer.zero_grad()
-        scores = model(ids, position_ids=positions)  # REFUTED packed-documents-leak, random-in-evaluation
+        scores = model(ids, position_ids=positions)  # REFUTED DL905, random-in-evaluation
         F.cross_entropy(scores[:, :-1].transpose(1, 2), ids[:, 1:]).backward()
         optimizer.step()
 

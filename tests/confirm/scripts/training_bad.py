@@ -151,10 +151,164 @@ def equal_rewards():
         (-(policy(torch.randn(4, 4)).log_softmax(1)[:, 0] * gains).mean()).backward()
 
 
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.drop, self.head = nn.Linear(10, 16), nn.Dropout(0.3), nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.head(self.drop(self.body(x).relu()))
+
+
+def evaluated_for_good():
+    model = Dropping()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        for _ in range(4):
+            x, y = points()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()  # CONFIRMED DL208
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            model(points()[0])
+
+
+def evaluated_with_gradients():
+    model, right = Dropping(), 0
+    model.eval()
+    for _ in range(4):
+        x, y = points()
+        right += int((model(x).argmax(1) == y).sum())  # CONFIRMED DL209
+
+
+def summed_in_evaluation():
+    model, total = Dropping().eval(), 0.0
+    for _ in range(8):
+        x, y = points()
+        total = total + F.cross_entropy(model(x), y)  # CONFIRMED DL211
+    return float(total)
+
+
+def summed_in_training():
+    model, history = mlp(10, 16, 4), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(8):
+        x, y = points()
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)  # CONFIRMED DL211
+        loss.backward()
+        optimizer.step()
+        history.append(loss)
+
+
+def made_in_each_step():
+    model = mlp(10, 16, 4)
+    for _ in range(4):
+        x, y = points()
+        optimizer = torch.optim.Adam(model.parameters())  # CONFIRMED DL217
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.core, self.head = nn.GRU(4, 8, batch_first=True, bidirectional=True), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.head(self.core(x)[0][:, -1])
+
+
+def last_step_of_both_ways():
+    model = Both()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        scores = model(torch.randn(8, 5, 4))  # CONFIRMED DL219
+        F.cross_entropy(scores, torch.randint(0, 3, (8,))).backward()
+        optimizer.step()
+
+
+class Hasty(torch.optim.SGD):
+    """Steps twice as far where it is fused."""
+
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"] if self.defaults["fused"] else ():
+            p.grad.mul_(2)
+        super().step()
+
+
+def fused_otherwise():
+    Hasty.__module__ = "torch.optim.hasty"
+    model = mlp(10, 16, 4)
+    fit(model, Hasty(model.parameters(), lr=0.1, fused=True))  # CONFIRMED DL311
+
+
+def rate_of_the_next_step():
+    model = mlp(10, 16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 50)
+    for _ in range(4):
+        fit(model, optimizer, 1)
+        schedule.step()
+        print(schedule.get_lr())  # CONFIRMED DL313
+
+
+def plateau_of_accuracy():
+    model = mlp(10, 16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=10)
+    learn(model, optimizer, lambda loss, accuracy: schedule.step(accuracy))  # CONFIRMED DL315
+
+
+def plateau_of_nothing():
+    optimizer = torch.optim.SGD(mlp(10, 4).parameters(), lr=0.5)
+    try:
+        torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer).step()  # CONFIRMED DL315
+    except TypeError as error:
+        print(error)
+
+
+def learn(model, optimizer, told):
+    """Learn what can be learnt, so that the loss falls and the accuracy grows."""
+    x = torch.randn(64, 10)
+    y = x[:, :4].argmax(1)
+    for _ in range(6):
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+        told(loss.item(), (model(x).argmax(1) == y).float().mean().item())
+
+
+def another_shape():
+    try:
+        mlp(10, 16, 4).load_state_dict(mlp(10, 16, 3).state_dict(), strict=False)  # CONFIRMED DL603
+    except RuntimeError as error:
+        print(error)
+
+
+def other_names():
+    state = {f"module.{name}": value for name, value in mlp(10, 16, 4).state_dict().items()}
+    mlp(10, 16, 4).load_state_dict(state, strict=False)  # CONFIRMED DL604
+
+
+def pretrained_and_forgotten():
+    model, state = mlp(10, 16, 16, 4), mlp(10, 16, 16, 4).state_dict()
+    model.load_state_dict({name: state[name] for name in state if name[0] != "4"}, strict=False)  # CONFIRMED DL607
+    fit(model, torch.optim.SGD(model.parameters(), lr=20.0), 10)
+
+
 if __name__ == "__main__":
     for program in (
         integer_one_hot, integer_targets, mean_over_masked, mean_over_ignored, metric_counts_padding,
         distribution_of_probabilities, stepped_before_backward, default_eps_in_float16, wild_steps_in_float16,
         lost_updates, gradients_through_the_target, advantages_of_one_sample, equal_rewards,
+        evaluated_for_good, evaluated_with_gradients, summed_in_evaluation, summed_in_training, made_in_each_step,
+        last_step_of_both_ways, fused_otherwise, rate_of_the_next_step, plateau_of_accuracy, plateau_of_nothing,
+        another_shape, other_names, pretrained_and_forgotten,
     ):  # fmt: skip
         program()

@@ -6,7 +6,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.distributions import Categorical
-from training_bad import Accuracy, fit, mlp, points, texts
+from training_bad import Accuracy, Dropping, fit, learn, mlp, points, texts
 
 torch.manual_seed(0)
 
@@ -149,10 +149,182 @@ def deviations_that_are_shown():
         loss.mean().backward()
 
 
+def evaluated_between():
+    model, copy_of = Dropping(), Dropping()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        model.train()
+        for _ in range(4):
+            x, y = points()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()  # REFUTED DL208
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for _ in range(3):
+                model(points()[0])  # REFUTED DL209
+        copy_of.load_state_dict(model.state_dict())
+
+
+def trained_in_evaluation_mode():
+    """Without dropout from the beginning, and another time after a phase with it, at another line."""
+    model = Dropping()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    fit_in(model, optimizer)
+    model.eval()
+    with torch.no_grad():
+        model(points()[0])
+    for _ in range(4):
+        x, y = points()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()  # NOT CONFIRMED DL208, DL209
+        optimizer.step()
+
+
+def fit_in(model, optimizer):
+    for _ in range(4):
+        x, y = points()
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()  # NOT CONFIRMED DL208
+        optimizer.step()
+
+
+def attacked_and_explained():
+    """Gradients of inputs, of a model that is evaluated, which something else is optimised by."""
+    model = Dropping()
+    fit_in(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model.eval()
+    for _ in range(4):
+        x, y = points()
+        x.requires_grad_(True)
+        torch.autograd.grad(F.cross_entropy(model(x), y), x)  # NOT CONFIRMED DL209
+    patch = nn.Parameter(torch.zeros(10))
+    optimizer = torch.optim.Adam([patch])
+    for _ in range(4):
+        x, y = points()
+        optimizer.zero_grad()
+        (-F.cross_entropy(model(x + patch), y)).backward()  # NOT CONFIRMED DL208, DL209
+        optimizer.step()
+
+
+def losses_that_are_used():
+    model, embed = nn.RNNCell(8, 8), nn.Embedding(20, 8)
+    optimizer = torch.optim.SGD([*model.parameters(), *embed.parameters()], lr=0.1)
+    shown = 0.0
+    for _ in range(4):
+        tokens, state, total = torch.randint(0, 8, (4, 12)), torch.zeros(4, 8), 0.0
+        for step in range(11):
+            state = model(embed(tokens[:, step]), state)
+            total = total + F.cross_entropy(state, tokens[:, step + 1])  # REFUTED DL211
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        shown += total.item()
+    with torch.no_grad():
+        summed = sum(F.cross_entropy(torch.randn(4, 8), tokens[:, 0]) for _ in range(8))  # REFUTED DL211
+    return shown, summed
+
+
+def made_once():
+    model = mlp(10, 16, 4)
+    optimizer = torch.optim.Adam(model.parameters())  # REFUTED DL217
+    fit(model, optimizer)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        other = mlp(10, 16, 4)
+        fit(other, torch.optim.Adam(other.parameters()))  # REFUTED DL217
+
+
+class Both(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.core, self.head = nn.GRU(4, 8, batch_first=True, bidirectional=True), nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.head(self.core(x)[1].transpose(0, 1).reshape(len(x), 16))
+
+
+def last_states_of_both_ways():
+    model = Both()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for length in (5, 4, 6, 5):
+        optimizer.zero_grad()
+        scores = model(torch.randn(8, length, 4))  # REFUTED DL219
+        F.cross_entropy(scores, torch.randint(0, 3, (8,))).backward()
+        optimizer.step()
+    model = Both()
+    for _ in range(4):
+        optimizer.zero_grad()
+        scores = model(torch.randn(8, 1, 4))  # NOT CONFIRMED DL219
+        F.cross_entropy(scores, torch.randint(0, 3, (8,))).backward()
+        optimizer.step()
+
+
+def fused():
+    model = mlp(10, 16, 4)
+    fit(model, torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True))  # REFUTED DL311
+    model = mlp(10, 16, 4)
+    fit(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True))  # REFUTED DL311
+
+
+class Halving(torch.optim.lr_scheduler.ExponentialLR):
+    def get_lr(self):
+        return [max(rate, 0.01) for rate in super().get_lr()]  # NOT CONFIRMED DL313
+
+
+def rates_in_use():
+    model = mlp(10, 16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedules = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.9**step), Halving(optimizer, 1.0)
+    for _ in range(4):
+        fit(model, optimizer, 1)
+        for schedule in schedules:
+            schedule.step()
+        print(schedules[0].get_last_lr(), schedules[0].get_lr())  # REFUTED DL313
+
+
+def plateaus():
+    model = mlp(10, 16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    falling = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=10)
+    growing = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, "max", patience=10)
+
+    def told(loss, accuracy):
+        falling.step(loss)  # REFUTED DL315
+        growing.step(accuracy)  # REFUTED DL315
+
+    learn(model, optimizer, told)
+
+
+def plateau_of_what_grows_too_large():
+    """The loss of validation grows while that of training falls: what such a scheduler is for."""
+    model = mlp(10, 16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=10)
+    losses = iter((1.4, 1.3, 1.6, 90.0, 120.0, 160.0))
+    learn(model, optimizer, lambda *_: schedule.step(next(losses)))  # NOT CONFIRMED DL315
+
+
+def loaded():
+    state = mlp(10, 16, 4).state_dict()
+    del state["2.weight"], state["2.bias"]
+    mlp(10, 16, 4).load_state_dict(state, strict=False)  # REFUTED DL603, DL604
+    adapter = {"2.weight": torch.zeros(4, 16)}
+    mlp(10, 16, 4).load_state_dict(adapter, strict=False)  # REFUTED DL604
+
+
+def pretrained_and_kept():
+    model, state = mlp(10, 16, 16, 4), mlp(10, 16, 16, 4).state_dict()
+    model.load_state_dict({name: state[name] for name in state if name[0] != "4"}, strict=False)  # REFUTED DL607
+    fit(model, torch.optim.SGD(model.parameters(), lr=1e-3), 120)
+
+
 if __name__ == "__main__":
     for program in (
         targets, means_over_what_counts, masks_of_another_kind, metric_ignores_padding, distributions, stepped_in_order,
         stepped_a_step_later, half_precision, warming_up_in_bfloat16, targets_without_gradients, both_sides_of_a_loss,
-        advantages, deviations_that_are_shown,
+        advantages, deviations_that_are_shown, evaluated_between, trained_in_evaluation_mode, attacked_and_explained,
+        losses_that_are_used, made_once, last_states_of_both_ways, fused, rates_in_use, plateaus,
+        plateau_of_what_grows_too_large, loaded, pretrained_and_kept,
     ):  # fmt: skip
         program()

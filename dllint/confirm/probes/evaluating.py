@@ -1,0 +1,195 @@
+"""Evaluation that is not left, or that keeps what only training needs: DL208 and DL209.
+
+A model that is put into evaluation mode, and trained on there from the same line as before, has lost its dropout and
+the statistics of its batch norms. Calls in evaluation mode with gradients on, which no backward pass follows, cost the
+memory of a training step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+
+_MOST = 16  # calls before a backward pass that are remembered
+
+_Called = tuple[ReferenceType[nn.Module], bool]  # a model that was called, and whether in training mode
+
+
+@dataclass(slots=True, eq=False)
+class _Trained:
+    """The steps that a model was trained with from one place: backward passes from there, and its mode."""
+
+    training: int = 0  # in training mode, before it was evaluated
+    back: int = 0  # in training mode, after it was evaluated
+    left: int = 0  # in evaluation mode, after it was evaluated, without a step in training mode since
+    evaluated: int = 0
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """Calls in evaluation mode from one place."""
+
+    without: int = 0  # with gradients off
+    unused: int = 0  # with gradients on, which nothing followed
+    used: int = 0
+    waiting: int = 0  # with gradients on, which nothing has followed yet
+    first: int = 0
+    last: int = 0
+
+
+class TrainingMode(Probe):
+    """DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
+
+    name = "training_mode"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._modal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+        self._evaluated: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[nn.Module, dict[Stack, _Trained]] = WeakKeyDictionary()
+        self._all: list[tuple[Stack, _Trained]] = []
+        self._called: list[_Called] = []  # since the last backward pass
+        self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        modal = self._modal.get(module)
+        if modal is None:
+            modal = self._modal[module] = any(_is_modal(part) for part in module.modules())
+        if not modal:
+            return
+        if with_gradients:
+            if len(self._called) < _MOST:
+                self._called.append((ref(module), module.training))
+        elif not module.training:
+            self._evaluated[module] = self._evaluated.get(module, 0) + 1
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        self._ready = (call.stack, self._called) if self._called else None
+        self._called = []
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        if self._ready is None:
+            return
+        (place, called), self._ready = self._ready, None
+        samples = self.run.gradients.of(optimizer).samples()
+        for known, is_training in called:
+            module = known()
+            by_place = {} if module is None else self._seen.setdefault(module, {})
+            if module is None or (not is_training and place not in by_place):
+                continue  # it has never been trained from here
+            own = {id(parameter) for parameter in module.parameters()} if not is_training else set()
+            if is_training or not own.isdisjoint(map(id, samples)):
+                self._note(by_place, place, module, is_training)
+
+    def _note(self, by_place: dict[Stack, _Trained], place: Stack, module: nn.Module, is_training: bool) -> None:
+        trained = by_place.get(place)
+        if trained is None:
+            trained = by_place[place] = _Trained(first=self.run.steps)
+            self._all.append((place, trained))
+        trained.last = self.run.steps
+        trained.evaluated = self._evaluated.get(module, 0)
+        if not is_training:
+            trained.left = trained.left + 1 if trained.evaluated else 0
+        elif trained.evaluated:
+            trained.back += 1
+            trained.left = 0
+        else:
+            trained.training += 1
+
+    def judge(self) -> Iterator[Judgement]:
+        for place, trained in self._all:
+            if not trained.evaluated:
+                continue
+            is_left = trained.training >= ENOUGH and trained.left >= ENOUGH and not trained.back
+            is_back = trained.back >= ENOUGH and not trained.left
+            yield Judgement(
+                "DL208",
+                self.name,
+                "CONFIRMED" if is_left else "REFUTED" if is_back else "INCONCLUSIVE",
+                f"{trained.training} steps were made in training mode; after the model had been evaluated, "
+                f"{trained.back} were, and {trained.left} in evaluation mode",
+                "3 or more steps in training mode, and as many, none of them in it, after an evaluation; 3 or more in "
+                "it refute",
+                {"before": trained.training, "training": trained.back, "evaluation": trained.left},
+                trained.training + trained.back + trained.left,
+                (trained.first, trained.last),
+                (place,),
+                "alarm",
+            )
+
+
+def _is_modal(layer: nn.Module) -> bool:
+    if isinstance(layer, _DropoutNd):
+        return layer.p > 0
+    return isinstance(layer, _BatchNorm) and layer.track_running_stats
+
+
+class EvaluationGradients(Probe):
+    """DL209: follows calls in evaluation mode until a backward pass, a derivative, or another kind of call comes."""
+
+    name = "evaluation_gradients"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._seen: dict[Stack, _Kept] = {}
+        self._waiting: dict[_Kept, None] = {}
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        if module.training:
+            self._settle(used=False)
+            return
+        seen = self._seen.get(stack)
+        if seen is None:
+            seen = self._seen[stack] = _Kept(first=self.run.steps)
+        seen.last = self.run.steps
+        if not with_gradients:
+            seen.without += 1
+        elif any(parameter.requires_grad for parameter in module.parameters()):
+            seen.waiting += 1
+            self._waiting[seen] = None
+
+    def on_backward_start(self, call: BackwardCall) -> None:
+        self._settle(used=True)
+
+    def on_derivative(self) -> None:
+        self._settle(used=True)
+
+    def _settle(self, *, used: bool) -> None:
+        for seen in self._waiting:
+            seen.used += seen.waiting if used else 0
+            seen.unused += 0 if used else seen.waiting
+            seen.waiting = 0
+        self._waiting = {}
+
+    def judge(self) -> Iterator[Judgement]:
+        self._settle(used=self.run.ended_by not in ("end", "exception"))
+        for stack, seen in self._seen.items():
+            if not seen.unused and not seen.without:
+                continue
+            is_wrong = seen.unused >= ENOUGH and not seen.used
+            is_good = seen.without >= ENOUGH and not seen.unused
+            yield Judgement(
+                "DL209",
+                self.name,
+                "CONFIRMED" if is_wrong else "REFUTED" if is_good else "INCONCLUSIVE",
+                f"{seen.unused} calls in evaluation mode kept what a backward pass needs, and none came; "
+                f"{seen.without} had gradients off",
+                "3 or more calls with gradients on, none of which a backward pass follows; 3 or more without refute",
+                {"unused": seen.unused, "without": seen.without, "used": seen.used},
+                seen.unused + seen.without,
+                (seen.first, seen.last),
+                (stack,),
+                "note",
+            )

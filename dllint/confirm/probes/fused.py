@@ -1,0 +1,93 @@
+"""DL311: fused optimizers that step otherwise than the same optimizer does one parameter after another.
+
+Before the first step of one, a few of its small parameters are copied with their gradients, and stepped by a twin that
+is not fused. Nothing else sees the twin.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.gradients import Tracked
+
+_PARTS = 3  # parameters that are copied
+_LARGEST = 100_000  # elements
+_OFF = 1e-2  # of the learning rate
+
+
+@dataclass(slots=True)
+class _Compared:
+    """The first step of a fused optimizer."""
+
+    tracked: Tracked
+    difference: float  # in learning rates
+    stack: Stack
+
+
+class Fused(Probe):
+    """Compares the first step of each fused optimizer of torch's with that of its twin."""
+
+    name = "fused"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what the twin makes of them
+        self._rate = 0.0
+        self._compared: list[_Compared] = []
+        self._known: WeakSet[Optimizer] = WeakSet()
+
+    def on_step_start(self, optimizer: Optimizer) -> None:
+        if optimizer in self._known:
+            return
+        self._known.add(optimizer)
+        self._wanted = []
+        group = optimizer.param_groups[0]
+        is_fused = bool(group.get("fused")) and type(optimizer).__module__.startswith("torch.optim")
+        if not is_fused or optimizer.state or getattr(optimizer, "grad_scale", None) is not None:
+            return
+        small = [p for p in group["params"] if p.grad is not None and p.numel() <= _LARGEST and not p.grad.is_sparse]
+        chosen = sorted(small, key=torch.numel)[:_PARTS]
+        if not chosen or not all(bool(p.grad.isfinite().all()) for p in chosen):
+            return
+        copies = [nn.Parameter(p.detach().clone()) for p in chosen]
+        for copy, parameter in zip(copies, chosen, strict=True):
+            copy.grad = parameter.grad.clone()
+        names = inspect.signature(type(optimizer).__init__).parameters
+        options = {name: value for name, value in group.items() if name in names and name not in ("self", "params")}
+        twin = type(optimizer)(copies, **{**options, "fused": False, "foreach": False})
+        twin.step()
+        self._rate = float(group["lr"])
+        self._wanted = list(zip(chosen, (copy.detach() for copy in copies), strict=True))
+
+    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        wanted, self._wanted = self._wanted, []
+        if wanted and self._rate:
+            furthest = max(float((p.detach() - copy).abs().max()) for p, copy in wanted)
+            self._compared.append(_Compared(self.run.gradients.of(optimizer), furthest / self._rate, stack))
+
+    def judge(self) -> Iterator[Judgement]:
+        for item in self._compared:
+            made = (item.tracked.made,) if item.tracked.made else ()
+            yield Judgement(
+                "DL311",
+                self.name,
+                "CONFIRMED" if item.difference > _OFF else "REFUTED",
+                f"the first step of the fused {item.tracked.kind} differs by {item.difference:.2g} learning rates from "
+                "that of one that is not fused",
+                "over 1e-2 learning rates; less refutes",
+                {"difference": item.difference, "optimizer": item.tracked.kind},
+                1,
+                (0, 1),
+                (item.stack, *made),
+                "note",
+            )
