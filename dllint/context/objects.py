@@ -100,12 +100,18 @@ class Objects(ProgramView):
     def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True) -> bool:
         """Whether a module behaves differently in training and evaluation mode.
 
-        Of a library's network that must be known; of others, ``in_doubt`` is the answer where it is not.
+        Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer.
         """
         answer = is_mode_sensitive(self._machine, model)
-        if answer is None:
-            return in_doubt and not (isinstance(model, Instance) and model.library_name)
-        return answer
+        if answer is not None:
+            return answer
+        if isinstance(model, Symbol) and model.name in ("call", "item"):  # what a call made of modules
+            parts = [
+                part for part in graph.sources(model) if isinstance(part, Instance) and self.role(part) == "module"
+            ]
+            if parts:
+                return any(is_mode_sensitive(self._machine, part) for part in parts)
+        return in_doubt and not isinstance(model, Instance)
 
     def library_bases(self, value: Value) -> tuple[str, ...]:
         """The library classes that an instance's class derives from (or is)."""

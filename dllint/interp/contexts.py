@@ -1,11 +1,14 @@
-"""``with`` blocks that matter: gradient modes, autocast, gradient synchronisation and accumulation."""
+"""``with`` blocks that matter: gradient modes, autocast, accumulation, and managers that the project defines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dllint.interp import calls
+from dllint.interp.classes import find_member
 from dllint.interp.library import grad_of_flag
-from dllint.values import Choice, Const, Instance, Symbol, Value
+from dllint.sites import Site
+from dllint.values import Arguments, Choice, Class, Const, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -33,6 +36,20 @@ def enter(machine: Machine, manager: Value) -> None:
     context = machine.facts.contexts.get(name) or (name.lstrip(".") if name.lstrip(".") in _METHODS else "")
     if context and not _is_disabled(manager):
         machine.contexts = machine.contexts | {context}
+
+
+def call_enter(machine: Machine, manager: Value, site: Site) -> Value | None:
+    """Enter a context manager whose class the project defines. Returns what it gives, or None if it is no such one."""
+    if not isinstance(manager, Instance) or not isinstance(manager.cls, Class):
+        return None
+    if not isinstance(find_member(machine, manager.cls, "__enter__"), Function):
+        return None
+    return calls.call_method(machine, manager, "__enter__", Arguments(), site)
+
+
+def call_exit(machine: Machine, manager: Value, site: Site) -> None:
+    """Leave a context manager that was entered so."""
+    calls.call_method(machine, manager, "__exit__", Arguments((Const(None), Const(None), Const(None))), site)
 
 
 def _name_of(manager: Value) -> str:

@@ -252,14 +252,21 @@ def _widen(machine: Machine, targets: frozenset[str], scope: Scope) -> None:
 
 def _with(machine: Machine, node: ast.With | ast.AsyncWith, scope: Scope) -> str | None:
     saved = (machine.grad, machine.contexts)
+    entered: list[tuple[Value, Site]] = []
     for item in node.items:
         before = machine.grad
         manager = evaluate(machine, item.context_expr, scope)
         machine.grad = before
         contexts.enter(machine, manager)
+        place = Site(scope.module, item.context_expr)
+        given = contexts.call_enter(machine, manager, place)
+        if given is not None:
+            entered.append((manager, place))
         if item.optional_vars is not None:
-            assignment.assign(machine, item.optional_vars, manager, scope)
+            assignment.assign(machine, item.optional_vars, manager if given is None else given, scope)
     left = execute_block(machine, node.body, scope)
+    for manager, place in reversed(entered):
+        contexts.call_exit(machine, manager, place)
     machine.grad, machine.contexts = saved
     return left
 

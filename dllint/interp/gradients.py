@@ -213,6 +213,8 @@ def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
         given = value.arguments.keywords.get("requires_grad")
     if value.name == ".requires_grad_":
         given = value.inputs[1] if len(value.inputs) > 1 else Const(True)
+    if isinstance(given, Choice):
+        return _UNKNOWN if any(isinstance(each, Const) and each.value is True for _, each in given.options) else None
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
     inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dllint.interp.classes import has_unknown_base, role_of
-from dllint.values import Absent, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
+from dllint.values import (
+    Absent,
+    Choice,
+    Class,
+    Const,
+    Instance,
+    Items,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+    alternatives,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -22,6 +35,7 @@ _FUNCTIONS = re.compile(  # what is only asked in order to save memory changes n
     re.MULTILINE,
 )
 _WORDS = re.compile(r"[dD]ropout|BatchNorm|batch_norm")
+_NORMS = re.compile(r"BatchNorm|batch_norm")
 _RATE_OF_ZERO = re.compile(r"\w*dropout\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 
 
@@ -112,7 +126,33 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | N
             elif is_called and isinstance(option, Instance | Symbol):
                 answers.append(None)  # else it is a setting, or what was read of one
     whole = _any(answers)
-    return True if whole is None and _WORDS.search(_RATE_OF_ZERO.sub("", code)) else whole
+    if whole is not None:
+        return whole
+    words = _NORMS if _drops_nothing(value, cls) else _WORDS
+    return True if words.search(_RATE_OF_ZERO.sub("", code)) else None
+
+
+def _drops_nothing(value: Instance, cls: Class) -> bool:
+    """Whether a constructor takes a rate of dropout that is zero unless it is given, and is not given any."""
+    init = next(
+        (found for each in cls.lineage if isinstance(found := each.members.get("__init__"), ast.FunctionDef)), None
+    )
+    if init is None:
+        return False
+    signature = init.args
+    names = [each.arg for each in (*signature.posonlyargs, *signature.args)]
+    defaults = dict(zip(reversed(names), reversed(signature.defaults), strict=False))
+    defaults.update(
+        (each.arg, default)
+        for each, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
+        if default is not None
+    )
+    rates = [name for name in (*names, *defaults) if "dropout" in name or "drop_rate" in name]
+    given = {*value.arguments.keywords, *names[: len(value.arguments.positional) + 1]}
+    return bool(rates) and all(
+        name not in given and isinstance(default := defaults.get(name), ast.Constant) and not default.value
+        for name in rates
+    )
 
 
 def _code_of(cls: Class) -> str:

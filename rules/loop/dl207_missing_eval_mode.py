@@ -63,6 +63,7 @@ from dllint.api import (
     insert_after,
     insert_before,
     offer,
+    statement_around,
     walk,
 )
 
@@ -80,6 +81,7 @@ _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluati
 _DETECTION = (
     "torchvision.models.detection."  # return their losses in training mode, and other things in evaluation mode
 )
+_LOSSES = re.compile(r"(^|_)loss_?dict|(^|_)losses$|dict_?loss")  # what detectors return in training mode alone
 _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
@@ -235,7 +237,14 @@ def _needs_training_mode(model: Value, ctx: Context) -> bool:
 
 
 def _is_meant(event: ModelForward, ctx: Context) -> bool:
-    """Whether the evaluation chooses the mode, or a comment in it speaks of the mode (and says why it is not set)."""
+    """Whether training mode is wanted.
+
+    So it is where the losses of a detector are asked for, where the evaluation chooses the mode, or where a comment in
+    it speaks of the mode (and says why it is not set).
+    """
+    statement = statement_around(event.site)
+    if isinstance(statement, ast.Assign) and _LOSSES.search(ast.unparse(statement.targets[0])):
+        return True
     definition = event.frame.definition
     if definition is None:
         return bool(_SPEAKS_OF_MODE.search(ctx.text(event.site)))
@@ -253,7 +262,9 @@ def _chooses_mode(function: ast.AST) -> bool:
 
 
 def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """Whether a class seen without its users has a method that switches this model: they may call it before this one.
+    """Whether a class seen without its users has a method that switches this model, or lets its caller do so.
+
+    They may call it before this one.
 
     That does not help where the code that evaluates has set training mode itself.
     """
@@ -265,7 +276,7 @@ def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> b
     if any(other.training and ctx.is_same(other.model, model) for other in here):
         return False
     module: Any = event.site.module
-    return bool(module.contains(re.compile(rf"\b{re.escape(name)}\.eval\(")))
+    return bool(module.contains(re.compile(rf"\b{re.escape(name)}\.(eval\(|train\((mode=)?(?!\)|True|mode))")))
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:

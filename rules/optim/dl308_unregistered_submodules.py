@@ -113,7 +113,10 @@ class UnregisteredSubmodules(Rule):
         users = _users(owner, event.attribute)
         if not users or (_are_parameters(layers) and users != {"forward"}) or _keeps_its_own_books(owner, ctx):
             return False
-        if any(_is_handed_to_base(cls, event.attribute) for cls in _classes(owner)):
+        if any(
+            _is_handed_to_base(cls, event.attribute) or _is_put_elsewhere(cls, event.attribute)
+            for cls in _classes(owner)
+        ):
             return False
         known = _registered(owner, ctx) | {id(value) for given in owner.arguments.all() for value in _contents(given)}
         return not any(id(layer) in known for layer in layers) and not _is_passed_on(event.value, layers, ctx)
@@ -210,6 +213,28 @@ def _is_handed_to_base(cls: Class, attribute: str) -> bool:
         and any(isinstance(each, ast.Attribute) and each.attr == attribute for each in _given(node))
         for node in ast.walk(cls.node)
     )
+
+
+def _is_put_elsewhere(cls: Class, attribute: str) -> bool:
+    """Whether the constructor also gives what it adds to the list to something else, together with a place for it."""
+    constructor = next((node for node in cls.node.body if getattr(node, "name", "") == "__init__"), None)
+    calls = [node for node in ast.walk(constructor) if isinstance(node, ast.Call)] if constructor is not None else []
+    added = {name for call in calls if _is_of(call.func, attribute) for name in _names(call.args)}
+    for node in ast.walk(constructor) if constructor is not None else ():
+        if isinstance(node, ast.Assign) and any(_is_of(target, attribute) for target in node.targets):
+            added.update(_names([node.value]))
+    others = [call for call in calls if len(call.args) > 1 and not _is_of(call.func, attribute)]
+    return any(name in added for call in others for name in _names(call.args))
+
+
+def _is_of(node: ast.expr, attribute: str) -> bool:
+    """``self.layers[key]`` or ``self.layers.append``."""
+    held = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
+    return isinstance(held, ast.Attribute) and held.attr == attribute
+
+
+def _names(nodes: list[ast.expr]) -> list[str]:
+    return [node.id for node in nodes if isinstance(node, ast.Name)]
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
