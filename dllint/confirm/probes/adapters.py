@@ -29,7 +29,7 @@ class _Adapted:
     stack: Stack
     targets: list[str] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
-    unsaved_modules: list[str] = field(default_factory=list)  # that were to be saved, and do not exist
+    unsaved_modules: list[str] = field(default_factory=list)  # that were to be saved, and none of which exists
     lost: list[str] = field(default_factory=list)  # trained parameters that are not saved
     trained: int = 0
     looks: int = 0
@@ -59,7 +59,8 @@ class Adapters(Probe):
                 adapted.targets += targets
                 adapted.unmatched += [target for target in targets if not _is_in(target, names)]
                 wanted = _names(getattr(config, "modules_to_save", None))
-                adapted.unsaved_modules += [name for name in wanted if not _is_in(name, names)]
+                if not any(_is_in(name, names) for name in wanted):  # some libraries ask for all usual names of heads
+                    adapted.unsaved_modules += wanted
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
         for module, adapted in self._known.items():
@@ -91,7 +92,7 @@ class Adapters(Probe):
                     adapted,
                     bool(adapted.lost or adapted.unsaved_modules),
                     what + _shown(adapted.lost),
-                    "any trained parameter, or module to save that does not exist; none in 3 or more steps refutes",
+                    "any trained parameter, or none of the modules to save exists; else 3 or more steps refute",
                 )
 
     def _judgement(self, rule: str, adapted: _Adapted, is_wrong: bool, what: str, threshold: str) -> Judgement:

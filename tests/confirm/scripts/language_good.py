@@ -80,7 +80,8 @@ def batches_that_grow():
 
 def adapters():
     learn(Model(adapters=SimpleNamespace(target_modules={"head"}, modules_to_save=None)))  # REFUTED DL605, DL606
-    model = Model(adapters=SimpleNamespace(target_modules="head", modules_to_save=["head"], bias="all"))
+    asked = SimpleNamespace(target_modules="head", modules_to_save=["classifier", "head"], bias="all")
+    model = Model(adapters=asked)
     model.head.bias.requires_grad_(True)
     learn(model)  # REFUTED DL606
 
