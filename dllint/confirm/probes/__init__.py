@@ -52,6 +52,7 @@ from dllint.confirm.probes.refusals import Refusals
 from dllint.confirm.probes.replicas import Replicas
 from dllint.confirm.probes.resuming import Course
 from dllint.confirm.probes.resumption import Resumption
+from dllint.confirm.probes.returns import Returns
 from dllint.confirm.probes.samples import Samples
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.sensitivity import Sensitivity
@@ -82,6 +83,7 @@ PROBES: tuple[type[Probe], ...] = (
     Metrics,
     Bootstrap,
     Deviations,
+    Returns,
     Adapters,
     Supervision,
     RotaryPositions,

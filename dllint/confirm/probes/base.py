@@ -150,6 +150,12 @@ class Probe:
     def on_scaler_update(self, scaler: Any) -> None:
         """A scaler has been updated."""
 
+    def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
+        """An environment has taken a step; ``is_terminal`` where the episode is over by it."""
+
+    def on_episode(self, environment: Any) -> None:
+        """An environment has been reset."""
+
     def on_pass(self, batches: Batches) -> None:
         """A pass over a loader begins."""
 

@@ -1,0 +1,73 @@
+"""How well an agent does: the sum of rewards of each episode. A loss need not fall in reinforcement learning, since its
+targets move; whether the agent gets better shows here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from statistics import mean, stdev
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, Probe
+
+_EPISODES = 40
+_MOST = 20_000
+_ERRORS = 3.0  # standard errors by which the means of the first and the last quarter differ
+
+
+class Returns(Probe):
+    """Adds up the rewards of environments of gymnasium."""
+
+    name = "returns"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._is_observing = False
+        self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
+        self._returns: list[float] = []
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        if not self._is_observing and "gymnasium.wrappers" in sys.modules:
+            from dllint.confirm.inside.environments import observe_environments  # which imports this package
+
+            self._is_observing = True
+            observe_environments(self.run)
+
+    def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
+        self._sums[environment] = self._sums.get(environment, 0.0) + reward
+        if is_terminal:
+            self._end(environment)
+
+    def on_episode(self, environment: Any) -> None:
+        self._end(environment)
+
+    def _end(self, environment: Any) -> None:
+        total = self._sums.pop(environment, None)
+        if total is not None and len(self._returns) < _MOST:
+            self._returns.append(total)
+            self.run.trace("return", total)
+
+    def judge(self) -> Iterator[Judgement]:
+        number = len(self._returns)
+        if number < _EPISODES or self.run.steps < ENOUGH:
+            return
+        first, last = self._returns[: number // 4], self._returns[-(number // 4) :]
+        change = mean(last) - mean(first)
+        error = ((stdev(first) ** 2 + stdev(last) ** 2) / (number // 4)) ** 0.5
+        rises, falls = change > _ERRORS * error, change < -_ERRORS * error
+        yield Judgement(
+            "return-trend",
+            self.name,
+            "CONFIRMED" if falls else "REFUTED" if rises else "INCONCLUSIVE",
+            f"the mean return went from {mean(first):.4g} in the first quarter of {number} episodes to "
+            f"{mean(last):.4g} in the last",
+            "lower by over 3 standard errors in 40 or more episodes; higher by as much refutes",
+            {"first": mean(first), "last": mean(last), "error": error, "episodes": number},
+            number,
+            (0, self.run.steps),
+            voice="note",
+        )
