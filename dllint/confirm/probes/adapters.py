@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
 from torch.optim import Optimizer
@@ -42,17 +42,20 @@ class Adapters(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._known: WeakKeyDictionary[nn.Module, _Adapted] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[nn.Module, _Adapted | None] = WeakKeyDictionary()
+        self._due: list[tuple[ReferenceType[nn.Module], _Adapted]] = []  # whose parameters are still to be looked at
         self._all: list[_Adapted] = []
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if not with_gradients or module in self._known:
             return
+        self._known[module] = None
         inner = getattr(module, "module", module)
         configs = getattr(inner, "peft_config", None)
         if isinstance(configs, dict) and configs:
             self._known[module] = adapted = _Adapted(stack)
             self._all.append(adapted)
+            self._due.append((ref(module), adapted))
             names = [name for name, _ in inner.named_modules()]
             for config in configs.values():
                 targets = _names(getattr(config, "target_modules", None))
@@ -63,8 +66,9 @@ class Adapters(Probe):
                     adapted.unsaved_modules += wanted
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        for module, adapted in self._known.items():
-            if adapted.looks < ENOUGH:
+        for known, adapted in self._due:
+            module = known()
+            if module is not None and adapted.looks < ENOUGH:
                 inner = getattr(module, "module", module)
                 held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
                 trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]

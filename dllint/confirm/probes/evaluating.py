@@ -148,7 +148,8 @@ class EvaluationGradients(Probe):
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if module.training:
-            self._settle(used=False)
+            if self._waiting:
+                self._settle(used=False)
             return
         seen = self._seen.get(stack)
         if seen is None:
@@ -161,7 +162,8 @@ class EvaluationGradients(Probe):
             self._waiting[seen] = None
 
     def on_backward_start(self, call: BackwardCall) -> None:
-        self._settle(used=True)
+        if self._waiting:
+            self._settle(used=True)
 
     def on_derivative(self) -> None:
         self._settle(used=True)

@@ -47,13 +47,13 @@ class Fused(Probe):
         self._known: WeakSet[Optimizer] = WeakSet()
 
     def on_step_start(self, optimizer: Optimizer) -> None:
-        if optimizer in self._known:
+        group = optimizer.param_groups[0]
+        if not group.get("fused") or optimizer in self._known:
             return
         self._known.add(optimizer)
         self._wanted = []
-        group = optimizer.param_groups[0]
-        is_fused = bool(group.get("fused")) and type(optimizer).__module__.startswith("torch.optim")
-        if not is_fused or optimizer.state or getattr(optimizer, "grad_scale", None) is not None:
+        is_torchs = type(optimizer).__module__.startswith("torch.optim")
+        if not is_torchs or optimizer.state or getattr(optimizer, "grad_scale", None) is not None:
             return
         small = [p for p in group["params"] if p.grad is not None and p.numel() <= _LARGEST and not p.grad.is_sparse]
         chosen = sorted(small, key=torch.numel)[:_PARTS]
@@ -70,8 +70,10 @@ class Fused(Probe):
         self._wanted = list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+        if not self._wanted:
+            return
         wanted, self._wanted = self._wanted, []
-        if wanted and self._rate:
+        if self._rate:
             furthest = max(float((p.detach() - copy).abs().max()) for p, copy in wanted)
             self._compared.append(_Compared(self.run.gradients.of(optimizer), furthest / self._rate, stack))
 

@@ -65,7 +65,6 @@ class Logits(Probe):
         if call.input.requires_grad and (not sums or self.run.steps >= sums[-1][0] + _SPACING):
             mean = float(torch.logsumexp(call.input.detach().float(), 1).abs().mean())
             sums.append((self.run.steps, mean))
-            self.run.trace("log Z", mean)
 
     def judge(self) -> Iterator[Judgement]:
         for stack, seen in self._seen.items():

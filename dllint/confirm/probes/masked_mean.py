@@ -53,20 +53,20 @@ class MaskedMean(Probe):
         self._rows = torch.Size()  # of its targets, before they were made flat
 
     def on_loss(self, call: LossCall) -> None:
-        is_whole = call.options.get("reduction") == "none"
-        base = call.target._base if call.target.dim() == 1 else None
-        self._latest = call.stack if is_whole else ()
-        self._rows = base.shape if is_whole and base is not None else call.target.shape
+        self._latest = ()
+        if call.options.get("reduction") == "none":
+            base = call.target._base if call.target.dim() == 1 else None
+            self._latest = call.stack
+            self._rows = call.target.shape if base is None else base.shape
 
     def on_backward_start(self, call: BackwardCall) -> None:
-        if len(call.roots) != 1 or call.roots[0].numel() != 1 or call.roots[0].grad_fn is None:
-            return
         key = call.stack, self._latest
         seen = self._seen.get(key)
         if seen is None:
             seen = self._seen[key] = _Means(first=self.run.steps)
         seen.calls += 1
-        if seen.calls > _FIRST and seen.calls % self.run.every:
+        is_sampled = seen.calls <= _FIRST or seen.calls % self.run.every == 0
+        if not is_sampled or len(call.roots) != 1 or call.roots[0].numel() != 1 or call.roots[0].grad_fn is None:
             return
         seen.looked += 1
         seen.last = self.run.steps

@@ -52,9 +52,11 @@ class Metrics(Probe):
             self._ignored[ignored] = self._ignored.get(ignored, 0) + found
 
     def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not hasattr(module, "ignore_index") or not hasattr(module, "update") or not hasattr(module, "compute"):
+        kind = type(module)
+        if "ignore_index" not in vars(module) or not hasattr(kind, "update") or not hasattr(kind, "compute"):
             return
-        ignores = module.ignore_index if isinstance(module.ignore_index, int) else None
+        given = vars(module)["ignore_index"]
+        ignores = given if isinstance(given, int) else None
         seen = self._seen.get((stack, ignores))
         if seen is None:
             seen = self._seen[stack, ignores] = _Metric(type(module).__name__, ignores, first=self.run.steps)

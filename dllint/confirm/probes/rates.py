@@ -99,6 +99,8 @@ class Plateau(Probe):
             known.losses.append([])
 
     def on_backward_start(self, call: BackwardCall) -> None:
+        if not self._all:
+            return
         for known in self._known.values():
             if known.losses and len(known.losses[-1]) < _LOSSES and call.roots[0].numel() == 1:
                 scale = self.run.gradients.scale_of(call.roots) or 1.0
