@@ -84,11 +84,11 @@ class Shard:
 class RankNotes:
     """What one rank notes for the comparison with the others.
 
-    ``draws`` are the random states before and after some steps, ``lengths`` the batches of the passes over each dataset
-    that came to their end.
+    ``draws`` are the states of each generator before and after some steps, ``lengths`` the batches of the passes over
+    each dataset that came to their end.
     """
 
-    draws: list[list[str]] = field(default_factory=list)
+    draws: dict[str, list[list[str]]] = field(default_factory=dict)
     lengths: dict[str, list[int]] = field(default_factory=dict)
     shards: list[Shard] = field(default_factory=list)
 

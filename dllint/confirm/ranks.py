@@ -115,20 +115,21 @@ def _waits(record: Record, other: Record, common: int) -> bool:
 
 def _randomness(ranks: Sequence[Record]) -> Iterator[Judgement]:
     """Whether all ranks draw the same numbers in the same step, so that their dropout is one and the same."""
-    common = min(len(record.notes.draws) for record in ranks)
-    steps = [[tuple(record.notes.draws[at]) for record in ranks] for at in range(common)]
-    drawing = [states for states in steps if all(before != after for before, after in states)]
+    drawing: list[list[tuple[str, ...]]] = []  # of each step and generator, the states of all ranks
+    for name in set.intersection(*(set(record.notes.draws) for record in ranks)):
+        steps = zip(*(record.notes.draws[name] for record in ranks), strict=False)
+        drawing += [[tuple(states) for states in step] for step in steps if all(now != then for now, then in step)]
     alike = sum(len(set(states)) == 1 for states in drawing)
     if drawing:
         yield Judgement(
             RANDOMNESS,
             "rank_comparison",
             "CONFIRMED" if alike == len(drawing) else "INCONCLUSIVE" if alike else "REFUTED",
-            f"in {alike} of {len(drawing)} steps that draw random numbers, {len(ranks)} ranks draw the same",
+            f"{len(ranks)} ranks draw the same random numbers in {alike} of {len(drawing)} steps that draw",
             "the same random states before and after all of the first steps that draw; other states refute",
             {"steps": len(drawing), "alike": alike, "ranks": len(ranks)},
             len(drawing),
-            (0, common),
+            (0, len(drawing)),
             voice="note",
         )
 

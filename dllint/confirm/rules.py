@@ -86,6 +86,7 @@ NEEDS: dict[str, str] = {
     "DL606": "no model with adapters took 3 steps",
     "DL607": "no model with new layers was loaded and trained",
     "DL701": "nothing was saved at this line",
+    "DL704": "no checkpoint with the state of an optimizer was saved at this line",
     "DL705": "no part of a model was saved by one of several ranks",
     "DL708": "no trainer took a step that was told to resume",
     "DL710": "no trainer took a step that was told to resume from the last checkpoint",
@@ -96,6 +97,7 @@ NEEDS: dict[str, str] = {
     "DL716": "no trainer took a step that looks for a best checkpoint by name",
     "DL717": "nothing was saved at this line",
     "DL719": "no state was loaded or saved a step after it was taken",
+    "DL802": "no loss of a model under autocast was scaled",
     "DL805": "no two ranks drew 16 samples",
     "DL806": "no wrapped model was called",
     "DL901": "no padded texts were continued here",
@@ -124,7 +126,7 @@ NEEDS: dict[str, str] = {
 LINES = frozenset(
     {
         *("DL101", "DL102", "DL103", "DL104", "DL105", "DL106", "DL107", "DL108", "DL111", "DL112", "DL115", "DL116"),
-        *("DL117", "DL207", "DL209", "DL211", "DL216", "DL313", "DL603", "DL604", "DL701", "DL717"),
+        *("DL117", "DL207", "DL209", "DL211", "DL216", "DL313", "DL603", "DL604", "DL701", "DL704", "DL717"),
     }
 )
 """Rules about one line: what is seen elsewhere in the same function says nothing about it."""

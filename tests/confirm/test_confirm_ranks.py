@@ -51,7 +51,7 @@ def test_one_rank_says_nothing() -> None:
 def test_ranks_that_take_the_same_samples(tmp_path: Path) -> None:
     records = observed(SCRIPTS / "ranks.py", str(tmp_path / "store"), "shared").records
     (alarm,) = settle([], records).alarms
-    assert alarm.rule == "ranks-share-samples"
+    assert alarm.rule == "DL805"
     assert "2 ranks take the same samples from TensorDataset[64]" in alarm.message
     assert [record.collectives for record in records] == [["all_reduce of [3]"]] * 2
 
@@ -66,3 +66,21 @@ def test_ranks_that_the_script_forks_report(tmp_path: Path, how: str, steps: int
     ]
     assert settle([], records).alarms == []
     assert [item.verdict for item in records[0].judgements if item.rule == "DL202"] == ["REFUTED"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.parametrize(("how", "verdict"), [("wrong", "CONFIRMED"), ("right", "REFUTED")])
+def test_what_ranks_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, verdict: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = SCRIPTS / "ranks_apart.py"
+    records = observed(script, str(tmp_path / "store"), how).records
+    assert [(each.rank, each.errors, each.error) for each in records] == [(0, [], ""), (1, [], "")]
+    found = {item.rule: item for item in compare_ranks(records)}
+    assert [found[rule].verdict for rule in ("DL405", "DL705", "ranks-share-randomness")] == [verdict] * 3
+    found["DL516"] = next(item for item in records[0].judgements if item.rule == "DL516")
+    assert found["DL516"].verdict == verdict
+    lines = script.read_text().splitlines()
+    for rule in ("DL516", "DL705"):
+        assert lines[found[rule].stacks[0][0].line - 1].endswith(f"# {rule}")
+    assert {item.rule for item in settle([], records).alarms} == ({"DL705"} if how == "wrong" else set())

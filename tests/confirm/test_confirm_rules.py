@@ -19,9 +19,11 @@ pytestmark = pytest.mark.slow
 LOOPS = (
     *("loops_bad", "loops_good", "training_bad", "training_good"),
     *("language_bad", "language_good"),
+    *("data_bad", "data_good", "models_bad", "models_good", "saving_bad", "saving_good", "trainers"),
 )
 RUNS = ("run_bad", "run_good", "images_bad", "images_good", "parts_bad", "parts_good")
 SILENT = ("silent_bad", "silent_good")  # which have tests of their own
+RANKED = {"DL405", "DL516", "DL705", "DL805"}  # of several ranks, as in test_confirm_ranks.py
 
 
 @pytest.fixture(scope="session")
@@ -106,4 +108,4 @@ def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str
 def test_each_rule_that_a_run_decides_has_twins() -> None:
     expected = [item for name in LOOPS + RUNS + SILENT for item in expectations(SCRIPTS / f"{name}.py")]
     for verdict in ("CONFIRMED", "REFUTED"):
-        assert {rule for _, rule, given in expected if given == verdict} >= set(NEEDS)
+        assert {rule for _, rule, given in expected if given == verdict} >= set(NEEDS) - RANKED

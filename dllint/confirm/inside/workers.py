@@ -36,9 +36,14 @@ def observe_fetching(folder: str) -> None:
 
 
 def read_notes(folder: str, kind: str = "fetch") -> list[dict[str, Any]]:
-    """The lines of a kind (``fetch``, ``failure``) that workers have written, those of one worker in their order."""
+    """The lines of a kind (``fetch``, ``failure``) that workers of this rank wrote, those of one worker in order."""
     files = sorted(Path(folder).glob(f"{kind}-*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
-    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    notes = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    return [note for note in notes if note["rank"] in (_rank(), "") or not _rank()]
+
+
+def _rank() -> str:
+    return os.environ.get("RANK", "")
 
 
 def key_of(dataset: Any) -> str:
@@ -77,7 +82,8 @@ def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
 
 def _place(fetcher: Any) -> dict[str, Any]:
     worker = get_worker_info()
-    return {"worker": worker.id if worker is not None else -1, "dataset": key_of(fetcher.dataset)}
+    number = worker.id if worker is not None else -1
+    return {"worker": number, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
 
 
 def _noted(

@@ -40,25 +40,30 @@ class Aliases(Probe):
         self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
         self._seen: dict[tuple[str, Stack], _Seen] = {}
+        self._steps = 0  # of all optimizers
+
+    def on_step_end(self, optimizer: Any, stack: Stack) -> None:
+        self._steps += 1
 
     def on_state(self, module: nn.Module, state: Any, stack: Stack) -> None:
-        self._latest[module] = self.run.steps
+        self._latest[module] = self._steps
         if len(self._asked) >= _MOST:
             self._asked = {key: known for key, known in self._asked.items() if known[0]() is not None}
         if len(self._asked) < _MOST:
-            self._asked[id(state)] = (ref(state), ref(module), self.run.steps)
+            self._asked[id(state)] = (ref(state), ref(module), self._steps)
 
     def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
         if isinstance(owner, nn.Module) and owner in self._latest and isinstance(state, dict):
             known = self._known(state)
             asked = known[1] if known is not None and known[0] is owner else self._latest[owner]
-            if asked < self.run.steps:
-                self._note("loaded", stack, _is_alias(state, owner), asked)
+            is_alias = _is_alias(state, owner)
+            if self._steps and (asked < self._steps or not is_alias):
+                self._note("loaded", stack, is_alias, asked)
 
     def on_save(self, content: Any, path: Any, stack: Stack) -> None:
         for state in dicts(content):
             known = self._known(state)
-            if known is not None and known[1] < self.run.steps:
+            if known is not None and known[1] < self._steps:
                 self._note("saved", stack, _is_alias(state, known[0]), known[1])
 
     def _known(self, state: Any) -> tuple[nn.Module, int] | None:
@@ -71,7 +76,7 @@ class Aliases(Probe):
         seen = self._seen.setdefault((what, stack), _Seen(what, first=self.run.steps))
         seen.states += 1
         seen.aliases += is_alias
-        seen.age = max(seen.age, self.run.steps - asked)
+        seen.age = max(seen.age, self._steps - asked)
         seen.last = self.run.steps
 
     def judge(self) -> Iterator[Judgement]:

@@ -53,6 +53,7 @@ class Averages(Probe):
         self._places: dict[Stack, _Place] = {}
         self._used = 0
         self._has_trained = False
+        self._trained: WeakSet[nn.Module] = WeakSet()
         self._saved: dict[Stack, list[bool]] = {}  # for each checkpoint to resume from, whether an average is in it
         self._is_saved = False
 
@@ -62,6 +63,7 @@ class Averages(Probe):
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if with_gradients:
             self._has_trained = True
+            self._trained.add(module)
             return
         if module.training or self.run.steps < ENOUGH:
             return
@@ -84,7 +86,12 @@ class Averages(Probe):
     def on_save(self, content: Any, path: Any, stack: Stack) -> None:
         if not self.run.steps:
             return
-        averages = self._found("saved")
+        models = [list(module.parameters()) for module in self._trained]
+        averages = [
+            each
+            for each in self._found("saved")
+            if not any(_are_alike(own, each) and _are_equal(own, each) for own in models)  # else it tells nothing
+        ]
         if averages:
             saved = list(tensors(content))
             holds = any(_is_among(_telling(each), saved) for each in averages)

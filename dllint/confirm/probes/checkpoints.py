@@ -1,7 +1,9 @@
-"""DL701 and DL717: what is in the checkpoints."""
+"""DL701, DL704 and DL717: what is in the checkpoints, and where they go."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +11,10 @@ from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.contents import dicts
+from dllint.confirm.probes.contents import dicts, has_optimizer
 
+_PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
+_LASTING = ("/content/drive",)
 _PREFIXES = ("module.", "_orig_mod.")
 
 
@@ -32,6 +36,7 @@ class Checkpoints(Probe):
             "optimizers": sum("param_groups" in state and "state" in state for state in states),
             "alone": content in weights if isinstance(content, dict) else False,
             "wrapped_keys": len(wrapped),
+            "passing_place": _is_passing(path) if has_optimizer(content) else None,
         }
 
     def judge(self) -> Iterator[Judgement]:
@@ -39,10 +44,14 @@ class Checkpoints(Probe):
             if facts["weights"]:
                 yield self._judgement("DL717", stack, facts, facts["wrapped_keys"] > 0)
                 yield self._judgement("DL701", stack, facts, not facts["optimizers"])
+            if facts["passing_place"] is not None:
+                yield self._judgement("DL704", stack, facts, facts["passing_place"])
 
     def _judgement(self, rule: str, stack: Stack, facts: dict[str, Any], is_wrong: bool) -> Judgement:
         what = {
             "DL701": f"{facts['weights']} sets of weights and {facts['optimizers']} of optimizer state were saved",
+            "DL704": f"a checkpoint to resume from goes where files are {'not ' * (not facts['passing_place'])}deleted "
+            "with the machine",
             "DL717": f"{facts['wrapped_keys']} keys that were saved begin with the prefix of a wrapper",
         }
         return Judgement(
@@ -50,9 +59,27 @@ class Checkpoints(Probe):
             self.name,
             "CONFIRMED" if is_wrong else "REFUTED",
             what[rule],
-            {"DL701": "weights without the state of an optimizer", "DL717": "any such key"}[rule],
+            _THRESHOLDS[rule],
             facts,
             1,
             (self.run.steps, self.run.steps),
             (stack,),
+            "note" if rule == "DL704" else "",
         )
+
+
+_THRESHOLDS = {
+    "DL701": "weights without the state of an optimizer",
+    "DL704": "an absolute path into a temporary folder that the run itself is not in; else refuted",
+    "DL717": "any such key",
+}
+
+
+def _is_passing(path: Any) -> bool:
+    """Whether the script names a folder that does not outlive the machine."""
+    if not isinstance(path, (str, os.PathLike)) or not os.path.isabs(path):
+        return False
+    here, text = os.path.join(os.getcwd(), ""), os.fspath(path)
+    roots = [root + os.sep for root in (*_PASSING, tempfile.gettempdir())]
+    lasts = any(str(text).startswith(root + os.sep) for root in _LASTING)
+    return not lasts and any(str(text).startswith(root) and not here.startswith(root) for root in roots)

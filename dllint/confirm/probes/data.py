@@ -1,4 +1,4 @@
-"""DL401, DL402 and DL414: randomness that repeats in workers, and orders that repeat in epochs."""
+"""DL401, DL402, DL403 and DL414: randomness that repeats in workers, and orders that repeat in epochs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from torch.utils.data import DistributedSampler
 
-from dllint.confirm.evidence import Judgement, Verdict
+from dllint.confirm.evidence import Judgement, Verdict, Voice
 from dllint.confirm.inside.workers import key_of, read_notes
 from dllint.confirm.probes.base import Batches, Probe
 
@@ -21,7 +21,7 @@ Draws = dict[tuple[int, int], list[str]]  # the states around the first fetch, b
 
 
 class Randomness(Probe):
-    """DL401 and DL402: compares the random states that workers wrote down."""
+    """DL401, DL402 and DL403: compares the random states that workers wrote down."""
 
     name = "randomness"
 
@@ -54,8 +54,11 @@ class Randomness(Probe):
         held = [(name, seen) for name, seen in draws.items() if name not in _GLOBAL]
         yield from self._judgements("DL401", [(name, _of_workers(seen)) for name, seen in held])
         yield from self._judgements("DL402", [(name, seen) for name, seen in draws.items() if name in _GLOBAL])
+        yield from self._judgements("DL403", [("torch", draws.get("torch", {}))], "")  # of which DL402 speaks as well
 
-    def _judgements(self, rule: str, generators: list[tuple[str, Draws]]) -> Iterator[Judgement]:
+    def _judgements(
+        self, rule: str, generators: list[tuple[str, Draws]], voice: Voice = "alarm"
+    ) -> Iterator[Judgement]:
         verdicts = [(name, seen, *_repetition(seen)) for name, seen in generators if seen]
         repeating = [item for item in verdicts if item[2] == "CONFIRMED"]
         for name, seen, verdict, how in repeating or verdicts:
@@ -68,7 +71,7 @@ class Randomness(Probe):
                 {"generator": name, "draws": {f"worker {w}, epoch {e}": s for (w, e), s in sorted(seen.items())}},
                 len(seen),
                 (0, self.run.steps),
-                voice="alarm",
+                voice=voice,
             )
 
 

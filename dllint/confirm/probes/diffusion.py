@@ -33,7 +33,7 @@ _CHANNELS, _BOUND = 4, 1.05  # of latents: at least so many; pixels never exceed
 _ROWS, _DROPPED = 200, 0.02  # conditions that are compared, and the share that is equal where some are dropped
 _CONDITION = re.compile(r"cond|context|encoder_hidden|text|prompt|caption")
 _SCHEDULER = re.compile(r"Scheduler$")
-_SEARCHES = 4  # for noise schedulers, a tenth of a second each
+_SEARCHES = 12  # for noise schedulers, a tenth of a second each
 _ALIKE = 1e-3  # by which the noise of two schedules may differ
 
 
@@ -72,15 +72,12 @@ class Diffusion(Probe):
         self._given: _Given | None = None
         self._seen: dict[Stack, _Seen] = {}
         self._searches = 0
-        self._schedules: list[Tensor] = []  # one of each kind that was found
-        self._predicted: set[str] = set()
-        self._place: Stack = ()  # of the first sampling
+        self._sampled: dict[Stack, list[Tensor]] = {}  # the noise schedules that existed then
 
     def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
         if not with_gradients:
             if any(seen.noise for seen in self._seen.values()) and not module.training:
-                self._place = self._place or stack
-                self._search()
+                self._sampled[stack] = self._search()[0] or self._sampled.get(stack, [])
             return
         given = {**{str(at): value for at, value in enumerate(inputs)}, **named}
         tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
@@ -113,8 +110,7 @@ class Diffusion(Probe):
         if not _is_white(noise) or float(shares.median()) < _WHITE:
             return
         if not seen.noise:
-            self._search()
-            seen.predicts = set(self._predicted)
+            seen.predicts = self._search()[1]
         seen.noise += 1
         seen.shape = list(noisy.shape)
         seen.last = self.run.steps
@@ -128,18 +124,19 @@ class Diffusion(Probe):
             seen.highest = max(seen.highest, numbers[2])
             self.run.trace("deviation of what noise is added to", numbers[0])
 
-    def _search(self) -> None:
-        """Look for the noise schedulers that exist."""
-        if self._searches >= _SEARCHES:
-            return
+    def _search(self) -> tuple[list[Tensor], set[str]]:
+        """The schedules of the noise schedulers that exist, one of each kind, and what they say that is predicted."""
+        schedules: list[Tensor] = []
+        predictions: set[str] = set()
         self._searches += 1
-        for item in objects(_SCHEDULER, ("alphas_cumprod",)):
+        for item in objects(_SCHEDULER, ("alphas_cumprod",)) if self._searches <= _SEARCHES else ():
             schedule = kept(item)["alphas_cumprod"]
             config = getattr(item, "config", kept(item))
             predicts = config.get("prediction_type") if isinstance(config, dict) else None
-            self._predicted |= {predicts} if isinstance(predicts, str) else set()
-            if isinstance(schedule, Tensor) and not any(_are_alike(schedule, known) for known in self._schedules):
-                self._schedules.append(schedule.detach().float().cpu())
+            predictions |= {predicts} if isinstance(predicts, str) else set()
+            if isinstance(schedule, Tensor) and not any(_are_alike(schedule, known) for known in schedules):
+                schedules.append(schedule.detach().float().cpu())
+        return schedules, predictions
 
     def judge(self) -> Iterator[Judgement]:
         for stack, seen in self._seen.items():
@@ -164,16 +161,25 @@ class Diffusion(Probe):
                     "no condition that comes back in 0.02 of 200 or more samples; else refuted",
                     {"share": share, "samples": seen.conditions.total()},
                 )  # fmt: skip
+        for stack, schedules in self._sampled.items():
+            if schedules:
+                yield self._scheduled(stack, [float(schedule[len(schedule) // 2]) for schedule in schedules])
 
-            if seen.noise >= ENOUGH and self._schedules and self._place:
-                halves = [float(schedule[len(schedule) // 2]) for schedule in self._schedules]
-                yield self._judgement(
-                    "DL944", self._place, seen, len(halves) > 1, "note",
-                    f"{len(halves)} noise schedules exist while the model is sampled: half of the way, "
-                    f"{' and '.join(f'{half:.3g}' for half in halves)} of the data remains",
-                    "two noise schedules, by 1e-3 anywhere; one refutes",
-                    {"halves": halves},
-                )  # fmt: skip
+    def _scheduled(self, stack: Stack, halves: list[float]) -> Judgement:
+        """DL944."""
+        return Judgement(
+            "DL944",
+            self.name,
+            "CONFIRMED" if len(halves) > 1 else "REFUTED",
+            f"{len(halves)} noise schedules exist while the model is sampled: half of the way, "
+            f"{' and '.join(f'{half:.3g}' for half in halves)} of the data remains",
+            "two noise schedules, by 1e-3 anywhere; one refutes",
+            {"halves": halves},
+            1,
+            (0, self.run.steps),
+            (stack,),
+            "note",
+        )
 
     def _latents(self, stack: Stack, seen: _Seen) -> Iterator[Judgement]:
         """DL942, where it is latents that noise is added to."""

@@ -1,4 +1,5 @@
-"""What models are given, and what losses compare with: ranges, numbers that are none, labels that are all the same."""
+"""What models are given, and what losses compare with: ranges (DL503 and DL504 for images), numbers that are none, and
+labels that are all the same."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
 
 _FIRST = 5  # calls from each place that are all looked at
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
+_NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it and all close to it become
 _ELEMENTS = 16  # from which a range says something
 _VALUES = 4096  # that the histogram is made of
 _CLASSES = 100  # that the report draws
@@ -114,10 +116,25 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
     yield "input-constant", low == high, ENOUGH, what, "one value in 3 or more calls; several refute", "note"
     large = all(value >= 0 for value in seen.lows) and min(seen.highs) > _LARGE
     small = low >= 0 and 0 < high < _SMALL
+    if len(seen.shape) == 4 and seen.shape[1] <= 4:
+        yield from _scaled(seen, large, small, span)
+        return
     scaled = "as if it had not been scaled" if large else "as if it had been scaled twice"
     what = f"{span}, {scaled}" if large or small else span
     threshold = "none below 0, and the highest over 20 or under 0.02 in all of 3 or more calls; else refuted"
     yield "input-range", large or small, ENOUGH, what, threshold, "note"
+
+
+def _scaled(seen: _Inputs, large: bool, small: bool, span: str) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
+    """DL503 and DL504, of images, which may also have been normalised after they had been scaled wrongly."""
+    large = large or (min(seen.lows) > _NORMALISED and min(seen.highs) > _LARGE)
+    small = small or max(seen.highs) < _DARK
+    what = f"{span}, as if it had not been scaled" if large else span
+    threshold = "none below -3, and the highest over 20, in all of 3 or more calls; else refuted"
+    yield "DL503", large, ENOUGH, what, threshold, "note"
+    what = f"{span}, as if it had been scaled twice" if small else span
+    threshold = "from 0 to under 0.02, or all below -1.5, in all of 3 or more calls; else refuted"
+    yield "DL504", small, ENOUGH, what, threshold, "note"
 
 
 def _is_input(value: Any) -> bool:

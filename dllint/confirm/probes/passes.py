@@ -1,4 +1,5 @@
-"""The order in which loaders give samples: not shuffled, or the same in every pass."""
+"""The order in which loaders give samples: not shuffled (DL415), the same in every pass, or the same in each worker
+(DL404)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from torch.utils.data import IterableDataset, RandomSampler
 
-from dllint.confirm.evidence import Judgement
+from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.inside.workers import key_of, read_notes
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Batches, Probe
@@ -41,6 +42,7 @@ class _Loader:
 
     name: str
     shuffles: bool
+    made: Stack
     passes: list[_Pass] = field(default_factory=list)
 
 
@@ -61,7 +63,7 @@ class Passes(Probe):
             return
         loader = self._known.get(source)
         if loader is None:
-            loader = self._known[source] = _Loader(key_of(source.dataset), _shuffles(source))
+            loader = self._known[source] = _Loader(key_of(source.dataset), _shuffles(source), batches.made)
             is_known = not isinstance(source.dataset, IterableDataset)
             if is_known and distributed_sampler(source) is None:  # which has a rule of its own
                 self._loaders.append(loader)
@@ -111,7 +113,7 @@ def _unshuffled(loader: _Loader, steps: int) -> Iterator[Judgement]:
     in_order = sum(_is_sequential(order) for order in long)
     if long:
         yield Judgement(
-            "training-data-not-shuffled",
+            "DL415",
             "passes",
             "CONFIRMED" if in_order == len(long) else "REFUTED" if not in_order else "INCONCLUSIVE",
             f"{in_order} of {len(long)} passes over {name} take the samples in the order they are stored in",
@@ -119,7 +121,8 @@ def _unshuffled(loader: _Loader, steps: int) -> Iterator[Judgement]:
             {"passes": len(long), "in_order": in_order, "dataset": name},
             len(long),
             (0, steps),
-            voice="note",
+            (loader.made,),
+            "note",
         )
 
 
@@ -141,7 +144,8 @@ def _repeated(loader: _Loader, steps: int) -> Iterator[Judgement]:
         {"passes": len(orders), "distinct": distinct, "batches": common, "dataset": name},
         len(orders),
         (0, steps),
-        voice="alarm" if loader.shuffles else "note",
+        (loader.made,),
+        "alarm" if loader.shuffles else "note",
     )
 
 
@@ -149,6 +153,15 @@ class Shares(Probe):
     """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
 
     name = "shares"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._made: dict[str, Stack] = {}  # by dataset, where a loader over it was made
+
+    def on_pass(self, batches: Batches) -> None:
+        loader = batches.loader
+        if loader is not None and isinstance(loader.dataset, IterableDataset):
+            self._made[key_of(loader.dataset)] = batches.made
 
     def judge(self) -> Iterator[Judgement]:
         first: dict[tuple[str, int], dict[int, str]] = {}  # by dataset and pass, the first batch of each worker
@@ -165,7 +178,7 @@ class Shares(Probe):
         for name, seen in by_dataset.items():
             repeated = sum(len(set(batches.values())) < len(batches) for batches in seen)
             yield Judgement(
-                "workers-share-samples",
+                "DL404",
                 self.name,
                 "CONFIRMED" if repeated else "REFUTED",
                 f"in {repeated} of {len(seen)} passes over {name}, workers began with the same batch",
@@ -173,5 +186,6 @@ class Shares(Probe):
                 {"dataset": name, "repeated": repeated, "passes": len(seen)},
                 len(seen),
                 (0, self.run.steps),
-                voice="alarm",
+                (self._made.get(name, ()),),
+                "alarm",
             )

@@ -1,4 +1,4 @@
-"""Mixed precision: a scale that collapses, and an autocast that nothing is computed under."""
+"""Mixed precision: a scale that collapses or that nothing needs (DL802), and an autocast that has no effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, unanimous
 from dllint.confirm.probes.graph import nodes
 
 _SETTLING = 25  # updates in which a scaler finds its scale
@@ -49,8 +49,21 @@ class Scaling(Probe):
         super().__init__(run)
         self._scalers: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
         self._seen: list[_Scales] = []
+        self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model
+        self._scaled: dict[Stack, list[int]] = {}  # losses of models under autocast, and those of them in bfloat16
+        self._place: Stack = ()
+
+    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+        if with_gradients:
+            kinds = [kind for kind in _devices() if torch.is_autocast_enabled(kind)]
+            self._types = [torch.get_autocast_dtype(kind) for kind in kinds]
+            self._place = stack
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
+        if scaler.is_enabled() and self._types:
+            losses = self._scaled.setdefault(self._place, [0, 0])
+            losses[0] += 1
+            losses[1] += all(kind == torch.bfloat16 for kind in self._types)
         if scaler.is_enabled() and scaler not in self._scalers:
             self._scalers[scaler] = _Scales(float(scaler.get_scale()))
             self._seen.append(self._scalers[scaler])
@@ -60,6 +73,20 @@ class Scaling(Probe):
             self._scalers[scaler].after.append(float(scaler.get_scale()))
 
     def judge(self) -> Iterator[Judgement]:
+        for stack, (losses, wide) in self._scaled.items():
+            yield Judgement(
+                "DL802",
+                self.name,
+                unanimous(wide, losses),
+                f"{wide} of {losses} losses that were scaled came from models in bfloat16, whose gradients do not "
+                "vanish as those in float16 do",
+                "all of 3 or more losses; none refutes",
+                {"bfloat16": wide, "losses": losses},
+                losses,
+                (0, self.run.steps),
+                (stack,),
+                "note",
+            )
         for scales in self._seen:
             if len(scales.after) < ENOUGH:
                 continue

@@ -28,16 +28,20 @@ class RankComparison(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._before = ""
+        self._before: dict[str, str] = {}
+        self._steps = 0
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if with_gradients and not self._before and len(self.run.notes.draws) < ENOUGH and _are_several():
+        if with_gradients and not self._before and self._steps < ENOUGH and _are_several():
             self._before = _random_states()
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         if self._before:
-            self.run.notes.draws.append([self._before, _random_states()])
-            self._before = ""
+            self._steps += 1
+            for name, after in _random_states().items():
+                if name in self._before:
+                    self.run.notes.draws.setdefault(name, []).append([self._before[name], after])
+            self._before = {}
 
     def on_pass_end(self, batches: Batches) -> None:
         loader = batches.loader
@@ -51,14 +55,14 @@ class RankComparison(Probe):
             self.run.notes.shards.append(Shard(str(path), stack))
 
 
-def _random_states() -> str:
-    """A digest of the states that numbers are drawn from in a step."""
-    states: list[Any] = [random.getstate(), torch.get_rng_state().numpy().tobytes()]
+def _random_states() -> dict[str, str]:
+    """A digest of the state of each generator that numbers are drawn from in a step."""
+    states: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().numpy().tobytes()}
     if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states.append(torch.cuda.get_rng_state().numpy().tobytes())
+        states["cuda"] = torch.cuda.get_rng_state().numpy().tobytes()
     if numpy := sys.modules.get("numpy"):
-        states.append([str(part) for part in numpy.random.get_state()])
-    return hashlib.sha256(repr(states).encode()).hexdigest()[:12]
+        states["numpy"] = [str(part) for part in numpy.random.get_state()]
+    return {name: hashlib.sha256(repr(state).encode()).hexdigest()[:12] for name, state in states.items()}
 
 
 def _is_part(tensor: Tensor) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from torch.optim import Optimizer, lr_scheduler
 
@@ -26,8 +26,7 @@ class _Taken:
 
     what: str
     is_restored: bool
-    stack: Stack
-    step: int
+    stacks: tuple[Stack, ...]
 
 
 @dataclass(slots=True)
@@ -46,11 +45,10 @@ class Resumption(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._optimizers: WeakSet[Optimizer] = WeakSet()
+        self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
         self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
         self._met: WeakSet[Any] = WeakSet()
         self._taken: list[tuple[str, _Taken]] = []
-        self._place: Stack = ()
         self._read: _Counters | None = None
         self._is_resumed = False
 
@@ -63,8 +61,7 @@ class Resumption(Probe):
         if not isinstance(owner, Optimizer):
             self._restored.add(owner)
         elif isinstance(state, dict) and state.get("state") and not self._steps_of(owner):
-            self._optimizers.add(owner)
-            self._place = stack
+            self._optimizers[owner] = stack
             self._is_resumed = True
 
     def _steps_of(self, optimizer: Optimizer) -> int:
@@ -72,18 +69,22 @@ class Resumption(Probe):
 
     def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
         optimizer = getattr(scheduler, "optimizer", None)
-        if not self._optimizers or optimizer not in self._optimizers or scheduler in self._met or explicit:
+        if explicit or scheduler in self._met or not isinstance(optimizer, Optimizer):
+            return
+        place = self._optimizers.get(optimizer)
+        if place is None:
             return
         self._met.add(scheduler)
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            self._taken.append(("DL713", _Taken(type(scheduler).__name__, is_restored, stack, self.run.steps)))
+            self._taken.append(("DL713", _Taken(type(scheduler).__name__, is_restored, (stack, place))))
 
-    def on_scale(self, scaler: Any, scaled: Any) -> None:
-        if self._optimizers and scaler.is_enabled() and scaler not in self._met:
+    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
+        place = self._optimizers.get(optimizer)
+        if place is not None and scaler.is_enabled() and scaler not in self._met:
             self._met.add(scaler)
-            taken = _Taken(f"{type(scaler).__name__}", scaler in self._restored, self._place, self.run.steps)
+            taken = _Taken(type(scaler).__name__, scaler in self._restored, (place,))
             self._taken.append(("DL714", taken))
 
     def on_save(self, content: Any, path: Any, stack: Stack) -> None:
@@ -99,7 +100,7 @@ class Resumption(Probe):
                 f"{taken.what} {what}",
                 "used with an optimizer whose state was restored, and not restored; restored refutes",
                 {"restored": taken.is_restored},
-                (taken.stack, self._place),
+                taken.stacks,
                 "note",
             )
         if self._read is not None and self._is_resumed:

@@ -137,20 +137,21 @@ class Samples(Probe):
 
     def _cached(self, data: _Data, notes: list[Any]) -> Iterator[Judgement]:
         """DL412."""
-        sizes: dict[tuple[str, int], list[list[int]]] = defaultdict(list)
-        for note in notes:
-            for name, size in note.get("caches", {}).items():
-                sizes[name, note["worker"]].append(size)
-        for name in {name for name, _ in sizes}:
-            passes = [taken for (other, _), taken in sizes.items() if other == name and len(taken) > 1]
-            thrown = sum(later[0] <= first[0] for first, *rest in passes for later in rest)
-            again = sum(len(taken) - 1 for taken in passes)
+        names = {name for note in notes for name in note.get("caches", {})}
+        for name in names:
+            sizes: dict[int, list[list[int]]] = defaultdict(
+                list
+            )  # by worker, before and after the first fetch of passes
+            for note in notes:
+                sizes[note["worker"]].append(note.get("caches", {}).get(name, []))
+            later = [(taken[0], each) for taken in sizes.values() if taken[0] for each in taken[1:]]
+            again, thrown = len(later), sum(bool(each) and each[0] <= first[0] for first, each in later)
             yield self._judgement(
                 "DL412",
                 "INCONCLUSIVE" if not again else "CONFIRMED" if thrown == again else "REFUTED",
                 f"`{name}` is filled in workers, and was empty again when {thrown} of {again} later passes began",
                 "empty at the beginning of all later passes in all workers; else refuted",
-                {"cache": name, "sizes": {f"worker {worker}": taken for (_, worker), taken in sizes.items()}},
+                {"cache": name, "sizes": {f"worker {worker}": taken for worker, taken in sizes.items()}},
                 data,
                 "note",
             )

@@ -32,11 +32,19 @@ _APART = 100.0  # times as far
 
 @dataclass(slots=True)
 class _Part:
-    """Of one part: its trainable parameters, the steps that were looked at, and those with a gradient."""
+    """Of one part: its trainable parameters, and the steps in which one of them had a gradient."""
 
     trainable: int = 0
+    fed: int = 0
+
+
+@dataclass(slots=True)
+class _Model:
+    """A model of several modalities, where it was called first, and its parts by name."""
+
+    stack: Stack
+    parts: dict[str, _Part]
     looks: int = 0
-    moving: int = 0
 
 
 class Towers(Probe):
@@ -46,58 +54,55 @@ class Towers(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._models: WeakKeyDictionary[nn.Module, list[str]] = WeakKeyDictionary()  # and the names of their parts
-        self._seen: dict[str, _Part] = {}
-        self._place: Stack = ()
-        self._steps = self._looks = 0
+        self._models: WeakKeyDictionary[nn.Module, _Model | None] = WeakKeyDictionary()  # None: of one modality
+        self._seen: list[_Model] = []
+        self._steps = 0
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if with_gradients and module not in self._models:
             names = _parts(module)
-            self._models[module] = names
-            if names:
-                self._place = stack
+            model = self._models[module] = _Model(stack, {name: _Part() for name in names}) if names else None
+            if model is not None:
+                self._seen.append(model)
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        models = [(module, names) for module, names in self._models.items() if names]
+        models = [(module, model) for module, model in self._models.items() if model is not None]
         if not models:
             return
         self._steps += 1
-        if self._steps > ENOUGH and self._steps % self.run.every:
-            return
-        self._looks += 1
-        for module, names in models:
-            for name in names:
-                part = self._seen.setdefault(name, _Part())
-                trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
-                part.trainable = max(part.trainable, len(trainable))
-                part.looks += 1
-                part.moving += _has_gradient(trainable)
+        for module, model in models:
+            if model.looks < ENOUGH or self._steps % self.run.every == 0:
+                model.looks += 1
+                for name, part in model.parts.items():
+                    trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
+                    part.trainable = max(part.trainable, len(trainable))
+                    part.fed += _has_gradient(trainable)
 
     def judge(self) -> Iterator[Judgement]:
-        trained = {name: part for name, part in self._seen.items() if part.trainable}
-        if trained and any(part.moving for part in trained.values()):
-            yield self._fed(trained)
-            yield from self._paced(list(trained))
+        for model in self._seen:
+            trained = {name: part for name, part in model.parts.items() if part.trainable}
+            if any(part.fed for part in trained.values()):
+                yield self._fed(model, trained)
+                yield from self._paced(model, list(trained))
 
-    def _fed(self, trained: dict[str, _Part]) -> Judgement:
+    def _fed(self, model: _Model, trained: dict[str, _Part]) -> Judgement:
         """DL961."""
-        still = [name for name, part in trained.items() if not part.moving]
+        still = [name for name, part in trained.items() if not part.fed]
         return Judgement(
             "DL961",
             self.name,
-            "INCONCLUSIVE" if self._looks < ENOUGH else "CONFIRMED" if still else "REFUTED",
-            f"{_named(still)} can be trained, and never had a gradient in {self._looks} steps"
+            "INCONCLUSIVE" if model.looks < ENOUGH else "CONFIRMED" if still else "REFUTED",
+            f"{_named(still)} can be trained, and never had a gradient in {model.looks} steps"
             if still
-            else f"each of {_named(list(self._seen))} is frozen or has gradients",
+            else f"each of {_named(list(model.parts))} is frozen or has gradients",
             "a part with trainable parameters and no gradient in all of 3 or more steps; else refuted",
-            {"parts": {name: [part.trainable, part.moving, part.looks] for name, part in self._seen.items()}},
-            self._looks,
+            {"parts": {name: [part.trainable, part.fed] for name, part in model.parts.items()}},
+            model.looks,
             (0, self.run.steps),
-            (self._place,),
+            (model.stack,),
         )
 
-    def _paced(self, names: list[str]) -> Iterator[Judgement]:
+    def _paced(self, model: _Model, names: list[str]) -> Iterator[Judgement]:
         """DL962: by the updates that were measured for the page."""
         paces: dict[str, float] = {}
         for name in names:
@@ -120,9 +125,9 @@ class Towers(Probe):
                 f"a step moves {told} of its weights",
                 "medians that are more than 100 times apart; less refutes",
                 paces,
-                self._looks,
+                model.looks,
                 (0, self.run.steps),
-                (self._place,),
+                (model.stack,),
             )
 
 

@@ -81,7 +81,7 @@ def mixed_precision():
     scaler = torch.amp.GradScaler("cpu")
     for _ in range(STEPS):
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.float16):
             loss = F.cross_entropy(model(torch.randn(8, 10)), torch.randint(0, 4, (8,)))
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)

@@ -115,7 +115,7 @@ def raw_pixels():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(6):
         optimizer.zero_grad()
-        scores = model(torch.randint(0, 256, (16, 3, 8, 8)).float())  # CONFIRMED input-range
+        scores = model(torch.randint(0, 256, (16, 3, 8, 8)).float())  # CONFIRMED DL503
         F.cross_entropy(scores, torch.randint(0, 4, (16,))).backward()  # CONFIRMED saturated-units
         optimizer.step()
 

@@ -89,12 +89,12 @@ def judged_by_a_frozen_critic():
 def scaling():
     model = mlp(10, 16, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**20)
     for step in range(30):
         x, y = points()
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            loss = F.cross_entropy(model(x), y)
+        with torch.autocast("cpu", dtype=torch.float16):
+            loss = F.cross_entropy(model(x), y)  # REFUTED DL802
         if step < 2:
             loss = loss * float("inf")
         scaler.scale(loss).backward()  # REFUTED autocast-without-effect
