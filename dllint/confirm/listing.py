@@ -24,6 +24,7 @@ PROBES: dict[str, str] = {
     "bootstrap": "DL956: gradients through targets of reinforcement learning",
     "deviations": "DL951: deviations of one sample, or of equal ones",
     "returns": "the returns of episodes, and their trend",
+    "agents": "DL952, DL953: what is saved with agents, and restored",
     "adapters": "DL605, DL606: adapters that match nothing, and what is not saved with them",
     "supervision": "DL902, DL903, DL908: which tokens count",
     "positions": "DL906: scaling of positions",

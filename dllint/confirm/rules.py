@@ -116,6 +116,8 @@ NEEDS: dict[str, str] = {
     "DL945": "nothing was compared with noise while a noise scheduler existed",
     "DL946": "fewer than 200 conditions were given to a model that removes noise",
     "DL951": "no standard deviation over a whole tensor was computed here",
+    "DL952": "no agent with normalised observations was saved or evaluated here",
+    "DL953": "no agent that was restored learnt on here",
     "DL956": "no loss over numbers was computed here",
     "DL961": "no model of several modalities took a step",
     "DL962": "no model of several modalities took 3 steps with all parts",

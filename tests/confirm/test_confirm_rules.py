@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 LOOPS = (
     *("loops_bad", "loops_good", "training_bad", "training_good"),
-    *("language_bad", "language_good"),
+    *("language_bad", "language_good", "agents_bad", "agents_good"),
     *("data_bad", "data_good", "models_bad", "models_good", "saving_bad", "saving_good", "trainers"),
 )
 RUNS = ("run_bad", "run_good", "images_bad", "images_good", "parts_bad", "parts_good")
@@ -32,6 +32,8 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 
 def outcome_of(name: str, outcomes: dict[str, Outcome]) -> Outcome:
+    if name.startswith("agents"):
+        pytest.importorskip("stable_baselines3")
     if name not in outcomes:
         outcomes[name] = observed(SCRIPTS / f"{name}.py")
     return outcomes[name]

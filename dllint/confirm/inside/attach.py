@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import importlib.util
 import json
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 
 from dllint.confirm.evidence import ATTACHED, Settings
+from dllint.confirm.inside.importing import after_import
 
 
 def await_torch(settings: str) -> None:
@@ -28,36 +25,7 @@ def await_torch(settings: str) -> None:
         from dllint.confirm.inside.files import guard_files
 
         guard_files(parsed.scratch, parsed.records)
-    sys.meta_path.insert(0, _TorchFinder(parsed))
-
-
-class _TorchFinder:
-    """Finds torch as it would be found without dllint, and adds one thing to do after its import.
-
-    It is no ``importlib.abc.MetaPathFinder``: that module imports much that the script should import itself.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The specification of torch; None for any other module."""
-        if fullname != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec("torch")
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_attach(module: ModuleType) -> None:
-            execute(module)
-            _attach(self._settings)
-
-        spec.loader.exec_module = execute_and_attach  # type: ignore[method-assign]
-        return spec
+    after_import("torch", lambda: _attach(parsed))
 
 
 def _note(settings: Settings, what: str) -> None:

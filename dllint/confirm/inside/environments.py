@@ -1,25 +1,69 @@
-"""Observes what environments of gymnasium return, once the script has imported it."""
+"""Observes environments of gymnasium, and agents of Stable-Baselines3, once the script has imported them."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
+from dllint.confirm.inside.importing import after_import
 from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import stack
 
 
-def observe_environments(run: Run) -> None:
-    """Observe environments that ``gymnasium.make`` makes. Nothing happens where gymnasium has not been imported."""
+def observe_all(run: Run) -> None:
+    """Observe them as soon as they are there."""
+    after_import("gymnasium.wrappers", lambda: run.guard(_observe_environments, run))
+    after_import("stable_baselines3", lambda: run.guard(_observe_agents, run))
+
+
+def _observe_environments(run: Run) -> None:
+    """Observe environments that ``gymnasium.make`` makes."""
 
     def stepped(outcome: Any, environment: Any, *_: Any, **__: Any) -> None:
         if isinstance(outcome, tuple) and len(outcome) == 5:
-            reward, is_over = outcome[1], bool(outcome[2])
-            run.tell("reward", environment, float(reward), is_over)
+            run.tell("reward", environment, float(outcome[1]), bool(outcome[2]))
 
     def began(_: Any, environment: Any, *__: Any, **___: Any) -> None:
         run.tell("episode", environment)
 
-    kind = getattr(sys.modules.get("gymnasium.wrappers"), "OrderEnforcing", None)  # which is around each of them
+    kind = getattr(sys.modules["gymnasium.wrappers"], "OrderEnforcing", None)  # which is around each of them
     observe(run, kind, "step", after=stepped)
     observe(run, kind, "reset", after=began)
+
+
+def _observe_agents(run: Run) -> None:
+    """Observe agents that learn and are saved, and what normalises their observations."""
+    agents = sys.modules.get("stable_baselines3.common.base_class")
+    normalisers = sys.modules.get("stable_baselines3.common.vec_env.vec_normalize")
+
+    def learning(agent: Any, *_: Any, **__: Any) -> None:
+        run.tell("agent_learns", agent, stack())
+
+    def saved(_: Any, agent: Any, *__: Any, **___: Any) -> None:
+        run.tell("agent_saved", agent, stack())
+
+    def restored(_: Any, normaliser: Any, *__: Any, **___: Any) -> None:
+        run.tell("normaliser", "restored", normaliser, stack())
+
+    def kept(_: Any, normaliser: Any, *__: Any, **___: Any) -> None:
+        run.tell("normaliser", "saved", normaliser, stack())
+
+    def used(_: Any, normaliser: Any, *__: Any, **___: Any) -> None:
+        run.tell("normaliser", "used", normaliser, ())
+
+    base = getattr(agents, "BaseAlgorithm", None)
+    observe(run, base, "save", after=saved)
+    for kind in _kinds(base):
+        if "learn" in vars(kind):
+            observe(run, kind, "learn", before=learning)
+    normaliser = getattr(normalisers, "VecNormalize", None)
+    observe(run, normaliser, "set_venv", after=restored)  # which loading one calls
+    observe(run, normaliser, "save", after=kept)
+    observe(run, normaliser, "step_wait", after=used)
+
+
+def _kinds(base: type[Any] | None) -> list[type[Any]]:
+    """A class and all that extend it."""
+    below = [] if base is None else base.__subclasses__()
+    return ([] if base is None else [base]) + [kind for each in below for kind in _kinds(each)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dllint.confirm.probes.accumulation import Accumulation
 from dllint.confirm.probes.activations import Activations
 from dllint.confirm.probes.adapters import Adapters
+from dllint.confirm.probes.agents import Agents
 from dllint.confirm.probes.aliases import Aliases
 from dllint.confirm.probes.averages import Averages
 from dllint.confirm.probes.backward import Roots
@@ -84,6 +85,7 @@ PROBES: tuple[type[Probe], ...] = (
     Bootstrap,
     Deviations,
     Returns,
+    Agents,
     Adapters,
     Supervision,
     RotaryPositions,

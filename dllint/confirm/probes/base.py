@@ -156,6 +156,15 @@ class Probe:
     def on_episode(self, environment: Any) -> None:
         """An environment has been reset."""
 
+    def on_agent_learns(self, agent: Any, stack: Stack) -> None:
+        """An agent of Stable-Baselines3 is about to learn."""
+
+    def on_agent_saved(self, agent: Any, stack: Stack) -> None:
+        """An agent of Stable-Baselines3 has been saved."""
+
+    def on_normaliser(self, what: str, normaliser: Any, stack: Stack) -> None:
+        """What normalises observations for agents has been ``saved`` or ``restored``, or ``used`` for a step."""
+
     def on_pass(self, batches: Batches) -> None:
         """A pass over a loader begins."""
 

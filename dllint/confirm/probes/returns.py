@@ -3,15 +3,12 @@ targets move; whether the agent gets better shows here."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch import nn
-
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Judgement
 from dllint.confirm.probes.base import ENOUGH, Probe
 
 _EPISODES = 40
@@ -26,16 +23,8 @@ class Returns(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._is_observing = False
         self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
         self._returns: list[float] = []
-
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if not self._is_observing and "gymnasium.wrappers" in sys.modules:
-            from dllint.confirm.inside.environments import observe_environments  # which imports this package
-
-            self._is_observing = True
-            observe_environments(self.run)
 
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
         self._sums[environment] = self._sums.get(environment, 0.0) + reward
