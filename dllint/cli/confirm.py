@@ -134,13 +134,15 @@ def _check_resuming(target: Target, given: dict[str, Any], outcome: Outcome, ver
 
     from dllint.confirm.launch import run
     from dllint.confirm.resuming import compare_runs
+    from dllint.confirm.verdicts import settle_by_resuming
 
     settings = replace(_settings(given, target), mode="resume")
     with TemporaryDirectory(prefix="dllint-confirm-") as folder:
         options = {"in_place": given["in_place"], "show_output": not given["quiet"], "files": Path(folder, "files")}
         first, second = (run(target.words, settings, **options) for _ in range(2))
     if first.records:
-        verdicts.experiments.append(compare_runs(first.records[0], second.records[0] if second.records else None))
+        compared = compare_runs(first.records[0], second.records[0] if second.records else None)
+        settle_by_resuming(verdicts, compared)
         outcome.records += [first.records[0], *second.records[:1]]
     else:
         streams.warn("resume-check: the script made no step")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dllint.confirm.evidence import Judgement, Moment, Record, Verdict
 
@@ -14,9 +15,17 @@ _SAME = 1e-6
 _CLEARLY = 0.5  # of the distance from the beginning
 _SAME_RATE = 0.01
 _THRESHOLD = (
-    "the second run begins with weights within 1e-2 of those after some step of the first, with state of the optimizer "
-    "and a learning rate within 1 % of that time; else it does not continue"
+    "the second run begins with weights within 1e-2 of those after some step of the first, with state of the "
+    "optimizer, a learning rate and a scale within 1 % of then, and saves no lower counter; else it does not continue"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Something that a run has to take up, by the rule about it: what is lost of it; nothing where it is kept."""
+
+    rule: str
+    lost: str = ""
 
 
 def compare_runs(first: Record, second: Record | None) -> Judgement:
@@ -41,29 +50,63 @@ def compare_runs(first: Record, second: Record | None) -> Judgement:
     if distances[best] > _CLOSE or distances[0] <= _SAME:
         how = "those that the first began with" if distances[0] <= _SAME else "none that the first had"
         told = f"the second run begins with new weights: {how}, which made {steps} steps"
-        return _judgement("CONFIRMED", told, numbers)
+        return _judgement("CONFIRMED", f"{told} (DL703)", numbers, lost=["DL703"])
     if distances[best] > _CLEARLY * distances[0]:
         return _judgement("INCONCLUSIVE", f"the weights have hardly moved in {steps} steps of the first run", numbers)
-    return _continued(first.moments[best], begin, numbers)
+    return _continued(list(_parts(first.moments, best, second.moments)), first.moments[best].step, numbers)
 
 
-def _continued(then: Moment, begin: Moment, numbers: dict[str, float]) -> Judgement:
-    """What else is taken up where the weights are."""
-    lost = []
-    if then.states and not begin.states:
-        lost.append("the optimizer has lost its state")
-    for rate, expected in zip(begin.rates, then.rates, strict=False):
-        if abs(rate - expected) > _SAME_RATE * max(abs(expected), 1e-12):
-            lost.append(f"the learning rate is {rate:.3g} instead of {expected:.3g}")
-            break
-    told = f"the second run continues with the weights after step {then.step}"
-    if lost:
-        return _judgement("CONFIRMED", f"{told}, but {' and '.join(lost)}", numbers)
-    return _judgement("REFUTED", f"{told}, the state of the optimizer and the learning rate of then", numbers)
+def _continued(parts: list[_Part], step: int, numbers: dict[str, float]) -> Judgement:
+    """The verdict where the weights are taken up."""
+    told = f"the second run continues with the weights after step {step}"
+    lost = [part for part in parts if part.lost]
+    names = {"lost": [part.rule for part in lost], "kept": ["DL703", *(part.rule for part in parts if not part.lost)]}
+    if any(part.rule != "DL712" for part in lost):
+        what = " and ".join(f"{part.lost} ({part.rule})" for part in lost)
+        return _judgement("CONFIRMED", f"{told}, but {what}", numbers, **names)
+    told += ", the state of the optimizer and the learning rate of then"
+    return _judgement("REFUTED", told + "".join(f"; {part.lost} ({part.rule})" for part in lost), numbers, **names)
 
 
-def _judgement(verdict: Verdict, message: str, numbers: dict[str, float]) -> Judgement:
-    return Judgement(RULE, "course", verdict, message, _THRESHOLD, numbers, 2, voice="alarm")
+def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterator[_Part]:
+    """What else there is to take up where the weights are: state, rates, scale, counters and samples."""
+    then, begin = first[at], second[0]
+    if then.states:
+        yield _Part("DL701", "" if begin.states else "the optimizer has lost its state")
+    rates = [pair for pair in zip(begin.rates, then.rates, strict=False) if _differ(*pair)]
+    yield _Part("DL713", f"the learning rate is {rates[0][0]:.3g} instead of {rates[0][1]:.3g}" if rates else "")
+    if then.scale and begin.scale:
+        scales = [moment.scale for moment in first[at : at + 2]]  # that of the step, and what it left
+        is_lost = all(_differ(begin.scale, scale) for scale in scales)
+        yield _Part("DL714", f"the scale is {begin.scale:.3g} instead of {then.scale:.3g}" if is_lost else "")
+    saved = next((moment.counters for moment in second if moment.counters), {})
+    lower = [name for name, value in saved.items() if value < then.counters.get(name, 0)]
+    if saved.keys() & then.counters.keys():
+        name = lower[0] if lower else ""
+        yield _Part("DL711", f"`{name}` is {saved[name]} again after {then.counters[name]}" if lower else "")
+    yield from _samples(first, at, second)
+
+
+def _samples(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterator[_Part]:
+    """DL712, where the first run was in the middle of a pass over a loader."""
+    then = first[at]
+    same = [moment for moment in first[1:] if moment.place[:1] == then.place[:1] and moment.batch]
+    begin = next((moment.batch for moment in second[1:2]), [])
+    if not begin or not same or same[-1].step == then.step or then.step == 0:
+        return
+    met = {index for moment in same if moment.step <= then.step for index in moment.batch}
+    if begin == same[0].batch:
+        yield _Part("DL712", "it takes the samples of the pass from the beginning")
+    elif met.isdisjoint(begin):
+        yield _Part("DL712")
+
+
+def _differ(one: float, other: float) -> bool:
+    return abs(one - other) > _SAME_RATE * max(abs(other), 1e-12)
+
+
+def _judgement(verdict: Verdict, message: str, numbers: dict[str, float], **rules: list[str]) -> Judgement:
+    return Judgement(RULE, "course", verdict, message, _THRESHOLD, {**numbers, **rules}, 2, voice="alarm")
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:

@@ -65,6 +65,17 @@ def settle(findings: Sequence[Finding], records: Sequence[Record]) -> Verdicts:
     return verdicts
 
 
+def settle_by_resuming(verdicts: Verdicts, judgement: Judgement) -> None:
+    """Add what two runs have shown, and decide the findings that it is about and that nothing has decided yet."""
+    verdicts.experiments.append(judgement)
+    answers: dict[str, Answer] = dict.fromkeys(judgement.statistics.get("kept", []), "REFUTED")
+    answers |= dict.fromkeys(judgement.statistics.get("lost", []), "CONFIRMED")
+    for at, item in enumerate(verdicts.settled):
+        answer = answers.get(item.finding.code)
+        if answer is not None and item.answer not in ("CONFIRMED", "REFUTED"):
+            verdicts.settled[at] = replace(item, answer=answer, judgement=judgement)
+
+
 def _settled(finding: Finding, matching: list[Judgement]) -> Settled:
     if finding.code not in NEEDS:
         return Settled(finding, "NOT TESTABLE", reason="no probe can decide this rule")

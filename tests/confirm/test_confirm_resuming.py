@@ -11,6 +11,8 @@ from confirm_support import SCRIPTS
 from dllint.confirm.evidence import Judgement, Moment, Record, Settings
 from dllint.confirm.launch import run
 from dllint.confirm.resuming import compare_runs
+from dllint.confirm.verdicts import settle, settle_by_resuming
+from dllint.findings import Finding, Location
 
 
 def moment(step: int, *weights: float, rate: float = 0.1, states: int = 2) -> Moment:
@@ -43,6 +45,49 @@ def test_how_the_second_run_begins(begin: Moment, verdict: str, message: str) ->
     assert message in judgement.message
 
 
+def course(start: int, *, scale: float = 64.0, epoch: int = 0, batches: tuple[int, ...] = (0, 1, 2, 3)) -> Record:
+    """Four steps in one pass over a loader, with a checkpoint after the second."""
+    moments = [moment(0, 1.0 + start, 1.0)]
+    for step, batch in enumerate(batches, 1):
+        moments.append(moment(step, 1.0 + start + step, 1.0))
+        moments[-1].batch, moments[-1].place = [2 * batch, 2 * batch + 1], [0, step]
+    for each in moments:
+        each.scale = scale
+    moments[0].states = 2 if start else 0
+    moments[2].counters = {"epoch": epoch}
+    return record(*moments)
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict", "lost", "kept"),
+    [
+        (course(2, epoch=5, batches=(2, 3)), "REFUTED", [], ["DL703", "DL701", "DL713", "DL714", "DL711", "DL712"]),
+        (course(2, epoch=5), "REFUTED", ["DL712"], ["DL703", "DL701", "DL713", "DL714", "DL711"]),
+        (course(2, epoch=5, batches=(1, 3)), "REFUTED", [], ["DL703", "DL701", "DL713", "DL714", "DL711"]),
+        (course(2, epoch=1, batches=(2, 3)), "CONFIRMED", ["DL711"], ["DL703", "DL701", "DL713", "DL714", "DL712"]),
+        (course(2, scale=2.0, epoch=5), "CONFIRMED", ["DL714", "DL712"], ["DL703", "DL701", "DL713", "DL711"]),
+        (course(0), "CONFIRMED", ["DL703"], []),
+    ],
+)
+def test_the_rules_about_what_is_lost(second: Record, verdict: str, lost: list[str], kept: list[str]) -> None:
+    judgement = compare_runs(course(0, epoch=4), second)
+    assert (judgement.verdict, judgement.statistics["lost"]) == (verdict, lost)
+    assert judgement.statistics.get("kept", []) == kept
+    assert all(f"({rule})" in judgement.message for rule in lost)
+
+
+def test_findings_that_two_runs_decide() -> None:
+    findings = [
+        Finding(code, "a-rule", "message", Location("train.py", line, 1, line, 9), "error", "correctness")
+        for line, code in enumerate(("DL703", "DL711", "DL712", "DL101"), 1)
+    ]
+    verdicts = settle(findings, [])
+    settle_by_resuming(verdicts, compare_runs(course(0, epoch=4), course(2, epoch=1, batches=(2, 3))))
+    answers = [item.answer for item in verdicts.settled]
+    assert answers == ["REFUTED", "CONFIRMED", "REFUTED", "NOT REACHED"]
+    assert verdicts.confirmed == 2  # the finding, and that the command does not resume
+
+
 def test_runs_that_do_not_tell() -> None:
     begin = moment(0, 1.4, 2.4)
     still = record(moment(0, 1.0, 2.0), moment(1, 1.0, 2.0001), moment(2, 1.0, 2.0002))
@@ -66,11 +111,13 @@ def twice(folder: Path, how: str) -> Judgement:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "verdict"), [("all", "REFUTED"), ("weights", "CONFIRMED")])
-def test_a_script(how: str, verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("how", "lost"), [("all", []), ("weights", ["DL701", "DL713"])])
+def test_a_script(how: str, lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
     judgement = twice(tmp_path, how)
-    assert judgement.verdict == verdict and "the weights after step 10" in judgement.message
+    assert judgement.verdict == ("CONFIRMED" if lost else "REFUTED")
+    assert "the weights after step 10" in judgement.message and judgement.statistics["lost"] == lost
+    assert "DL711" in judgement.statistics["kept"]
     assert list(work.iterdir()) == []  # the checkpoint is not the user's

@@ -10,13 +10,16 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Moment
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Batches, Probe
+from dllint.confirm.probes.resumption import counters_of
 
 _PARAMETERS, _ELEMENTS = 64, 8  # of an optimizer and of each parameter that are noted
+_SAMPLES = 64  # of a batch
 
 
 class Course(Probe):
-    """Notes weights, learning rates and state of the first optimizer, before each step and after the last."""
+    """Notes weights, learning rates and state of the first optimizer, before each step and after the last, and beside
+    them the scale, the samples, and the counters that are saved."""
 
     name = "course"
 
@@ -24,6 +27,22 @@ class Course(Probe):
         super().__init__(run)
         self._steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
         self._has_first = False
+        self._scale = 0.0
+        self._batch: list[int] = []
+        self._place: list[int] = []
+
+    def on_batch(self, batches: Batches, batch: Any) -> None:
+        taken = batches.indices[batches.taken - 1] if batches.taken <= len(batches.indices) else []
+        indices = taken if isinstance(taken, list) else [taken]
+        self._batch = [index for index in indices if isinstance(index, int)][:_SAMPLES]
+        self._place = [batches.number, batches.taken]
+
+    def on_scale(self, scaler: Any, scaled: Any) -> None:
+        self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 0.0
+
+    def on_save(self, content: Any, path: Any, stack: Any) -> None:
+        if self.run.moments:
+            self.run.moments[-1].counters = counters_of(content)
 
     def on_step_start(self, optimizer: Optimizer) -> None:
         if optimizer not in self._steps:
@@ -31,25 +50,25 @@ class Course(Probe):
                 return
             self._steps[optimizer] = 0
             self._has_first = True
-            self.run.moments.append(_moment(optimizer, 0))
+            self._note(optimizer, 0)
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         if optimizer in self._steps:
             self._steps[optimizer] += 1
-            self.run.moments.append(_moment(optimizer, self._steps[optimizer]))
+            self._note(optimizer, self._steps[optimizer])
 
     def on_scheduler(self, scheduler: Any, explicit: bool, stack: Any) -> None:
         optimizer = getattr(scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer) and optimizer in self._steps:
             self.run.moments[-1].rates = _rates(optimizer)
 
-
-def _moment(optimizer: Optimizer, step: int) -> Moment:
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
-    values = torch.cat([_sample(parameter) for parameter in chosen]).tolist() if chosen else []
-    states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
-    return Moment(step, values, _rates(optimizer), states)
+    def _note(self, optimizer: Optimizer, step: int) -> None:
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
+        values = torch.cat([_sample(parameter) for parameter in chosen]).tolist() if chosen else []
+        states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
+        moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
+        self.run.moments.append(moment)
 
 
 def _rates(optimizer: Optimizer) -> list[float]:
