@@ -18,7 +18,8 @@ from torch.optim import Optimizer
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import ENOUGH, Probe
 
-_SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora")
+_SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
+          "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
 _PREFIX = "lora_"
 
 

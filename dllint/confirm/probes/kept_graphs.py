@@ -115,5 +115,5 @@ class KeptGraphs(Probe):
                 seen.computed,
                 (seen.first, seen.last),
                 (stack,),
-                "note" if is_kept else "alarm",
+                "note",
             )

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
-from weakref import ReferenceType, ref
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
@@ -32,6 +32,7 @@ class _Loaded:
     names: int = 0
     mismatch: str = ""
     calls: int = 0
+    was_tried: bool = False  # something else was loaded into the same model afterwards
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +65,7 @@ class Loading(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Loaded] = {}
         self._pretrained: list[_Pretrained] = []
+        self._tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
 
     def on_load(self, load: Load) -> None:
         known = load.parameters | load.buffers
@@ -76,6 +78,10 @@ class Loading(Probe):
             fits = len(load.given & known) / max(len(load.given), 1)
             if not load.error and loaded <= seen.parameters:
                 seen.parameters, seen.given, seen.names = loaded, fits, len(load.given)
+                self._tried.setdefault(load.module, []).append(seen)
+        if loaded >= _HALF and not load.error:
+            for tried in self._tried.pop(load.module, []):
+                tried.was_tried = tried.parameters < _HALF
         if _HALF <= loaded < 1 and not load.error and len(self._pretrained) < _MODELS:
             self._remember(load)
 
@@ -120,14 +126,14 @@ class Loading(Probe):
         )
 
     def _names(self, stack: Stack, seen: _Loaded) -> Judgement:
-        is_wrong = seen.parameters < _HALF and (seen.given < _HALF or not seen.names)
+        is_wrong = seen.parameters < _HALF and (seen.given < _HALF or not seen.names) and not seen.was_tried
         return Judgement(
             "DL604",
             self.name,
             "CONFIRMED" if is_wrong else "REFUTED",
             f"{seen.parameters:.0%} of the parameters were loaded, by {seen.given:.0%} of the {seen.names} names that "
             "were given",
-            "less than half of the parameters, and of what was given; else refuted",
+            "less than half of the parameters, and of what was given, and no more later; else refuted",
             {"parameters": seen.parameters, "given": seen.given, "names": seen.names},
             seen.calls,
             (0, self.run.steps),

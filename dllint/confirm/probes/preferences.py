@@ -17,6 +17,7 @@ from weakref import ReferenceType, ref
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
+from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
@@ -77,6 +78,10 @@ class Preferences(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Pairs] = {}
         self._calls: list[tuple[ReferenceType[nn.Module], bool]] = []
+        self._is_resumed = False
+
+    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+        self._is_resumed = self._is_resumed or isinstance(owner, Optimizer)
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if len(self._calls) < _CALLS:
@@ -105,7 +110,7 @@ class Preferences(Probe):
         seen.rate = max(seen.rate, rate)
         if not seen.looked:
             seen.loss = float(torch.nn.functional.softplus(-margins).mean())
-            seen.begins = not steps
+            seen.begins = not steps and not self._is_resumed
             seen.drops = any(part.training and part.p > 0 for part in policy.modules() if isinstance(part, _DropoutNd))
             sizes = [(parameter.numel(), parameter.requires_grad) for parameter in policy.parameters()]
             seen.share = sum(size for size, trained in sizes if trained) / max(sum(size for size, _ in sizes), 1)

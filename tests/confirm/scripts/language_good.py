@@ -91,6 +91,31 @@ def preferences():
     prefer(policy, copy.deepcopy(policy), rate=1e-5)  # REFUTED DL910, DL911
 
 
+class Switched(Model):
+    """A model whose adapter can be switched off, which makes it its own reference."""
+
+    def __init__(self):
+        super().__init__(adapters=SimpleNamespace(target_modules={"head"}, modules_to_save=None))
+        nn.init.zeros_(self.lora_A.weight)
+        nn.init.zeros_(self.lora_A.bias)
+
+    def forward(self, ids):
+        hidden = self.tokens(ids)
+        return self.head(hidden + self.lora_A(hidden) if torch.is_grad_enabled() else hidden)
+
+
+def preferences_by_adapter():
+    policy = Switched()
+    prefer(policy, policy, rate=5e-5)  # REFUTED DL910, DL911
+
+
+def preferences_resumed():
+    policy, reference = Model(), Model()
+    kept = torch.optim.SGD(policy.parameters(), lr=1e-5).state_dict()
+    torch.optim.SGD(policy.parameters(), lr=1e-5).load_state_dict(kept)
+    prefer(policy, reference, rate=1e-5)  # NOT CONFIRMED DL911
+
+
 class Rewards(nn.Module):
     def __init__(self):
         super().__init__()
@@ -125,6 +150,6 @@ def steady_sums():
 if __name__ == "__main__":
     for program in (
         labels, questions_that_end, masked_by_the_model, perplexity, scaled_positions, padding_in_front,
-        batches_that_grow, adapters, preferences, rewards_of_pairs, steady_sums,
+        batches_that_grow, adapters, preferences, preferences_by_adapter, preferences_resumed, rewards_of_pairs, steady_sums,
     ):  # fmt: skip
         program()

@@ -267,6 +267,21 @@ def fused():
     fit(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True))  # REFUTED DL311
 
 
+class Pooled(Both):
+    def forward(self, x):
+        return self.head(self.core(x)[0].mean(1))
+
+
+def other_outputs_of_both_ways():
+    model = Pooled()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        scores = model(torch.randn(8, 5, 4))  # REFUTED DL219
+        F.cross_entropy(scores, torch.randint(0, 3, (8,))).backward()
+        optimizer.step()
+
+
 class Halving(torch.optim.lr_scheduler.ExponentialLR):
     def get_lr(self):
         return [max(rate, 0.01) for rate in super().get_lr()]  # NOT CONFIRMED DL313
@@ -305,6 +320,20 @@ def plateau_of_what_grows_too_large():
     learn(model, optimizer, lambda *_: schedule.step(next(losses)))  # NOT CONFIRMED DL315
 
 
+def loaded_at_the_second_try():
+    model, state = mlp(10, 16, 4), mlp(10, 16, 4).state_dict()
+    wrapped = {f"module.{name}": value for name, value in state.items()}
+    missing, _ = model.load_state_dict(wrapped, strict=False)  # REFUTED DL604
+    if missing:
+        model.load_state_dict({name.removeprefix("module."): value for name, value in wrapped.items()})
+
+
+def resumed_far_away():
+    model = mlp(10, 16, 4)
+    model.load_state_dict(mlp(10, 16, 4).state_dict(), strict=False)  # NOT CONFIRMED DL607
+    fit(model, torch.optim.SGD(model.parameters(), lr=20.0), 4)
+
+
 def loaded():
     state = mlp(10, 16, 4).state_dict()
     del state["2.weight"], state["2.bias"]
@@ -324,7 +353,7 @@ if __name__ == "__main__":
         targets, means_over_what_counts, masks_of_another_kind, metric_ignores_padding, distributions, stepped_in_order,
         stepped_a_step_later, half_precision, warming_up_in_bfloat16, targets_without_gradients, both_sides_of_a_loss,
         advantages, deviations_that_are_shown, evaluated_between, trained_in_evaluation_mode, attacked_and_explained,
-        losses_that_are_used, made_once, last_states_of_both_ways, fused, rates_in_use, plateaus,
-        plateau_of_what_grows_too_large, loaded, pretrained_and_kept,
+        losses_that_are_used, made_once, last_states_of_both_ways, other_outputs_of_both_ways, fused, rates_in_use, plateaus,
+        plateau_of_what_grows_too_large, loaded_at_the_second_try, resumed_far_away, loaded, pretrained_and_kept,
     ):  # fmt: skip
         program()
