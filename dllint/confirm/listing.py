@@ -73,6 +73,7 @@ PROBES: dict[str, str] = {
     "wrapping": "DL806: models that are moved after they were wrapped",
     "aliases": "DL719: states that follow the weights",
     "resumption": "DL711, DL713, DL714: what is not restored with an optimizer",
+    "library_states": "DL706, DL709: what libraries save and restore beside weights",
     "averages": "DL715, DL941: averages of weights that are not saved or not used",
     "trainers": "DL708, DL710, DL716: how trainers of libraries resume, and what is best for them",
     "diffusion": "DL942, DL944, DL945, DL946: latents, noise and conditions",

@@ -7,7 +7,17 @@ import sys
 from types import TracebackType
 
 from dllint.confirm.evidence import Settings
-from dllint.confirm.inside import collectives, environments, forwards, functions, loaders, losses, saving, training
+from dllint.confirm.inside import (
+    collectives,
+    environments,
+    forwards,
+    functions,
+    libraries,
+    loaders,
+    losses,
+    saving,
+    training,
+)
 from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run, StopTraining
 from dllint.confirm.probes import EXPERIMENTS, PROBES
@@ -19,7 +29,7 @@ def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in (training, forwards, losses, functions, loaders, saving, collectives, environments):
+    for room in (training, forwards, losses, functions, loaders, saving, collectives, environments, libraries):
         room.observe_all(run)
     spare_compilers()
     if settings.scratch:

@@ -28,6 +28,7 @@ from dllint.confirm.probes.half import HalfPrecision
 from dllint.confirm.probes.image_tokens import ImageTokens
 from dllint.confirm.probes.inputs import InputStatistics, LabelStatistics
 from dllint.confirm.probes.kept_graphs import KeptGraphs
+from dllint.confirm.probes.library_states import LibraryStates
 from dllint.confirm.probes.loader_setup import LoaderSetup
 from dllint.confirm.probes.loading import Loading
 from dllint.confirm.probes.logits import Logits
@@ -134,6 +135,7 @@ PROBES: tuple[type[Probe], ...] = (
     Wrapping,
     Aliases,
     Resumption,
+    LibraryStates,
     Averages,
     Trainers,
     Diffusion,

@@ -192,6 +192,12 @@ class Probe:
     def on_state(self, module: nn.Module, state: Any, stack: Stack) -> None:
         """A module that is part of no other call has been asked for its ``state_dict``."""
 
+    def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None:
+        """``save_state`` of an ``Accelerator`` is about to save."""
+
+    def on_sharded_read(self, state: Any, stack: Stack) -> None:
+        """``torch.distributed.checkpoint`` has read something into a dict of states."""
+
     def judge(self) -> Iterator[Judgement]:
         """What the probe has found out, when observation ends."""
         return iter(())

@@ -1,12 +1,15 @@
-"""Trainers of libraries that are told to resume and to keep the best, rightly and wrongly."""
+"""Trainers of libraries that are told to resume and to keep the best, rightly and wrongly, and what libraries save."""
 
+import copy
 import os
 import tempfile
 
 import lightning
 import torch
+import torch.distributed.checkpoint as dcp
 import torch.nn as nn
 import torch.nn.functional as F
+from accelerate import Accelerator
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from torch.utils.data import DataLoader, TensorDataset
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
@@ -48,7 +51,45 @@ def fit(*callbacks, **options):
     ).fit(Module(), data, **options)  # fmt: skip
 
 
+def accelerated(*registered):
+    accelerator = Accelerator(cpu=True)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+    parts = {"model": model, "optimizer": optimizer, "scheduler": scheduler}
+    model, optimizer, *_ = accelerator.prepare(*(parts[name] for name in ("model", "optimizer", *registered)))
+    for _ in range(2):
+        accelerator.backward(model(torch.randn(8, 4)).square().mean())
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+    accelerator.save_state(os.path.join(folder, "accelerated"))
+
+
+def sharded(how):
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for number in range(2):
+        model(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+        if number == 0:
+            path = os.path.join(folder, f"sharded {how}")
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            dcp.save(state, checkpoint_id=path)
+            if how != "in place":
+                state = copy.deepcopy(state)
+            dcp.load(state, checkpoint_id=path)
+            model.load_state_dict(state["model"])
+            if how == "taken":
+                optimizer.load_state_dict(state["optimizer"])
+
+
 def main():
+    sharded("left")  # CONFIRMED DL706
+    sharded("taken")  # REFUTED DL706
+    sharded("in place")  # REFUTED DL706
+    accelerated()  # CONFIRMED DL709
+    accelerated("scheduler")  # REFUTED DL709
     trainer(save_strategy="steps", save_steps=2).train()  # NOT CONFIRMED DL708, DL716
     last = os.path.join(folder, "checkpoint-2")
     trainer(resume_from_checkpoint=last).train()  # CONFIRMED DL708
