@@ -137,8 +137,14 @@ class MissingOptimizerStep(Rule):
         return None
 
     def _was_created(self, optimizer: Value, backward: Backward, ctx: Context) -> bool:
+        """Whether an optimizer was there before a backward pass, and not only where that does not happen."""
         before = ctx.events[: ctx.events.index(backward)]
-        return any(isinstance(event, OptimizerCreated) and ctx.is_same(event.optimizer, optimizer) for event in before)
+        return any(
+            isinstance(event, OptimizerCreated)
+            and ctx.is_same(event.optimizer, optimizer)
+            and ctx.consistent(event.guards, backward.guards)
+            for event in before
+        )
 
     def _trains(self, backward: Backward, optimizer: Value, ctx: Context) -> bool:
         """Whether the loss certainly comes from a module that the optimizer was given."""

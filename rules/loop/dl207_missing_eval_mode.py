@@ -107,6 +107,8 @@ class MissingEvalMode(Rule):
             is_adversarial = any(_ADVERSARIAL.search(name) for name in (ctx.name_of(model), _called(mine[0], ctx)))
             if not ctx.is_mode_sensitive(model, in_doubt=not is_adversarial) or _needs_training_mode(model, ctx):
                 continue
+            if ctx.guessed_role(model) not in ("module", "wrapper"):
+                continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
             flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))
             for event in mine:
@@ -140,6 +142,8 @@ class MissingEvalMode(Rule):
         """Whether a forward pass belongs to an evaluation: code that says so, outside a training step."""
         if ctx.is_managed(event) or ctx.role(event.model) == "loss-class" or ctx.is_unit_test(event):
             return False
+        if isinstance(event.site.node, ast.Call) and isinstance(event.site.node.func, ast.Call):
+            return False  # what `get_model(name)(config)` calls is a class
         frames = list(event.frame.stack())
         loops = ctx.loops_around(event)
         names = [frame.function for frame in frames]

@@ -151,9 +151,14 @@ def _change(event: Event, ctx: Context) -> _Change | None:
     elif isinstance(event, StateRestored):
         if ctx.constant(event.arguments.get(None, "assign")) is True:
             return _Change(event, event.target, "given other tensors")
-    elif isinstance(event, AttributeAssigned) and _is_new_part(event.value, ctx):
+    elif isinstance(event, AttributeAssigned) and _is_new_part(event.value, ctx) and not _is_constructed(event):
         return _Change(event, event.target, f"given a new `{event.attribute}`")
     return None
+
+
+def _is_constructed(event: AttributeAssigned) -> bool:
+    """Whether an attribute is set by the constructor of the object itself, which is then new, and changes nothing."""
+    return any(frame.function == "__init__" and frame.receiver is event.target for frame in event.frame.stack())
 
 
 def _is_new_part(value: Value, ctx: Context) -> bool:
@@ -203,11 +208,15 @@ def _stale_optimizer(
 
 
 def _trains_after(change: _Change, maker: OptimizerCreated, order: dict[int, int], ctx: Context) -> bool:
-    return any(
-        (isinstance(event, OptimizerStep) and ctx.is_same(event.optimizer, maker.optimizer))
-        or isinstance(event, Backward)
-        for event in ctx.events[order[id(change.event)] :]
-    )
+    """Whether the optimizer steps after the change, or in a loop around it; where no step is seen, what is trained."""
+    steps = [event for event in ctx.all_of(OptimizerStep) if ctx.is_same(event.optimizer, maker.optimizer)]
+    loops = ctx.loops_around(change.event)
+    if steps:
+        return any(
+            order[id(step)] > order[id(change.event)] or any(loop in loops for loop in ctx.loops_around(step))
+            for step in steps
+        )
+    return any(isinstance(event, Backward) for event in ctx.events[order[id(change.event)] :])
 
 
 # --------------------------------------------------------------------------------------------------------- the fix
