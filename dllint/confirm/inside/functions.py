@@ -56,6 +56,9 @@ def _observe_loading(run: Run) -> None:
 
 
 def _observe_numbers(run: Run) -> None:
+    def packing(*_: Any) -> None:
+        run.packs = True
+
     def deviation(result: Any, values: Any, *arguments: Any, **named: Any) -> None:
         if not arguments and named.keys() <= {"unbiased", "correction"} and isinstance(result, Tensor):
             run.tell("deviation", values, result, stack())
@@ -65,3 +68,4 @@ def _observe_numbers(run: Run) -> None:
 
     observe(run, torch.Tensor, "std", after=deviation, always=False)
     observe(run, torch.autograd, "grad", before=derivative)
+    observe(run, torch.autograd.graph.saved_tensors_hooks, "__enter__", before=packing)

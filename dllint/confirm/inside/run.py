@@ -90,6 +90,8 @@ class Run:
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
+        packs: the script has what graphs save packed, as when layers are computed again in the backward pass. To look
+            at it would compute them once more, and so it is not looked at any more.
     """
 
     gradients: Gradients
@@ -108,6 +110,7 @@ class Run:
         self.epochs = 0
         self.ended_by = ""
         self.frozen_batches = 0
+        self.packs = False
         self.fingerprints: dict[str, list[str]] = {}
         self.pictures = Pictures()
         self.moments: list[Moment] = []

@@ -48,7 +48,7 @@ class Activations(Probe):
 
     def on_backward_start(self, call: BackwardCall) -> None:
         looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
-        if looks > _BATCHES and looks % self.run.every:
+        if self.run.packs or (looks > _BATCHES and looks % self.run.every):
             return
         met: Counter[tuple[str, str, int]] = Counter()
         for node in nodes(call.roots):

@@ -68,6 +68,7 @@ class BatchNorms(Probe):
         self._by_loader: WeakKeyDictionary[Any, _Loader | None] = WeakKeyDictionary()
         self._latest: _Loader | None = None
         self._is_replicated = False
+        self._wrapped: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         loader = batches.loader
@@ -82,8 +83,13 @@ class BatchNorms(Probe):
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if with_gradients:
-            is_wrapped = isinstance(module, DistributedDataParallel) and _are_several()
-            self._is_replicated = is_wrapped and any(_is_local(part) for part in module.modules())
+            self._is_replicated = isinstance(module, DistributedDataParallel) and self._has_local_norms(module)
+
+    def _has_local_norms(self, module: nn.Module) -> bool:
+        """Whether a wrapped model has batch norms that know nothing of other ranks."""
+        if module not in self._wrapped:
+            self._wrapped[module] = _are_several() and any(_is_local(part) for part in module.modules())
+        return self._wrapped[module]
 
     def on_backward_start(self, call: BackwardCall) -> None:
         loader, self._latest = self._latest, None
@@ -91,7 +97,7 @@ class BatchNorms(Probe):
             loader.trains = True
         seen = self._seen.setdefault(call.stack, _Seen(first=self.run.steps))
         seen.passes += 1
-        if seen.passes > _FIRST and seen.passes % self.run.every:
+        if self.run.packs or (seen.passes > _FIRST and seen.passes % self.run.every):
             return
         shapes = [shape for node in nodes(call.roots) if node.name() in _NODES and (shape := _shape(node))]
         if not shapes:

@@ -64,7 +64,7 @@ class Bootstrap(Probe):
             return
         if not call.target.requires_grad:
             seen.looked += 1
-        elif _is_bootstrapped(call.target):
+        elif not self.run.packs and _is_bootstrapped(call.target):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
                 seen.looked += 1

@@ -65,7 +65,7 @@ class MaskedMean(Probe):
         if seen is None:
             seen = self._seen[key] = _Means(first=self.run.steps)
         seen.calls += 1
-        is_sampled = seen.calls <= _FIRST or seen.calls % self.run.every == 0
+        is_sampled = not self.run.packs and (seen.calls <= _FIRST or seen.calls % self.run.every == 0)
         if not is_sampled or len(call.roots) != 1 or call.roots[0].numel() != 1 or call.roots[0].grad_fn is None:
             return
         seen.looked += 1

@@ -126,7 +126,7 @@ class Autocast(Probe):
 
     def on_backward_start(self, call: BackwardCall) -> None:
         looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
-        if not self._is_on or looks > ENOUGH:
+        if not self._is_on or self.run.packs or looks > ENOUGH:
             return
         self._is_on = False
         found = self._found.setdefault(call.stack, [0, 0])

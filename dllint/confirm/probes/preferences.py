@@ -89,7 +89,7 @@ class Preferences(Probe):
 
     def on_backward_start(self, call: BackwardCall) -> None:
         calls, self._calls = self._calls, []
-        if all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:
+        if self.run.packs or all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:
             return
         seen = self._seen.get(call.stack)
         number = 0 if seen is None else seen.calls

@@ -6,6 +6,7 @@ import math
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
@@ -329,10 +330,27 @@ def perceptual():
     return (model,)
 
 
+def recomputed():
+    """Layers that are computed again in the backward pass, with all that they draw and count."""
+    body = nn.Sequential(nn.Linear(10, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 4))
+    optimizer = torch.optim.SGD(body.parameters(), lr=0.1)
+    kept = torch.tensor([1.0, 0.0] * 4)
+
+    def losses(x, y):
+        return F.cross_entropy(body(x), y, reduction="none") * kept
+
+    for _ in range(STEPS):
+        x, y = torch.randn(8, 10), torch.randint(0, 4, (8,))
+        optimizer.zero_grad()
+        checkpoint(losses, x, y, use_reentrant=False).mean().backward()
+        optimizer.step()
+    return body, nn.ParameterList([body[1].running_mean, body[1].num_batches_tracked.float()])
+
+
 for program in (
     classifier, gan, wasserstein_gan, mixed_precision, accumulation, two_terms, closure, q_learning, policy_gradient,
     diffusion, autoencoder, language_model, transformer, fixed_features, adversarial, style, sharpness_aware,
-    distillation, perceptual,
+    distillation, perceptual, recomputed,
 ):  # fmt: skip
     values = [p.double().sum() for model in program() for p in model.parameters()]
     print("DIGEST", program.__name__, repr(float(sum(values))), torch.rand(1).item())
