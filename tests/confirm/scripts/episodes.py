@@ -25,7 +25,7 @@ class Walk(gymnasium.Env):
 
     def step(self, action):
         self.left -= 1
-        reward = 1.0 + TREND * Walk.episodes + random.gauss(0, 0.1)
+        reward = 1.0 + TREND * Walk.episodes / 4 + random.gauss(0, 0.1)
         return self.observation_space.sample() * 0, reward, self.left == 0 and Walk.episodes % 2 == 0, self.left == 0, {}
 
 
@@ -33,7 +33,7 @@ gymnasium.register("Walk-v0", Walk)
 environment = gymnasium.make("Walk-v0")
 policy = nn.Linear(2, 2)
 optimizer = torch.optim.SGD(policy.parameters(), lr=0.01)
-for _ in range(50):
+for _ in range(210):
     state, _ = environment.reset(seed=0)
     chosen, rewards, over = [], [], False
     while not over:
