@@ -80,8 +80,10 @@ def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterat
         is_lost = all(_differ(begin.scale, scale) for scale in scales)
         yield _Part("DL714", f"the scale is {begin.scale:.3g} instead of {then.scale:.3g}" if is_lost else "")
     saved = next((moment.counters for moment in second if moment.counters), {})
-    lower = [name for name, value in saved.items() if value < then.counters.get(name, 0)]
-    if saved.keys() & then.counters.keys():
+    common = sorted(saved.keys() & then.counters.keys())
+    is_ahead = any(saved[name] > then.counters[name] for name in common)
+    lower = [] if is_ahead else [name for name in common if saved[name] < then.counters[name]]
+    if common:
         name = lower[0] if lower else ""
         yield _Part("DL711", f"`{name}` is {saved[name]} again after {then.counters[name]}" if lower else "")
     yield from _samples(first, at, second)

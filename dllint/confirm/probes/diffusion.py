@@ -43,7 +43,7 @@ class _Given:
 
     tensors: list[ref[Tensor]]
     conditions: list[list[float]]  # the first numbers of each row
-    has_time: bool
+    times: list[ref[Tensor]]
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class _Seen:
     means: list[float] = field(default_factory=list)
     highest: float = 0.0
     shape: list[int] = field(default_factory=list)
-    predicts: set[str] = field(default_factory=set)  # what the schedulers say that exist
+    predicts: set[str] = field(default_factory=set)  # what schedulers say that exist, one of which fits
     conditions: Counter[tuple[float, ...]] = field(default_factory=Counter)
     first: int = 0
     last: int = 0
@@ -85,14 +85,14 @@ class Diffusion(Probe):
         if not noisy:
             return
         samples = len(noisy[0])
-        has_time = any(value.numel() in (1, samples) and value is not noisy[0] for value in tensors.values())
+        times = [ref(value) for value in tensors.values() if value.numel() in (1, samples) and value is not noisy[0]]
         rows = [value for name, value in tensors.items() if _CONDITION.search(name) and value.is_floating_point()]
         conditions = [row for value in rows if len(value) == samples for row in _heads(value)]
-        self._given = _Given([ref(value) for value in noisy], conditions, has_time)
+        self._given = _Given([ref(value) for value in noisy], conditions, times)
 
     def on_loss(self, call: LossCall) -> None:
         given, self._given = self._given, None
-        if given is None or not given.has_time or call.function not in _LOSSES or not call.result.requires_grad:
+        if given is None or not given.times or call.function not in _LOSSES or not call.result.requires_grad:
             return
         alive = [tensor for known in given.tensors if (tensor := known()) is not None]
         noisy = next((tensor for tensor in alive if tensor.shape == call.target.shape), None)
@@ -102,15 +102,18 @@ class Diffusion(Probe):
         seen.losses += 1
         seen.conditions.update(tuple(row) for row in given.conditions)
         if seen.losses <= _FIRST or seen.losses % self.run.every == 0:
-            self._look(seen, noisy.detach().float(), call.target.detach().float())
+            steps = [time for known in given.times if (time := known()) is not None and not time.is_floating_point()]
+            self._look(seen, noisy.detach().float(), call.target.detach().float(), steps)
 
-    def _look(self, seen: _Seen, noisy: Tensor, target: Tensor) -> None:
+    def _look(self, seen: _Seen, noisy: Tensor, target: Tensor, steps: list[Tensor]) -> None:
         x, noise = noisy.reshape(len(noisy), -1), target.reshape(len(target), -1)
         shares = _covariance(x, noise)
         if not _is_white(noise) or float(shares.median()) < _WHITE:
             return
         if not seen.noise:
-            seen.predicts = self._search()[1]
+            schedules, predictions = self._search()
+            if any(_are_shares(shares, schedule, step) for schedule in schedules for step in steps):
+                seen.predicts = predictions
         seen.noise += 1
         seen.shape = list(noisy.shape)
         seen.last = self.run.steps
@@ -147,7 +150,7 @@ class Diffusion(Probe):
                     "DL945", stack, seen, "epsilon" not in seen.predicts, "alarm",
                     f"the output is compared with the noise, and the noise scheduler says that it predicts "
                     f"{' and '.join(sorted(seen.predicts))}",
-                    "compared with noise where no scheduler that exists says `epsilon`; else refuted",
+                    "compared with the noise of a schedule that exists, where none says `epsilon`; else refuted",
                     {"predicts": sorted(seen.predicts)},
                 )  # fmt: skip
             if seen.noise >= ENOUGH and seen.conditions.total() >= _ROWS:
@@ -216,6 +219,14 @@ def _covariance(x: Tensor, noise: Tensor) -> Tensor:
     """How much of the noise is in each sample."""
     centred = noise - noise.mean(1, keepdim=True)
     return (x * centred).mean(1) / centred.square().mean(1)
+
+
+def _are_shares(shares: Tensor, schedule: Tensor, steps: Tensor) -> bool:
+    """Whether a schedule adds just as much noise at these steps: so the target is the noise, and nothing like it."""
+    steps = steps.detach().reshape(-1).cpu()
+    if not 0 <= int(steps.min()) <= int(steps.max()) < len(schedule):
+        return False
+    return bool(((1 - schedule[steps]).sqrt() - shares.cpu()).abs().mean() < _WHITE)
 
 
 def _is_white(values: Tensor) -> bool:

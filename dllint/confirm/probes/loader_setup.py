@@ -86,10 +86,12 @@ class LoaderSetup(Probe):
                 what = f"pinning does not come to {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
                 yield self._judgement("DL407", loader, bool(loader.unpinned), what, "note")
             if loader.start:
-                what = f"{', '.join(loader.unsendable) or 'nothing that is seen'} cannot be pickled, and workers start "
+                were_sent = loader.start != _FORKED and loader.batches > 0
+                unsendable = [] if were_sent else loader.unsendable
+                what = f"{', '.join(unsendable) or 'nothing that is seen'} cannot be pickled, and workers start "
                 voice: Voice = "alarm" if loader.start != _FORKED else ""
                 what += f"by `{loader.start}`"
-                yield self._judgement("DL408", loader, bool(loader.unsendable), what, voice)
+                yield self._judgement("DL408", loader, bool(unsendable), what, voice)
             if loader.sharers:
                 is_set_up = dist.is_available() and dist.is_initialized()
                 ranks = dist.get_world_size() if is_set_up else max(loader.sharers)
@@ -106,7 +108,7 @@ class LoaderSetup(Probe):
 
 _THRESHOLDS = {
     "DL407": "any tensor, in the first batches; none refutes",
-    "DL408": "any such object, as far as can be told without pickling; none refutes",
+    "DL408": "any such object, as far as can be told without pickling, unless it has been sent; none refutes",
     "DL417": "into more shares than there are ranks; else refuted",
 }
 

@@ -109,7 +109,7 @@ class Resumption(Probe):
     def _counted(self, counters: _Counters) -> Judgement:
         """DL711."""
         common = [name for name in counters.read if name in counters.saved]
-        back = [name for name in common if counters.saved[name] < counters.read[name]]
+        back = counted_back(counters.read, counters.saved)
         told = ", ".join(f"`{name}` {counters.read[name]} and {counters.saved[name]}" for name in back or common)
         verdict: Verdict = "CONFIRMED" if back else "REFUTED" if common else "INCONCLUSIVE"
         if not common:
@@ -118,7 +118,7 @@ class Resumption(Probe):
             "DL711",
             verdict,
             f"what was read and what was saved next counts {told}",
-            "less than what was read with the optimizer's state; as much or more refutes",
+            "less than what was read with the optimizer's state, and nothing more; else refuted",
             {"read": counters.read, "saved": counters.saved},
             (counters.stack,),
             "alarm",
@@ -135,6 +135,13 @@ class Resumption(Probe):
         voice: Voice,
     ) -> Judgement:
         return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps), stacks, voice)
+
+
+def counted_back(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    """The counters that are lower than before, where none is higher, as that of steps is when an epoch is over."""
+    common = before.keys() & after.keys()
+    is_ahead = any(after[name] > before[name] for name in common)
+    return [] if is_ahead else sorted(name for name in common if after[name] < before[name])
 
 
 def counters_of(content: Any) -> dict[str, int]:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from torch.utils.data import IterableDataset
 
@@ -31,6 +31,7 @@ class _Data:
 
     dataset: Any  # a reference to it
     made: Stack  # the first loader
+    last: int  # index; -1 where there is none
     batches: int = 0
     trains: bool = False
     met_last: bool = False
@@ -44,26 +45,28 @@ class Samples(Probe):
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self._data: dict[str, _Data] = {}
+        self._by_loader: WeakKeyDictionary[Any, _Data] = WeakKeyDictionary()
         self._latest: _Data | None = None
 
     def on_pass(self, batches: Batches) -> None:
         loader = batches.loader
-        if loader is not None and len(self._data) < _MOST:
-            self._data.setdefault(key_of(loader.dataset), _Data(_reference(loader.dataset), batches.made))
+        if loader is not None and loader not in self._by_loader and len(self._data) < _MOST:
+            made = _Data(_reference(loader.dataset), batches.made, _last(loader.dataset))
+            self._by_loader[loader] = self._data.setdefault(key_of(loader.dataset), made)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         loader = batches.loader
-        self._latest = self._data.get(key_of(loader.dataset)) if loader is not None else None
-        if self._latest is not None:
-            self._latest.batches += 1
-            index = batches.indices[batches.taken - 1] if batches.taken <= len(batches.indices) else ()
-            if hasattr(loader.dataset, "__len__"):
-                last = len(loader.dataset) - 1
-                self._latest.met_last = self._latest.met_last or last in (index if isinstance(index, list) else [index])
+        data = self._latest = self._by_loader.get(loader) if loader is not None else None
+        if data is not None:
+            data.batches += 1
+            if not data.met_last and batches.taken <= len(batches.indices):
+                index = batches.indices[batches.taken - 1]
+                data.met_last = data.last in index if isinstance(index, list) else data.last == index
 
     def on_backward_start(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
+            self._latest = None
 
     def judge(self) -> Iterator[Judgement]:
         failures = read_notes(self.run.settings.records, "failure")
@@ -176,6 +179,10 @@ def _reference(dataset: Any) -> Any:
         return ref(dataset)
     except TypeError:  # a list, for instance
         return lambda: None
+
+
+def _last(dataset: Any) -> int:
+    return len(dataset) - 1 if hasattr(dataset, "__len__") else -1
 
 
 def _has_samples(dataset: Any) -> bool:

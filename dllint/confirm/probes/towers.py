@@ -66,9 +66,9 @@ class Towers(Probe):
                 self._seen.append(model)
 
     def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        models = [(module, model) for module, model in self._models.items() if model is not None]
-        if not models:
+        if not self._seen:
             return
+        models = [(module, model) for module, model in self._models.items() if model is not None]
         self._steps += 1
         for module, model in models:
             if model.looks < ENOUGH or self._steps % self.run.every == 0:
