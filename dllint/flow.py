@@ -50,25 +50,26 @@ class Structure:
 
     def _index(self, node: Node, around: tuple[Loop, ...]) -> bool:
         """Number the events below a node; returns whether control may leave it other than by its end."""
-        events = self.events
+        events, by_kind = self.events, self._by_kind
         start = len(events)
         leaves = False
         for part in _parts(node):  # each is numbered, whether or not one before it leaves
-            kind = type(part)
-            if kind is Leave:
-                leaves = True
-            elif kind is Loop:
-                assert isinstance(part, Loop)
-                self.loops.append((part, around))
-                self._index(part, around if part.kind == "once" else (part, *around))
-            elif kind in _CONTAINERS:
-                leaves |= self._index(part, around)
-            else:
-                assert isinstance(part, Event)
-                self._by_kind.setdefault(type(part), []).append(len(events))
+            if isinstance(part, Event):
+                kind = type(part)
+                if kind in by_kind:
+                    by_kind[kind].append(len(events))
+                else:
+                    by_kind[kind] = [len(events)]
                 events.append(part)
                 if around:
                     self.around[part] = around
+            elif isinstance(part, Leave):
+                leaves = True
+            elif isinstance(part, Loop):
+                self.loops.append((part, around))
+                self._index(part, around if part.kind == "once" else (part, *around))
+            else:
+                leaves |= self._index(part, around)
         leaves &= isinstance(node, Block | Branch)
         self._ranges[id(node)] = (start, len(events))
         if leaves:
@@ -118,9 +119,6 @@ class Structure:
             reduced.items.append(loop)
         elif isinstance(item, Invocation) and has_events:
             reduced.items.append(Invocation(item.frame, item.site, self._reduce(item.body, wanted)))
-
-
-_CONTAINERS = frozenset((Block, Branch, Invocation))
 
 
 def _parts(node: Node) -> Sequence[Node]:
@@ -225,11 +223,11 @@ class _Walker:
                 exits.setdefault(kind, set()).update(leaving)
         return {kind: self._limit(leaving) for kind, leaving in exits.items()}
 
+    def _event(self, event: Event, situations: set[Situation]) -> set[Situation]:
+        self.arrivals.setdefault(event, set()).update(state for state, _ in situations)
+        return {(self._step(event, state), assumed) for state, assumed in situations}
+
     def _walk_one(self, node: Node, situation: Situation) -> Exits:
-        if isinstance(node, Event):
-            state, assumed = situation
-            self.arrivals.setdefault(node, set()).add(state)
-            return {"next": {(self._step(node, state), assumed)}}
         if isinstance(node, Branch):
             return self._branch(node, situation)
         if isinstance(node, Loop):
@@ -244,11 +242,12 @@ class _Walker:
         for item in block.items:
             if not situations:
                 break
+            if isinstance(item, Event):
+                situations = self._event(item, situations)
+                continue
             outcome = self.walk(item, situations)
-            situations = outcome.get("next", set())
-            if not isinstance(item, Event):
-                ahead = self._ahead[id(item)]
-                situations = {(state, _about(assumed, ahead)) for state, assumed in situations}
+            ahead = self._ahead[id(item)]
+            situations = {(state, _about(assumed, ahead)) for state, assumed in outcome.get("next", ())}
             for kind, leaving in outcome.items():
                 if kind != "next":
                     exits.setdefault(kind, set()).update(leaving)

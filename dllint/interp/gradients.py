@@ -218,7 +218,7 @@ def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
     inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
-    computed = depth == 0 and not all(isinstance(part, Const) for part in value.inputs)  # backward from itself
+    computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
     if not (inner.trained or inner.cuts or computed) or value.site is None:
         return _INPUT
     return Gradient(False, (*inner.cuts, Cut("leaf", value.site)))

@@ -59,6 +59,7 @@ from dllint.api import (
     walk,
 )
 
+_CLEARS = re.compile(r"(zero|clear|reset)_?(all_)?grad")
 _HARMLESS = re.compile(r"(save|log|print|report|write|adjust|add_scalar)(_|$)")
 
 
@@ -97,7 +98,7 @@ class MissingZeroGrad(Rule):
                 return False
             if isinstance(event, OptimizerCreated) and ctx.is_same(event.optimizer, step.optimizer):
                 return False
-            if isinstance(event, OpaqueCall) and ctx.opaque_to(event, step.optimizer) and not _is_harmless(event, ctx):
+            if isinstance(event, OpaqueCall) and _may_clear(event, step, ctx):
                 return False
             if isinstance(event, Backward) and event.via in ("deepspeed", "opaque"):
                 return False
@@ -140,6 +141,11 @@ class MissingZeroGrad(Rule):
         else:
             edits, place = insert_after(step.site, f"{optimizer}.zero_grad()"), step.site
         return offer("Clear the gradients", edits, "unsafe", of=place, at=step.site)
+
+
+def _may_clear(event: OpaqueCall, step: OptimizerStep, ctx: Context) -> bool:
+    """Whether an unresolved call may clear the gradients: it gets the optimizer, or says so by its name."""
+    return bool(_CLEARS.search(event.name)) or (ctx.opaque_to(event, step.optimizer) and not _is_harmless(event, ctx))
 
 
 def _is_harmless(event: OpaqueCall, ctx: Context) -> bool:

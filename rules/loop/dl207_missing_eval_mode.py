@@ -156,7 +156,10 @@ class MissingEvalMode(Rule):
         evaluating = next((place for place, frame in enumerate(frames) if _EVALUATION.search(frame.function)), None)
         if evaluating is not None:
             within = frames[: evaluating + 1]
-            loops = tuple(loop for loop in loops if any(loop.frame is frame for frame in within))
+            own = tuple(loop for loop in loops if any(loop.frame is frame for frame in within))
+            if loops and not own and event.grad != "off" and ctx.trains(loops[0]):
+                return False  # `inference(model, batch)` in a loop that trains with what it returns
+            loops = own
         if loops and ctx.trains(loops[0]):
             return False
         if event.grad != "off" and evaluating is None:
@@ -243,8 +246,8 @@ def _needs_training_mode(model: Value, ctx: Context) -> bool:
 def _is_meant(event: ModelForward, ctx: Context) -> bool:
     """Whether training mode is wanted.
 
-    So it is where the losses of a detector are asked for, where the evaluation chooses the mode, or where a comment in
-    it speaks of the mode (and says why it is not set).
+    So it is where the losses of a detector are asked for, where the mode is set right before, where the evaluation
+    chooses it, or where a comment in it speaks of the mode (and says why it is not set).
     """
     statement = statement_around(event.site)
     if isinstance(statement, ast.Assign) and _LOSSES.search(ast.unparse(statement.targets[0])):
@@ -252,6 +255,13 @@ def _is_meant(event: ModelForward, ctx: Context) -> bool:
     definition = event.frame.definition
     if definition is None:
         return bool(_SPEAKS_OF_MODE.search(ctx.text(event.site)))
+    first = getattr(statement, "lineno", event.site.line)
+    if any(
+        isinstance(node, ast.Expr) and node.end_lineno == first - 1 and ast.unparse(node) == f"{name}.train()"
+        for name in [_called(event, ctx)]
+        for node in ast.walk(definition.node)
+    ):
+        return True
     return bool(_SPEAKS_OF_MODE.search(ctx.source_of(definition))) or _chooses_mode(definition.node)
 
 

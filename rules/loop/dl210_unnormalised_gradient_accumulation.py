@@ -72,6 +72,7 @@ from dllint.api import (
 
 _ACCUMULATION = re.compile(r"accum|micro|grad_acc", re.IGNORECASE)
 _ADDITIVE = frozenset(("+", "-", "*", "negative", ".mean", ".sum", ".squeeze", "item", "attribute", "scaled"))
+_AT_MOST_ONE = ((">", 1, False), (">=", 2, False), ("==", 1, True), ("<=", 1, True), ("<", 2, True))
 _SCALE_INVARIANT = frozenset(
     ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adamax", "Adadelta", "Muon", "Lion")
 )
@@ -131,7 +132,7 @@ class UnnormalisedGradientAccumulation(Rule):
         mine = {guard.key() for guard in backward.guards}
         for step in steps:
             boundary = [guard for guard in step.guards if guard.periodic and guard.key() not in mine]
-            if not boundary or _is_every_time(boundary[0].subject):
+            if not boundary or _is_every_time(boundary[0].subject) or _is_of_one(backward.guards, boundary[0].subject):
                 return None
             clearings = [
                 event
@@ -246,6 +247,16 @@ def _is_every_time(subject: str) -> bool:
     """``i % 1`` is no accumulation."""
     remainder = _remainder(subject)
     return remainder is not None and isinstance(remainder.right, ast.Constant) and remainder.right.value == 1
+
+
+def _is_of_one(guards: Guards, subject: str) -> bool:
+    """Whether conditions say of the ``k`` in ``i % k`` that it is not more than 1."""
+    remainder = _remainder(subject)
+    count = ast.unparse(remainder.right) if remainder is not None else ""
+    return any(
+        guard.subject.rpartition(":")[2] == count and (guard.relation, guard.operand, guard.holds) in _AT_MOST_ONE
+        for guard in guards
+    )
 
 
 def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> tuple[Edit, ...]:
