@@ -16,6 +16,7 @@ from dllint.confirm.probes.contents import dicts
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
+_FIRST = 10  # loads from each place that are looked at
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Aliases(Probe):
         self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
         self._seen: dict[tuple[str, Stack], _Seen] = {}
+        self._loads: dict[Stack, int] = {}
         self._steps = 0  # of all optimizers
 
     def on_step_end(self, optimizer: Any, stack: Stack) -> None:
@@ -53,7 +55,10 @@ class Aliases(Probe):
             self._asked[id(state)] = (ref(state), ref(module), self._steps)
 
     def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
-        if isinstance(owner, nn.Module) and owner in self._latest and isinstance(state, dict):
+        if not isinstance(owner, nn.Module) or owner not in self._latest or not isinstance(state, dict):
+            return
+        loads = self._loads[stack] = self._loads.get(stack, 0) + 1
+        if loads <= _FIRST or loads % self.run.every == 0:
             known = self._known(state)
             asked = known[1] if known is not None and known[0] is owner else self._latest[owner]
             is_alias = _is_alias(state, owner)
