@@ -5,9 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from dllint.interp.facts import load_facts
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PYPROJECT = """\
 [project]
@@ -124,3 +134,29 @@ def test_what_is_declared_without_parameters(tmp_path: Path) -> None:
     calls = "".join(f"mylib.{kind}(x)\nmylib.{kind}()\n" for kind in (*kinds, "loss", "Loss", "Other"))
     (tmp_path / "train.py").write_text(f"import mylib\n{calls}mylib.Loss()(x, y)\nmylib.Other()(x, y).backward()\n")
     assert codes(tmp_path) == []
+
+
+def _named(table: Mapping[str, Any]) -> Iterator[str]:
+    """The names of torch in a table of facts."""
+    for key, entry in table.items():
+        listed = entry if isinstance(entry, list) else ()
+        yield from (each.removesuffix("()") for each in (key, *listed) if str(each).startswith("torch."))
+        if isinstance(entry, dict):
+            yield from _named(entry)
+
+
+def test_torch_is_known_by_the_modules_that_define_it() -> None:
+    """People also import a class from the file that it stands in, as editors propose: ``torch.nn.modules.rnn.LSTM``."""
+    torch = pytest.importorskip("torch")
+    with (files("dllint.knowledge") / "torch.toml").open("rb") as file:
+        tables = {name: table for name, table in tomllib.load(file).items() if name not in ("aliases", "prefixes")}
+    facts, found = load_facts({}), 0
+    for name in sorted(set(_named(tables))):
+        thing = torch
+        for part in name.split(".")[1:]:
+            thing = getattr(thing, part, None)
+        origin = f"{getattr(thing, '__module__', None)}.{getattr(thing, '__qualname__', None)}"
+        if origin.startswith("torch.") and "._" not in origin:
+            found += 1
+            assert facts.canonical(origin) == facts.canonical(name)
+    assert found > 100

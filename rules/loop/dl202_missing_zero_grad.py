@@ -76,7 +76,7 @@ class MissingZeroGrad(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         wrapped: set[tuple[int, ...]] = set()  # loops, and the optimizers that a helper steps in them
         for step in ctx.steps():
-            if ctx.is_managed(step):
+            if ctx.is_managed(step) or ctx.is_unit_test(step):
                 continue
             loop = ctx.training_loop(step)
             if loop is None or not self._never_cleared(loop, step, ctx):

@@ -34,6 +34,7 @@ from dllint.api import (
     Finding,
     Fix,
     LibraryCall,
+    Program,
     Rule,
     Site,
     Symbol,
@@ -54,15 +55,25 @@ class LogOfSoftmax(Rule):
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)
 
-    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        found: dict[ast.AST, Finding | None] = {}
+        for event in ctx.library_calls("torch.log"):
+            softmax = self._softmax(event, ctx)
+            if softmax is None:
+                found[event.site.node] = None  # called with something else, this place cannot do without a logarithm
+            elif event.site.node not in found:
+                found[event.site.node] = self._report(event, softmax, ctx)
+        yield from (finding for finding in found.values() if finding is not None)
+
+    def _softmax(self, event: LibraryCall, ctx: Context) -> Value | None:
+        """The softmax whose logarithm is computed for a loss, if it is nothing else in any case."""
         given = event.arguments.get(0, "input")
-        if event.name != "torch.log" or event.grad == "off" or given is None:
-            return
+        if event.grad == "off" or given is None:
+            return None
         origins = [origin.value for origin in ctx.origins(given)]
         if not all(isinstance(value, Symbol) and value.name in _SOFTMAX for value in origins):
-            return
-        if ctx.gradient(given).flows is not False:
-            yield self._report(event, origins[0], ctx)
+            return None
+        return origins[0] if ctx.gradient(given).flows is not False else None
 
     def _report(self, event: LibraryCall, softmax: Value, ctx: Context) -> Finding:
         trace = [(softmax.site, "small probabilities round to zero here")] if softmax.site is not None else []
