@@ -55,7 +55,7 @@ def reason(error: Exception, index: Any, fetcher: Any) -> dict[str, Any]:
     length = len(fetcher.dataset) if hasattr(fetcher.dataset, "__len__") else 0
     in_range = all(isinstance(item, int) and 0 <= item < length for item in indices)
     is_lookup = isinstance(error, (IndexError, KeyError)) and is_of_sample(error)
-    return {"kind": "index" if is_lookup and in_range else "other", "error": told, "indices": str(indices)[:200]}
+    return {"kind": "index" if is_lookup and in_range else "other", "error": told, "indices": str(indices)[:60]}
 
 
 def is_of_sample(error: Exception) -> bool:

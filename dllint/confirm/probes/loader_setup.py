@@ -83,14 +83,14 @@ class LoaderSetup(Probe):
     def judge(self) -> Iterator[Judgement]:
         for loader in self._loaders:
             if loader.pins and loader.batches:
-                what = f"pinning does not come to {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
+                what = f"pinning comes to all but {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
                 yield self._judgement("DL407", loader, bool(loader.unpinned), what, "note")
             if loader.start:
                 were_sent = loader.start != _FORKED and loader.batches > 0
                 unsendable = [] if were_sent else loader.unsendable
-                what = f"{', '.join(unsendable) or 'nothing that is seen'} cannot be pickled, and workers start "
+                told = f"{', '.join(unsendable)} cannot be pickled" if unsendable else "all that is seen can be pickled"
                 voice: Voice = "alarm" if loader.start != _FORKED else ""
-                what += f"by `{loader.start}`"
+                what = f"{told}, and workers start by `{loader.start}`"
                 yield self._judgement("DL408", loader, bool(unsendable), what, voice)
             if loader.sharers:
                 is_set_up = dist.is_available() and dist.is_initialized()

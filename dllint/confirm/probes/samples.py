@@ -98,7 +98,7 @@ class Samples(Probe):
         threshold = "an index below the length that there is no sample for; the last sample refutes"
         missing = [failure for failure in failures if failure["kind"] == "index"]
         if missing:
-            what = f"there is no sample for one of the indices {missing[0]['indices']}: {missing[0]['error']}"
+            what = f"a batch has an index that there is no sample for: {missing[0]['error']}"
             yield self._judgement("DL410", "CONFIRMED", what, threshold, {"failures": missing}, data, "alarm")
             return
         if data.met_last:
