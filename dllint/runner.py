@@ -25,7 +25,7 @@ from dllint.syntax.suppressions import Suppressions
 from dllint.worker import Outcome, Worker
 
 _IN_PROCESS = 12  # up to this many files, starting processes costs more than it saves
-_CHUNKS_EACH = 3  # parts of the work per process: few, since each process parses for itself what its files import
+_CHUNKS_EACH = 2  # parts of the work per process: few, since each process parses for itself what its files import
 
 Progress = Callable[[int, int], None]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
 from dllint.interp import containers, names, roles
 from dllint.interp.attributes import get_attribute
-from dllint.interp.classes import find_member, framework_of, is_foreign_trainer
+from dllint.interp.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.parameters import bind_parameters
 from dllint.sites import Guards, Site
 from dllint.values import (
@@ -166,11 +166,15 @@ def _class_method(machine: Machine, base: Instance, name: str, arguments: Argume
         if isinstance(member, Function):
             if is_foreign_trainer(machine, base.cls):
                 return opaque(machine, member, arguments, site, base)
+            if name == "forward" and machine.frame.receiver is not base and is_module_class(machine, base.cls):
+                return modules.call_module(machine, base, arguments, site)  # the same as calling the model
             if name == "set_epoch":
                 machine.emit(EpochSet(site, base))
             return _call_member(machine, base, base.cls, member, arguments, site)
         if member is not None:
             return call(machine, member, arguments, site)
+    elif name == "forward" and role_of(machine, base) in ("module", "wrapper"):
+        return modules.call_instance(machine, base, arguments, site)
     return methods.call_library_method(machine, base, name, arguments, site)
 
 

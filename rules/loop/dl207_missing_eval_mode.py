@@ -74,6 +74,7 @@ _EVALUATION = re.compile(
     r"(_|$|\d|[A-Z]|loader|data|set|iter)"
     r"|Eval|Valid"
 )
+_TRAINING = re.compile(r"(^|_)train|Train")
 _NOT_EVALUATION = re.compile(
     r"(^|_)(mc|monte|uncertain\w*|update_bn|bn_update|calibrat\w*|adapt|tta|memory|bank|rollout|collect)(_|$)|dropout"
 )
@@ -153,7 +154,9 @@ class MissingEvalMode(Rule):
         names += [name for loop in loops if loop.iterable is not None for name in ctx.names_behind(loop.iterable)]
         if any(_NOT_EVALUATION.search(name) for name in names):
             return False
-        evaluating = next((place for place, frame in enumerate(frames) if _EVALUATION.search(frame.function)), None)
+        if "forward" in names:
+            return False  # a part of a model, whose mode is that of the whole
+        evaluating = next((place for place, frame in enumerate(frames) if _is_evaluation(frame.function)), None)
         if evaluating is not None:
             within = frames[: evaluating + 1]
             own = tuple(loop for loop in loops if any(loop.frame is frame for frame in within))
@@ -164,7 +167,7 @@ class MissingEvalMode(Rule):
             return False
         if event.grad != "off" and evaluating is None:
             return False
-        return any(_EVALUATION.search(name) for name in names)
+        return any(_is_evaluation(name) for name in names)
 
     def _is_trained(self, model: Value, ctx: Context) -> bool:
         """Whether a model is trained (its parameters or those of its owner go into an optimizer), or loaded as such."""
@@ -195,6 +198,11 @@ class MissingEvalMode(Rule):
             ),
             confidence="likely",
         )
+
+
+def _is_evaluation(name: str) -> bool:
+    """Whether a name speaks of evaluation, and not of training as well (``train_and_validate``)."""
+    return bool(_EVALUATION.search(name)) and not _TRAINING.search(name)
 
 
 def _called(event: ModelForward, ctx: Context) -> str:

@@ -175,11 +175,13 @@ def _depends_on_mode(event: Event, method: Frame) -> bool:
         if _MODE.search(guard.subject) or (is_flag and not guard.names.isdisjoint(flags - {"self"})):
             return True
     place: Site | None = event.site
+    has_reached = False
     for frame in event.frame.stack():
         if place is not None and frame.definition is not None and _is_decided(frame.definition.node, place.node):
             return True
-        if frame is method:
-            break
+        has_reached = has_reached or frame is method
+        if has_reached and (frame.caller is None or frame.caller.receiver is not method.receiver):
+            break  # else another method of the module calls this one, and may choose the rate
         place = frame.call
     return False
 

@@ -68,7 +68,7 @@ class AdamWeightDecay(Rule):
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer = event.optimizer
-        if not isinstance(optimizer, Instance) or optimizer.library_name not in _ADAPTIVE:
+        if not isinstance(optimizer, Instance) or optimizer.library_name not in _ADAPTIVE or ctx.is_unit_test(event):
             return
         decoupled = optimizer.arguments.keywords.get("decoupled_weight_decay")
         if decoupled is not None and ctx.constant(decoupled) is not False:
