@@ -17,9 +17,9 @@ Adam and AdamW alike.
         optimizer.step()
 
 ## Not reported
-Optimizers of a class of the project, or that go into a call that cannot be resolved, or are returned to a caller that
-is not seen; loops that read the gradients themselves (saliency, Fisher information, manual updates); loops that a
-framework runs.
+Optimizers of a class of the project, or of a branch in which no gradients are computed, or that go into a call that
+cannot be resolved, or are returned to a caller that is not seen; loops that read the gradients themselves (saliency,
+Fisher information, manual updates); loops that a framework runs.
 
 ## Fix (unsafe)
 Inserts `optimizer.step()` behind the backward pass and what clips its gradients, where the loop has one backward pass

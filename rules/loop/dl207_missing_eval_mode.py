@@ -21,10 +21,11 @@ training mode moved a running mean by up to 1.73, also under `no_grad`.
                 correct += (model(x).argmax(1) == y).sum()
 
 ## Not reported
-Models without a layer that depends on the mode, evaluation whose caller is not seen (it may have set the mode), forward
-passes under `no_grad` inside a training step (teachers, momentum encoders, rollouts, sample grids), Monte Carlo
-dropout, models that return something else in evaluation mode (detectors return losses only in training mode), code with
-a comment about the mode, and models that a framework switches.
+Models without a layer that is known to depend on the mode, evaluation whose caller is not seen (it may have set the
+mode), forward passes under `no_grad` inside a training step (teachers, momentum encoders, rollouts, sample grids), what
+trains and evaluates by its name (`train_and_validate`), Monte Carlo dropout, models that return something else in
+evaluation mode (detectors return losses only in training mode), code that sets training mode right before or has a
+comment about the mode, and models that a framework or a context manager switches.
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` behind it if training goes on and nothing

@@ -24,9 +24,10 @@ steps is 1.349 instead of .130. Adam, AdamW, RMSprop and Adagrad do not care abo
 
 ## Not reported
 Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), gradients that
-are rescaled by hand, another network's turn every few steps (GAN critics), sums over several losses of one batch,
-and accumulation over a literal 1. Under a framework that divides by itself the division is what is reported: with
-`Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times too small (.106 instead of .425).
+are rescaled by hand, another network's turn every few steps (GAN critics), sums over several losses of one batch, and
+accumulation over 1, where that is known. Under a framework that divides by itself the division is what is reported:
+with `Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times too small (.106 instead of
+.425).
 
 ## Fix (unsafe)
 Divides what is sent backward: `(loss / steps).backward()`, so that the logged loss stays as it is. Unsafe because

@@ -14,7 +14,7 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
-mixed or multiplied first; tensors without gradients.
+mixed or multiplied first, be it in one of several calls; tensors without gradients.
 
 ## Fix (safe)
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.

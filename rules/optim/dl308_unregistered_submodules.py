@@ -34,9 +34,10 @@ their random start values, are missing from the checkpoint and stay on the CPU.
 
 ## Not reported
 Lists whose layers are registered in some way: as attributes of their own, in a `Sequential` or `ModuleList` made of the
-list, by `add_module` or `setattr`; layers without parameters (`nn.ReLU`, losses); modules that are handed in, a list of
-one module (the usual way to hide it on purpose), and names such as `teacher` or `ema`; classes that define `parameters`
-or `state_dict` themselves; lists that only the constructor uses, and parameters that other methods than `forward` use.
+list, by `add_module` or `setattr`, or by a call that puts them into another network; layers without parameters
+(`nn.ReLU`, losses); modules that are handed in, a list of one module (the usual way to hide it on purpose), and names
+such as `teacher` or `ema`; classes that define `parameters` or `state_dict` themselves; lists that only the constructor
+uses, and parameters that other methods than `forward` use.
 
 ## Fix (unsafe)
 Wraps the list in `nn.ModuleList`, the dict in `nn.ModuleDict`. Unsafe because parameters and keys of the checkpoint are
