@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,7 +36,10 @@ class Reporting(ProgramView):
         confidence: Confidence = "certain",
         pedantic: bool = False,
     ) -> Finding:
-        """Report something at ``site``: what is wrong, what it does to training, and what to do about it."""
+        """Report something at ``site``: what is wrong, what it does to training, and what to do about it.
+
+        What a unit test does is no training: findings in one are shown only where the rule is selected by name.
+        """
         return Finding(
             code=rule.code,
             name=rule.name,
@@ -50,10 +54,15 @@ class Reporting(ProgramView):
             statement=enclosing_statement(site),
             trace=tuple(Hop(self.location(place), text) for place, text in trace),
             fixes=tuple(fixes),
-            pedantic=pedantic,
+            pedantic=pedantic or self._is_unit_test(),
             confirmable=rule.confirmable,
             url=URL.format(name=rule.name),
         )
+
+    def _is_unit_test(self) -> bool:
+        """Whether the program is a function called ``test_…`` or ``testThat`` that nobody in the file calls."""
+        name = self.program.name.rpartition(".")[2]
+        return self.program.kind != "module" and bool(re.match("test(_|[A-Z])", name))
 
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from dllint.context.base import ProgramView
-from dllint.events import Event
 from dllint.interp.project import UNPARSABLE, SourceModule
 from dllint.sites import Site
 
@@ -53,8 +52,3 @@ class Sources(ProgramView):
             and (main.file.parent in module.file.parents or any(m in own for m in project.imported_by(module)))
             for module in project.mentioning(*compiled)
         )
-
-    def is_unit_test(self, event: Event) -> bool:
-        """Whether an event happens in a function called ``test_…`` or ``testThat`` that nobody in the file calls."""
-        name = self.program.name.rpartition(".")[2]
-        return self.program.kind != "module" and (name.startswith("test_") or bool(re.match("test[A-Z]", name)))

@@ -83,7 +83,7 @@ class WrappedStateDict(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
         for saved in ctx.checkpoints.saved:
-            if ctx.is_managed(saved.event) or ctx.is_unit_test(saved.event):
+            if ctx.is_managed(saved.event):
                 continue
             for part in saved.parts:
                 state = part.value

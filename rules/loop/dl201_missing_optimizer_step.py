@@ -77,9 +77,7 @@ class MissingOptimizerStep(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [
-            event for event in ctx.all_of(Backward) if not ctx.is_managed(event) and not ctx.is_unit_test(event)
-        ]
+        backwards = [event for event in ctx.all_of(Backward) if not ctx.is_managed(event)]
         if not backwards or any(isinstance(event, ParametersUpdated) or _is_hook(event) for event in ctx.events):
             return
         for optimizer in self._idle_optimizers(ctx):

@@ -23,7 +23,7 @@ Measured on torch 2.13 (2-layer network, 200 steps): with SGD the loss ends at 4
 ## Not reported
 Loops in which anything clears the gradients: `optimizer.zero_grad()`, `model.zero_grad()`, `p.grad = None`, a closure,
 a helper; loops whose optimizer, loss or engine goes into a call that cannot be resolved; loops that a framework runs;
-code without a loop; unit tests; optimizers that are rebuilt in each iteration.
+code without a loop; optimizers that are rebuilt in each iteration.
 
 ## Fix (unsafe)
 Inserts `optimizer.zero_grad()` before the backward pass, or behind the step where that uses the sum of several passes.
@@ -76,7 +76,7 @@ class MissingZeroGrad(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         wrapped: set[tuple[int, ...]] = set()  # loops, and the optimizers that a helper steps in them
         for step in ctx.steps():
-            if ctx.is_managed(step) or ctx.is_unit_test(step):
+            if ctx.is_managed(step):
                 continue
             loop = ctx.training_loop(step)
             if loop is None or not self._never_cleared(loop, step, ctx):

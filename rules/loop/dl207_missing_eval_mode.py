@@ -142,7 +142,7 @@ class MissingEvalMode(Rule):
 
     def _evaluates(self, event: ModelForward, ctx: Context) -> bool:
         """Whether a forward pass belongs to an evaluation: code that says so, outside a training step."""
-        if ctx.is_managed(event) or ctx.role(event.model) == "loss-class" or ctx.is_unit_test(event):
+        if ctx.is_managed(event) or ctx.role(event.model) == "loss-class":
             return False
         if isinstance(event.site.node, ast.Call) and isinstance(event.site.node.func, ast.Call):
             return False  # what `get_model(name)(config)` calls is a class

@@ -16,7 +16,7 @@ at a test accuracy of .6012 instead of .6420, its gains at .257 instead of 1.148
 ## Not reported
 Values below 5e-3, such as the 5e-4 of graph networks, and values that are not known: they are shown only when the rule
 is selected by name, and so are larger ones in files that use a library of graph networks, where L2 is tuned on purpose.
-`decoupled_weight_decay=True`; a value that is called `l2` or a call that a comment calls L2; unit tests; other
+`decoupled_weight_decay=True`; a value that is called `l2` or a call that a comment calls L2; other
 optimizers.
 
 ## Fix (unsafe)
@@ -69,7 +69,7 @@ class AdamWeightDecay(Rule):
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer = event.optimizer
-        if not isinstance(optimizer, Instance) or optimizer.library_name not in _ADAPTIVE or ctx.is_unit_test(event):
+        if not isinstance(optimizer, Instance) or optimizer.library_name not in _ADAPTIVE:
             return
         decoupled = optimizer.arguments.keywords.get("decoupled_weight_decay")
         if decoupled is not None and ctx.constant(decoupled) is not False:
