@@ -250,7 +250,8 @@ def _may_be(target: Value, one: _Sampled, ctx: Context) -> bool:
 
 def _leads_elsewhere(target: Value, ctx: Context) -> bool:
     """Whether an unresolved target certainly belongs to another loader or sampler of the program."""
-    return any(isinstance(source, Instance) for source in ctx.sources(target))
+    kinds = (ctx.role(source) for source in ctx.sources(target) if isinstance(source, Instance))
+    return any(kind in ("loader", "sampler") for kind in kinds)
 
 
 def _goes_into(event: OpaqueCall, one: _Sampled, ctx: Context) -> bool:
