@@ -109,9 +109,9 @@ class MissingEvalMode(Rule):
             is_adversarial = any(_ADVERSARIAL.search(name) for name in (ctx.name_of(model), _called(mine[0], ctx)))
             if not ctx.is_mode_sensitive(model, in_doubt=not is_adversarial) or _needs_training_mode(model, ctx):
                 continue
-            if ctx.guessed_role(model) not in ("module", "wrapper"):
-                continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
+            if start == "unknown" and not isinstance(model, Instance):
+                continue
             flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))
             for event in mine:
                 definition = event.frame.definition  # one finding for a function: one call mends them all
@@ -129,9 +129,8 @@ class MissingEvalMode(Rule):
         where the function that trains it in the same file sets the mode itself, and nobody who names this one sets
         another.
         """
-        if isinstance(model, Instance) or (isinstance(model, Symbol) and model.name in ("call", "item")):
-            pretrained = isinstance(model, Instance) and model.library_name.endswith(_READY_MADE)
-            return not pretrained and self._is_trained(model, ctx)
+        if isinstance(model, Instance):
+            return not model.library_name.endswith(_READY_MADE) and self._is_trained(model, ctx)
         if not isinstance(model, Symbol) or model.name not in ("parameter", "attribute"):
             return False
         name, function = str(model.detail), event.frame.function
