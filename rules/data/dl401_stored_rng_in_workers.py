@@ -39,18 +39,18 @@ numbers in 16. `np.random.random()` and other global functions draw other number
 
     loader = DataLoader(Noisy(x), batch_size=8, shuffle=True, num_workers=4)
 
-## Fix (unsafe)
-The draws are taken from the global generator of the same library, which the loader seeds anew in each worker and epoch:
-`self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes
-`generator=None`. It is offered where all
-draws are in the file of the generator, and the global generator has the method.
-
 ## Not reported
 Global generators (`np.random.random()`, `random.random()`, `torch.rand(3)`), generators that are made or seeded anew
 outside the constructor, that only the constructor uses, that decide an order (`random_split`, samplers, the loader's
 own `generator`) or choose a sample in place of a missing one; loaders without workers, for evaluation, or with a
 `worker_init_fn` that may reach the dataset. Numpy's global generator with torch before 1.9, which has the same fault,
 only if the rule is selected by name.
+
+## Fix (unsafe)
+The draws are taken from the global generator of the same library, which the loader seeds anew in each worker and epoch:
+`self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes
+`generator=None`. It is offered where all
+draws are in the file of the generator, and the global generator has the method.
 
 ## On real code
 236 public repositories: 2 findings, all true: two copies of a data set whose crops come from a generator made in

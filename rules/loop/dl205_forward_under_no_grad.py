@@ -16,14 +16,14 @@ gives identical gradients.
     loss = criterion(model(x), y)
     loss.backward()
 
-## Fix (suggestion)
-`torch.enable_grad()` in the place of the `torch.no_grad()` of the block, or of the decorator. What else stands in the
-block gets a graph, too, so that it is better to take the forward pass out of it by hand.
-
 ## Not reported
 Losses of which some part is computed with gradients on (teachers and targets under `no_grad` are right), modes that
 are not known (`torch.set_grad_enabled(train)`), a backward pass alone inside `no_grad`, and one that a condition keeps
 out of the evaluation (`if self.training`).
+
+## Fix (suggestion)
+`torch.enable_grad()` in the place of the `torch.no_grad()` of the block, or of the decorator. What else stands in the
+block gets a graph, too, so that it is better to take the forward pass out of it by hand.
 
 ## On real code
 236 public repositories: no finding. Torch raises where this happens, so it does not get that far.
