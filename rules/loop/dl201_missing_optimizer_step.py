@@ -77,7 +77,9 @@ class MissingOptimizerStep(Rule):
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [event for event in ctx.all_of(Backward) if not ctx.is_managed(event)]
+        backwards = [
+            event for event in ctx.all_of(Backward) if not ctx.is_managed(event) and not _is_of_wrapper(event, ctx)
+        ]
         if not backwards or any(isinstance(event, ParametersUpdated) or _is_hook(event) for event in ctx.events):
             return
         for optimizer in self._idle_optimizers(ctx):
@@ -109,7 +111,7 @@ class MissingOptimizerStep(Rule):
                 if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in seen):
                     continue
                 seen.append(optimizer)
-                if not self._may_be_stepped(optimizer, stepped, ctx):
+                if not self._may_be_stepped(optimizer, stepped, ctx) and not _is_stepped_elsewhere(optimizer, ctx):
                     yield optimizer
 
     def _may_be_stepped(self, optimizer: Value, stepped: list[Value], ctx: Context) -> bool:
@@ -169,6 +171,19 @@ class MissingOptimizerStep(Rule):
                 at=backward.site,
             ),
         )
+
+
+def _is_stepped_elsewhere(optimizer: Value, ctx: Context) -> bool:
+    """Whether code that is seen without its users steps what has this name in some other function."""
+    name = re.escape(ctx.name_of(optimizer))
+    steps = rf"\b{name}\.step\(|\.step\([\w.]*\b{name}\b"
+    return bool(name) and not ctx.program.complete and ctx.project_mentions(steps, where="here")
+
+
+def _is_of_wrapper(backward: Backward, ctx: Context) -> bool:
+    """Whether a backward pass is the ``backward`` of a wrapper that has a method for steps as well."""
+    frame = backward.frame
+    return frame.function == "backward" and frame.receiver is not None and bool(ctx.member(frame.receiver, "step"))
 
 
 def _optimizer_of(event: Event) -> Value | None:

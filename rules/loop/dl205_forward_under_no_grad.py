@@ -55,7 +55,7 @@ class ForwardUnderNoGrad(Rule):
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None]
+        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None and not _is_tried(event.site)]
         found: dict[ast.AST, Finding | None] = {}
         for event in backwards:
             node = event.site.node
@@ -102,6 +102,19 @@ def _switched_on(site: Site) -> list[Edit]:
         if isinstance(name, ast.Attribute) and name.attr in ("no_grad", "inference_mode"):
             edits += replace_range(Site(site.module, switch), f"{ast.unparse(name.value)}.enable_grad()")
     return edits
+
+
+def _is_tried(site: Site) -> bool:
+    """Whether it is caught that torch raises at a place, as where a lesson shows that it does."""
+    module: Any = site.module
+    line = getattr(site.node, "lineno", 0)
+    tries = (
+        node
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Try)
+        and any(handler.type is not None and "RuntimeError" in ast.unparse(handler.type) for handler in node.handlers)
+    )
+    return any(node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0) for node in tries)
 
 
 def _is_left_over(site: Site, event: Backward) -> bool:

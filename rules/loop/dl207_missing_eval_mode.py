@@ -297,8 +297,7 @@ def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> b
     here = (other for other in ctx.all_of(ModeChange) if any(other.frame is frame for frame in frames))
     if any(other.training and ctx.is_same(other.model, model) for other in here):
         return False
-    module: Any = event.site.module
-    return bool(module.contains(re.compile(rf"\b{re.escape(name)}\.(eval\(|train\((mode=)?(?!\)|True|mode))")))
+    return ctx.project_mentions(rf"\b{re.escape(name)}\.(eval\(|train\((mode=)?(?!\)|True|mode))", where="here")
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:
