@@ -46,6 +46,7 @@ from typing import Any
 
 from dllint.api import (
     Backward,
+    Class,
     Context,
     Edit,
     Event,
@@ -69,6 +70,7 @@ from dllint.api import (
 )
 
 State = str  # of the model: train, eval or unknown
+_MODELS = ("module", "wrapper")
 _KINDS = (ModelForward, ModeChange, OpaqueCall)
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluate|evaluation|valid|validate|validation|val|vali|test|testing|infer|inference|dev)"
@@ -110,8 +112,8 @@ class MissingEvalMode(Rule):
             if not ctx.is_mode_sensitive(model, in_doubt=not is_adversarial) or _needs_training_mode(model, ctx):
                 continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
-            if start == "unknown" and not isinstance(model, Instance):
-                continue
+            if not isinstance(model, Instance) and not (start == "train" and ctx.guessed_role(model) in _MODELS):
+                continue  # anything that is called may be meant
             flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))
             for event in mine:
                 definition = event.frame.definition  # one finding for a function: one call mends them all
@@ -129,8 +131,9 @@ class MissingEvalMode(Rule):
         where the function that trains it in the same file sets the mode itself, and nobody who names this one sets
         another.
         """
-        if isinstance(model, Instance):
-            return not model.library_name.endswith(_READY_MADE) and self._is_trained(model, ctx)
+        if isinstance(model, Instance) or (isinstance(model, Symbol) and model.name in ("call", "item")):
+            pretrained = isinstance(model, Instance) and model.library_name.endswith(_READY_MADE)
+            return not pretrained and self._is_trained(model, ctx)
         if not isinstance(model, Symbol) or model.name not in ("parameter", "attribute"):
             return False
         name, function = str(model.detail), event.frame.function
@@ -297,7 +300,11 @@ def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> b
     here = (other for other in ctx.all_of(ModeChange) if any(other.frame is frame for frame in frames))
     if any(other.training and ctx.is_same(other.model, model) for other in here):
         return False
-    return ctx.project_mentions(rf"\b{re.escape(name)}\.(eval\(|train\((mode=)?(?!\)|True|mode))", where="here")
+    owner = event.frame.receiver
+    lineage = owner.cls.lineage if isinstance(owner, Instance) and isinstance(owner.cls, Class) else ()
+    modules: list[Any] = [event.site.module, *(ancestor.module for ancestor in lineage)]
+    switch = re.compile(rf"\b{re.escape(name)}\.(eval\(|train\((mode=)?(?!\)|True|mode))")
+    return any(module.contains(switch) for module in modules)
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:
