@@ -60,9 +60,10 @@ class Reporting(ProgramView):
         )
 
     def _is_unit_test(self) -> bool:
-        """Whether the program is a function called ``test_…`` or ``testThat`` that nobody in the file calls."""
+        """Whether the program is a function that pytest or unittest would run."""
         name = self.program.name.rpartition(".")[2]
-        return self.program.kind != "module" and bool(re.match("test(_|[A-Z])", name))
+        is_test_file = re.search(r"(^|/)(tests?/|test_)[^/]*(/|$)|_test\.py$", self.program.module.path) is not None
+        return self.program.kind != "module" and is_test_file and bool(re.match("test(_|[A-Z])", name))
 
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""

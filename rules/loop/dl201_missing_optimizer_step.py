@@ -134,6 +134,7 @@ class MissingOptimizerStep(Rule):
                 ctx.program.complete
                 and self._was_created(optimizer, backward, ctx)
                 and self._trains(backward, optimizer, ctx)
+                and not _is_covered(optimizer, ctx)
             ):
                 return loop
         return None
@@ -178,6 +179,13 @@ def _is_stepped_elsewhere(optimizer: Value, ctx: Context) -> bool:
     name = re.escape(ctx.name_of(optimizer))
     steps = rf"\b{name}\.step\(|\.step\([\w.]*\b{name}\b"
     return bool(name) and not ctx.program.complete and ctx.project_mentions(steps, where="here")
+
+
+def _is_covered(optimizer: Value, ctx: Context) -> bool:
+    """Whether optimizers that step were given all that this one was, as an agent's the network that has one itself."""
+    modules, _ = ctx.parameters_of(optimizer)
+    stepped = [module for other in ctx.stepped_optimizers() for module in ctx.parameters_of(other)[0]]
+    return bool(modules) and all(any(ctx.reaches(outer, module) for outer in stepped) for module in modules)
 
 
 def _is_of_wrapper(backward: Backward, ctx: Context) -> bool:

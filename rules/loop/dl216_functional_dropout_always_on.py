@@ -175,15 +175,25 @@ def _depends_on_mode(event: Event, method: Frame) -> bool:
         if _MODE.search(guard.subject) or (is_flag and not guard.names.isdisjoint(flags - {"self"})):
             return True
     place: Site | None = event.site
-    has_reached = False
     for frame in event.frame.stack():
         if place is not None and frame.definition is not None and _is_decided(frame.definition.node, place.node):
             return True
-        has_reached = has_reached or frame is method
-        if has_reached and (frame.caller is None or frame.caller.receiver is not method.receiver):
-            break  # else another method of the module calls this one, and may choose the rate
+        if frame is method:
+            break
         place = frame.call
-    return False
+    return _is_rate_chosen(method)
+
+
+def _is_rate_chosen(method: Frame) -> bool:
+    """Whether another method of the module calls this one with a rate that it has chosen by the mode."""
+    caller, call = method.caller, method.call
+    if caller is None or caller.definition is None or call is None or caller.receiver is not method.receiver:
+        return False
+    given = {node.id for node in ast.walk(call.node) if isinstance(node, ast.Name) and "drop" in node.id}
+    tests = (
+        node for node in ast.walk(caller.definition.node) if isinstance(node, ast.If) and _mentions_mode(node.test)
+    )
+    return any(isinstance(node, ast.Assign) and _binds_rate(node, given) for test in tests for node in ast.walk(test))
 
 
 def _is_decided(function: ast.AST, call: ast.AST) -> bool:
