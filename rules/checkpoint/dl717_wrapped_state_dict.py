@@ -30,8 +30,8 @@ Saves the state dict of the module behind the wrapper. Unsafe because checkpoint
 keys, and code that loads into the wrapper has to be changed with it.
 
 ## On real code
-236 public repositories: 7 findings in 6 of them, all true. Checkpoints that do not move between machines with one GPU
-and with several are reported only if the rule is selected by name.
+424 public repositories: 12 findings in 11 of them, all true. Checkpoints that do not move between machines with one
+GPU and with several are reported only if the rule is selected by name.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ The draws are taken from the global generator of the same library, which the loa
 draws are in the file of the generator, and the global generator has the method.
 
 ## On real code
-236 public repositories: 2 findings, all true: two copies of a data set whose crops come from a generator made in
+424 public repositories: 2 findings, all true: two copies of a data set whose crops come from a generator made in
 `__init__`. Most data sets draw from the global generators.
 """
 

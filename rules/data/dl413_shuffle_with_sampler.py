@@ -24,7 +24,7 @@ is true, and a sampler of which nothing is known.
 the sampler.
 
 ## On real code
-236 public repositories: no finding (code that raises does not stay).
+424 public repositories: no finding (code that raises does not stay).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ Calls `set_epoch` at the start of the epoch, where the sampler and the epoch hav
 changes the order of the data, as it should.
 
 ## On real code
-236 public repositories: 39 findings in 11 of them, all true.
+424 public repositories: 55 findings in 16 of them, all true.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands 
 updates become larger, as they should.
 
 ## On real code
-236 public repositories: 2 findings in 2 of them, all true: the example of distributed minGPT clips scaled gradients,
-and so does a contribution to a challenge.
+424 public repositories: 3 findings in 3 of them, all true: the example of distributed minGPT clips scaled gradients,
+so does a contribution to a challenge, and a trainer of speech unscales with another scaler.
 """
 
 from __future__ import annotations

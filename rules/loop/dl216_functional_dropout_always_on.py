@@ -25,8 +25,8 @@ augmentations); Monte-Carlo dropout that says so; functions that no module calls
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
 
 ## On real code
-236 public repositories: 2 findings in 2 of them, all true: attention whose rate does not follow the mode, and a
-dropout layer made in `forward`.
+424 public repositories: 6 findings in 3 of them, all true: attention whose rate does not follow the mode, a dropout
+layer made in `forward`, and a discriminator with a bare `F.dropout`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Moves the change in front of the optimizer, where both stand in one block. Unsaf
 rely on the order, and because it changes training, as it should.
 
 ## On real code
-236 public repositories: 1 finding, true: the last layer of a classifier is replaced behind its optimizer. Moves
+424 public repositories: 1 finding, true: the last layer of a classifier is replaced behind its optimizer. Moves
 behind the optimizer, which are harmless, are reported if the rule is selected by name.
 """
 
