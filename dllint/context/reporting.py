@@ -61,9 +61,12 @@ class Reporting(ProgramView):
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run."""
-        name = self.program.name.rpartition(".")[2]
-        is_test_file = re.search(r"(^|/)(tests?/|test_)[^/]*(/|$)|_test\.py$", self.program.module.path) is not None
-        return self.program.kind != "module" and is_test_file and bool(re.match("test(_|[A-Z])", name))
+        name, file = self.program.name.rpartition(".")[2], self.program.module.file.name
+        return (
+            self.program.kind != "module"
+            and bool(re.match("test(_|[A-Z])", name))
+            and bool(re.fullmatch(r"test.*\.py|.*_test\.py", file))
+        )
 
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""

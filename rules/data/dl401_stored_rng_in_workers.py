@@ -48,9 +48,8 @@ only if the rule is selected by name.
 
 ## Fix (unsafe)
 The draws are taken from the global generator of the same library, which the loader seeds anew in each worker and epoch:
-`self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes
-`generator=None`. It is offered where all
-draws are in the file of the generator, and the global generator has the method.
+`self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes `generator=None`.
+It is offered where all draws are in the file of the generator, and the global generator has the method.
 
 ## On real code
 424 public repositories: 2 findings, all true: two copies of a data set whose crops come from a generator made in

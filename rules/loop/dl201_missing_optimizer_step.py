@@ -35,6 +35,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from dllint.api import (
     AttributeAssigned,
@@ -175,10 +176,14 @@ class MissingOptimizerStep(Rule):
 
 
 def _is_stepped_elsewhere(optimizer: Value, ctx: Context) -> bool:
-    """Whether code that is seen without its users steps what has this name in some other function."""
+    """Whether a class that is seen without its users has another method that steps what it keeps under this name."""
     name = re.escape(ctx.name_of(optimizer))
-    steps = rf"\b{name}\.step\(|\.step\([\w.]*\b{name}\b"
-    return bool(name) and not ctx.program.complete and ctx.project_mentions(steps, where="here")
+    if not name or ctx.program.kind != "class":
+        return False
+    steps = re.compile(rf"\.{name}\.step\(|\.step\([\w.]*\.{name}\b")
+    owners = {event.frame.receiver.cls for event in ctx.all_of(ZeroGrad) if isinstance(event.frame.receiver, Instance)}
+    lineages = (owner.lineage for owner in owners if isinstance(owner, Class))
+    return any(steps.search(ctx.source_of(Site(each.module, each.node))) for each in chain(*lineages))
 
 
 def _is_covered(optimizer: Value, ctx: Context) -> bool:

@@ -55,13 +55,14 @@ class ForwardUnderNoGrad(Rule):
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None and not _is_tried(event.site)]
+        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None]
         found: dict[ast.AST, Finding | None] = {}
         for event in backwards:
             node = event.site.node
             cut = self._cut(event, ctx)
             if node not in found or cut is None:  # elsewhere in the program the same backward pass may be right
-                found[node] = self._report(event, cut, ctx) if cut is not None else None
+                is_wrong = cut is not None and not _is_tried(event.site)
+                found[node] = self._report(event, cut, ctx) if cut is not None and is_wrong else None
         yield from (finding for finding in found.values() if finding is not None)
 
     def _cut(self, event: Backward, ctx: Context) -> Site | None:
