@@ -27,7 +27,7 @@ and clears the gradients itself. Unsafe because it changes training, as it shoul
 
 ## On real code
 424 public repositories: no finding. Code that trains nothing is not published; of 50 steps deleted from it as a test,
-32 were found, and the others stand in classes whose loop is elsewhere or in one branch of several.
+31 were found, and the others stand in classes whose loop is elsewhere or in one branch of several.
 """
 
 from __future__ import annotations
