@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import pairwise
 
+from dllint.files.parsing import parse_module
 from dllint.files.source import SourceError, SourceFile, os_reason, read_bytes, source_from_bytes
 from dllint.findings import Edit, Finding, Problem
 
@@ -267,12 +268,12 @@ def _soundness(source: SourceFile) -> tuple[int, int]:
     """How many cells are broken (fewer is better), and 2 if the module compiles, 1 if it only parses, 0 if neither."""
     broken = len(source.notebook.broken) if source.notebook is not None else 0
     failures = (SyntaxError, ValueError, RecursionError, MemoryError)
+    try:
+        tree = parse_module(source.text)
+    except failures:
+        return broken, 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(source.text)
-        except failures:
-            return broken, 0
         try:
             compile(tree, "<module>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         except failures:

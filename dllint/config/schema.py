@@ -53,7 +53,7 @@ _KNOWLEDGE = _record(
     checkpoint=_SIGNATURES,
     returns=_record(probabilities=_STRINGS, log_probabilities=_STRINGS, logits=_STRINGS),
     shape_only=_record(functions=_STRINGS, modules=_STRINGS, methods=_STRINGS),
-    detach=_record(functions=_STRINGS, methods=_STRINGS),
+    detach=_record(functions=_STRINGS, methods=_STRINGS, packed=_STRINGS),
     sequential=_record(names=_STRINGS),
     iteration_wrapper=_record(names=_STRINGS),
     harmless=_record(modules=_STRINGS, methods=_STRINGS),

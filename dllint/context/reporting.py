@@ -60,12 +60,14 @@ class Reporting(ProgramView):
         )
 
     def _is_unit_test(self) -> bool:
-        """Whether the program is a function that pytest or unittest would run."""
-        name, file = self.program.name.rpartition(".")[2], self.program.module.file.name
+        """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""
+        name, file = self.program.name.rpartition(".")[2], self.program.module.file
+        if re.fullmatch(r"test_.*\.py|.*_test\.py|conftest\.py", file.name) and {"test", "tests"} & set(file.parts):
+            return True
         return (
             self.program.kind != "module"
             and bool(re.match("test(_|[A-Z])", name))
-            and bool(re.fullmatch(r"test.*\.py|.*_test\.py", file))
+            and bool(re.fullmatch(r"test.*\.py|.*_test\.py", file.name))
         )
 
     def location(self, site: Site) -> Location:

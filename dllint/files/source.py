@@ -10,7 +10,6 @@ import codecs
 import os
 import re
 import stat
-import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -156,12 +155,10 @@ class SyntaxProblem:
 
 def syntax_problem(text: str) -> SyntaxProblem | None:
     """What Python's parser has against a text, or ``None`` if it parses."""
-    import ast
+    from dllint.files.parsing import parse_module
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # an invalid escape in the user's strings is none of our business
-            ast.parse(text)
+        parse_module(text)
     except SyntaxError as error:
         return SyntaxProblem(error.msg, max(error.lineno or 1, 1), max(error.offset or 1, 1))
     except (RecursionError, MemoryError):

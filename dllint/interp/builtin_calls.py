@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.interp.attributes import get_attribute, set_attribute
@@ -22,6 +22,7 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
+    alternatives,
     choose,
 )
 
@@ -44,10 +45,16 @@ def _isinstance(machine: Machine, arguments: Arguments, site: Site) -> Value | N
         return None
     value, wanted = arguments.positional
     candidates = wanted.items if isinstance(wanted, Items) else (wanted,)
+    answers = [(guards, _is_any_of(option, candidates)) for guards, option in alternatives(value)]
+    if all(answer is None for _, answer in answers):
+        return None
+    unknown = Symbol("call", (value, wanted), site)
+    return choose([(guards, unknown if answer is None else Const(answer, site)) for guards, answer in answers])
+
+
+def _is_any_of(value: Value, candidates: Sequence[Value]) -> bool | None:
     answers = {_is_instance_of(value, candidate) for candidate in candidates}
-    if True in answers:
-        return Const(True, site)
-    return Const(False, site) if answers == {False} else None
+    return True if True in answers else False if answers == {False} else None
 
 
 def _is_instance_of(value: Value, wanted: Value) -> bool | None:
@@ -63,6 +70,11 @@ def _is_instance_of(value: Value, wanted: Value) -> bool | None:
         and wanted.name in ("list", "tuple", "set", "dict", "str")
     ):
         return value.kind == wanted.name
+    if isinstance(value, Table | Instance) and isinstance(wanted, External) and wanted.name in _TYPES:
+        if isinstance(value, Table):
+            return wanted.name == "dict"
+        if isinstance(value.cls, str) and value.cls.startswith("torch."):
+            return False  # optimizers, schedulers and modules are no plain containers
     if not isinstance(value, Instance):
         return None
     if isinstance(value.cls, Class):

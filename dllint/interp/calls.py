@@ -114,7 +114,7 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Symbol):
         stored = base.attributes.get(name)
         if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
-            return call(machine, stored, arguments, site)
+            return call(machine, names.under_path(machine, stored), arguments, site)
         return methods.call_unknown_method(machine, base, name, arguments, site)
     if isinstance(base, External | ModuleReference | Class | Function):
         return call(machine, get_attribute(machine, base, name, site), arguments, site)
@@ -126,6 +126,8 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
         base = names.under_path(machine, base)
         if isinstance(base, Choice):
             if name in methods.OF_ANY_MODULE and roles.are_modules(machine, base):
+                return methods.call_unknown_method(machine, base, name, arguments, site)
+            if len(base.options) > _MAX_OPTIONS and roles.common_role(machine, base):
                 return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
@@ -155,7 +157,7 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -
 def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
     stored = base.attributes.get(name)
     if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
-        return call(machine, stored, arguments, site)
+        return call(machine, names.under_path(machine, stored), arguments, site)
     return _class_method(machine, base, name, arguments, site)
 
 

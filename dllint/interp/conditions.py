@@ -29,18 +29,31 @@ def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, An
 def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) -> Guards:
     """The conditions that are certain when a test, whose value is given, is true (or false).
 
-    A flag keeps the name by which it was tested first: ``self.parallel``, passed on as ``parallel``, is one condition.
+    A flag keeps the name by which it was tested first: ``self.parallel``, passed on as ``parallel``, is one condition,
+    and so is ``self.kind == "ce"`` in two methods.
     """
     found = guards_of(node, holds, machine.scope_of(node))
+    tested = _flag(node, value)
+    if tested is None:
+        return found
+    guard = found[0]
+    first = machine.tested.setdefault(id(tested), (tested, guard))[1]
+    if first.subject == guard.subject:
+        return found
+    return (Guard(first.subject, guard.relation, guard.operand, guard.holds, first.names | guard.names),)
+
+
+def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:
+    """What a test is about if that is one named thing: itself, or compared with a constant."""
     while isinstance(node, ast.UnaryOp):
         node = node.operand
-    tested = value.inputs[0] if isinstance(value, Symbol) and value.name == "not" else value
-    if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(tested, Setting | Symbol):
-        return found
-    first = machine.tested.setdefault(id(tested), (tested, found[0]))[1]
-    if first.subject == found[0].subject:
-        return found
-    return (Guard(first.subject, "truthy", None, found[0].holds, first.names | found[0].names),)
+    if isinstance(value, Symbol) and value.name == "not":
+        value = value.inputs[0]
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.comparators[0], ast.Constant):
+        if not isinstance(value, Symbol) or value.name != "compare":
+            return None
+        node, value = node.left, value.inputs[0]
+    return value if isinstance(node, ast.Name | ast.Attribute) and isinstance(value, Setting | Symbol) else None
 
 
 def _has_remainder(value: Value, depth: int = 4) -> bool:

@@ -147,10 +147,16 @@ def element_of(machine: Machine, value: Value, site: Site) -> Value:
     if isinstance(value, Table):
         return Symbol("key", (value,), site)
     if isinstance(value, Choice):
-        return choose([(guards, element_of(machine, option, site)) for guards, option in value.options])
+        filled = [option for option in value.options if not _is_empty(option[1])] or value.options
+        return choose([(guards, element_of(machine, option, site)) for guards, option in filled])
     if isinstance(value, Instance):
         return _instance_element(machine, value, site)
     return Symbol("element", (value,), site)
+
+
+def _is_empty(value: Value) -> bool:
+    """Whether a value is a container with nothing in it, over which no loop makes an iteration."""
+    return isinstance(value, Items) and value.exact and not value.items
 
 
 def _symbolic_element(machine: Machine, value: Symbol, site: Site) -> Value:

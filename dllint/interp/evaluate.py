@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.interp import containers, names
 from dllint.interp.attributes import get_attribute
 from dllint.interp.conditions import guards_under, test_guards, truth
-from dllint.interp.guards import guards_of, text_of
+from dllint.interp.guards import text_of
 from dllint.interp.operators import combine, compare
 from dllint.sites import Guards, Site
 from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value, choose
@@ -152,9 +152,8 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
             options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
-            scope_name = machine.scope_of(operand)
-            options.append((reached + guards_of(operand, not wanted, scope_name), value))
-            reached += guards_of(operand, wanted, scope_name)
+            options.append((reached + guards_under(machine, operand, not wanted, value), value))
+            reached += guards_under(machine, operand, wanted, value)
         elif operand is node.values[-1]:
             options.append((reached, value))
     return options[0][1] if len(options) == 1 else choose(options)

@@ -174,6 +174,8 @@ def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
         if name.removeprefix("torch.nn.").startswith(_WITH_PARAMETERS):
             return _FLOWS
         return _combine(_gradient(search, part, depth + 1) for part in value.inputs[1:])
+    if name == "attribute" and value.detail == "data" and _is_packed(search.machine, value.inputs[0]):
+        return _gradient(search, value.inputs[0], depth + 1)
     if name in ("item", "slice"):
         found = origins(search.machine, value)
         if len(found) == 1 and found[0].value is not value:
@@ -200,10 +202,21 @@ def _detaches(machine: Machine, value: Symbol) -> bool:
     facts = machine.facts
     if value.name == "attribute":
         base = value.inputs[0]
-        return value.detail == "data" and isinstance(base, Symbol) and is_tensor_operation(base)
+        if value.detail != "data" or not isinstance(base, Symbol):
+            return False
+        return is_tensor_operation(base) and not _is_packed(machine, base)
     if value.name.startswith("."):
         return value.name[1:] in facts.detach_methods
     return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
+
+
+def _is_packed(machine: Machine, value: Value, depth: int = 3) -> bool:
+    """Whether a value is a packed sequence, or came from one by a layer that returns another."""
+    if not isinstance(value, Symbol) or value.name == "attribute" or value.name.endswith("pad_packed_sequence"):
+        return False
+    return value.name in machine.facts.packed or (
+        depth > 0 and any(_is_packed(machine, part, depth - 1) for part in value.inputs)
+    )
 
 
 def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeVar
 
+from dllint.files.parsing import parse_module
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.bindings import Bindings, bindings_of
 
@@ -71,9 +71,7 @@ class SourceModule:
         Raises:
             UNPARSABLE: Python cannot parse the file.
         """
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # invalid escapes in the user's strings are not our subject
-            return ast.parse(self.source.text)
+        return parse_module(self.source.text)
 
     @cached_property
     def bindings(self) -> Bindings:

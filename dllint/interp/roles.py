@@ -11,6 +11,7 @@ from dllint.values import (
     BoundMethod,
     Choice,
     Class,
+    Const,
     Function,
     Instance,
     Items,
@@ -77,9 +78,16 @@ def name_of(value: Value) -> str:
 def known_or_guessed(machine: Machine, value: Value) -> str:
     """The role of a value as it is known, else as its name suggests."""
     if isinstance(value, Choice):
-        return "module" if are_modules(machine, value) else ""
+        return "module" if are_modules(machine, value) else common_role(machine, value)
     role = role_of(machine, value)
     return role or (guess_role(value) if isinstance(value, Symbol) else "")
+
+
+def common_role(machine: Machine, choice: Choice) -> str:
+    """The role that a value has whichever option it is: that of an optimizer or a scheduler, since these act alike."""
+    options = [option for _, option in choice.options if not (isinstance(option, Const) and option.value is None)]
+    found = {known_or_guessed(machine, option) for option in options}
+    return found.pop() if found in ({"optimizer"}, {"scheduler"}) else ""
 
 
 def are_modules(machine: Machine, choice: Choice) -> bool:

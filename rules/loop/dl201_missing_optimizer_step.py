@@ -56,6 +56,7 @@ from dllint.api import (
     Rule,
     ScalerUpdate,
     Site,
+    Symbol,
     Value,
     ZeroGrad,
     insert_after,
@@ -118,6 +119,8 @@ class MissingOptimizerStep(Rule):
     def _may_be_stepped(self, optimizer: Value, stepped: list[Value], ctx: Context) -> bool:
         """Whether a step is likely to be out of sight: in the project's class, a call, another run of this code."""
         if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
+            return True
+        if _is_of_another(optimizer):
             return True
         if optimizer.site is not None and any(
             known.site is not None and known.site.node is optimizer.site.node for known in stepped
@@ -184,6 +187,15 @@ def _is_stepped_elsewhere(optimizer: Value, ctx: Context) -> bool:
     owners = {event.frame.receiver.cls for event in ctx.all_of(ZeroGrad) if isinstance(event.frame.receiver, Instance)}
     lineages = (owner.lineage for owner in owners if isinstance(owner, Class))
     return any(steps.search(ctx.source_of(Site(each.module, each.node))) for each in chain(*lineages))
+
+
+def _is_of_another(optimizer: Value) -> bool:
+    """Whether an optimizer is what an unknown object has, as ``state.optimizers`` of a trainer, which may step it."""
+    read = False
+    while isinstance(optimizer, Symbol) and optimizer.inputs:
+        read = read or optimizer.name == "attribute"
+        optimizer = optimizer.inputs[0]
+    return read and isinstance(optimizer, Symbol) and optimizer.name == "parameter"
 
 
 def _is_covered(optimizer: Value, ctx: Context) -> bool:

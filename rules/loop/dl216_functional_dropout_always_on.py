@@ -189,6 +189,10 @@ def _is_rate_chosen(method: Frame) -> bool:
     caller, call = method.caller, method.call
     if caller is None or caller.definition is None or call is None or caller.receiver is not method.receiver:
         return False
+    if isinstance(call.node, ast.Call) and any(
+        _mentions_mode(argument) for argument in (*call.node.args, *(each.value for each in call.node.keywords))
+    ):
+        return True
     given = {node.id for node in ast.walk(call.node) if isinstance(node, ast.Name) and "drop" in node.id}
     tests = (
         node for node in ast.walk(caller.definition.node) if isinstance(node, ast.If) and _mentions_mode(node.test)

@@ -1,0 +1,60 @@
+"""Modules in the syntax of a later Python are parsed, every part at its place; what is no Python is refused."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from dllint.files.parsing import parse_module
+
+LATER = {
+    "type alias": "type Batch = dict[str, int]\nx = 1\n",
+    "generic type alias": "class A:\n    type Pair[T] = tuple[T, T]\n    x = 1\n",
+    "generic function": "def first[T: (int, str)](xs: list[T]) -> T:\n    return xs[0]\nx = 1\n",
+    "generic class": "class Box[\n    T,\n    *Ts = *tuple[int, ...],\n](Base):\n    x = 1\n",
+    "same quotes": 'print(f"{row[\'a\']} {row["b"]:>{width}}", x)\n',
+    "backslash": "print(f\"{'\\n'.join(names)}\", x)\n",
+    "lines in a field": 'print(f"{\n    a\n}", x)\n',
+    "triple quotes": 'print(f"""{row["""a"""]}\n  ä {b}""", x)\n',
+}
+
+
+@pytest.mark.parametrize("text", LATER.values(), ids=LATER)
+def test_later_syntax_is_parsed_and_all_else_stays_at_its_place(text: str) -> None:
+    tree = parse_module(text)
+    (name,) = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "x")
+    line = text.splitlines()[name.lineno - 1]
+    assert line.encode()[name.col_offset : name.end_col_offset] == b"x"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'print "x"\n',
+        "def f(:\n",
+        "type = = 1\n",
+        pytest.param(
+            "try:\n    pass\nexcept ValueError, error:\n    pass\n",
+            marks=pytest.mark.skipif(sys.version_info >= (3, 14), reason="PEP 758 allows it"),
+        ),
+    ],
+)
+def test_what_is_no_python_is_refused(text: str) -> None:
+    with pytest.raises(SyntaxError):
+        parse_module(text)
+
+
+def test_the_error_speaks_of_the_text_as_it_is_written() -> None:
+    text = "type A = int\ndef broken(:\n    pass\n"
+    with pytest.raises(SyntaxError) as error:
+        parse_module(text)
+    assert error.value.text is not None
+    assert error.value.text.strip() in text
+
+
+def test_ordinary_modules_are_parsed_without_libcst() -> None:
+    code = "from dllint.files.parsing import parse_module; parse_module('x = 1'); import sys; exit('libcst' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
