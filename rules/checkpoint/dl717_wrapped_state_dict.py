@@ -97,7 +97,7 @@ class WrappedStateDict(Rule):
     def _judge(self, saved: Saved, part: Part, state: Symbol, ctx: Context) -> Finding | None:
         possible = _possible(saved, part, state, ctx)
         wrapped = [wrapping for wrapping in possible if wrapping.prefix and not _is_averaged(wrapping)]
-        if not wrapped or _is_unwrapped_otherwise(saved, part, state, ctx):
+        if not wrapped or _is_unwrapped_otherwise(saved, part, state, ctx) or _is_sharded(state.site):
             return None
         loaded = _loaded_as(part, state, ctx) or _loaded_by_name(state, wrapped[0], possible, ctx)
         if not loaded and _is_wrapped_elsewhere(ctx):
@@ -157,6 +157,17 @@ def _is_averaged(wrapping: Wrapping) -> bool:
 
 def _is_prepared(wrapping: Wrapping) -> bool:
     return any(wrapper.library_name == _PREPARED for wrapper in wrapping.wrappers)
+
+
+def _is_sharded(state: Site | None) -> bool:
+    """Whether a state dict is taken under ``FSDP.state_dict_type(model, ...)``: that wrapper puts no prefix."""
+    assert state is not None
+    around = (node for node in ast.walk(state.module.tree) if isinstance(node, ast.With))  # type: ignore[attr-defined]
+    return any(
+        any("state_dict_type" in ast.unparse(item.context_expr) for item in node.items)
+        and any(child is state.node for child in ast.walk(node))
+        for node in around
+    )
 
 
 def _is_unwrapped_otherwise(saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
