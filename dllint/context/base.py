@@ -29,7 +29,7 @@ class ProgramView:
         self._concerns: dict[tuple[str, int, int], bool] = {}
         self._reach: dict[int, frozenset[int]] = {}
         self._identities: dict[int, frozenset[int]] = {}
-        self._behind: dict[int, list[Value]] = {}
+        self._behind: dict[tuple[int, bool], list[Value]] = {}
         self._kinds: dict[tuple[type[Event], ...], list[Event]] = {}
         self._modules: dict[int, tuple[list[Value], bool]] = {}
         self._training: dict[int, bool] = {}

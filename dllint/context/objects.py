@@ -126,22 +126,24 @@ class Objects(ProgramView):
         found = classes.find_member(self._machine, value.cls, name)
         return found if isinstance(found, Function) else None
 
-    def models_behind(self, value: Value) -> list[Value]:
-        """The modules whose forward passes a value was computed with."""
-        known = self._behind.get(id(value))
+    def models_behind(self, value: Value, *, with_gradients: bool = False) -> list[Value]:
+        """The modules whose forward passes a value was computed with (those with gradients on only, if asked so)."""
+        key = (id(value), with_gradients)
+        known = self._behind.get(key)
         if known is None:
             known = []
             for source in graph.sources(value):
                 if (
                     isinstance(source, Symbol)
                     and source.inputs
+                    and not (with_gradients and source.grad == "off")
                     and (
                         source.name in ("forward", "call")
                         or (source.name.startswith("torch.nn.") and source.name.endswith("()"))
                     )
                 ):
                     known.extend(m for m in self.objects(source.inputs[0]) if not any(m is other for other in known))
-            self._behind[id(value)] = known
+            self._behind[key] = known
         return known
 
     def names_behind(self, value: Value) -> list[str]:

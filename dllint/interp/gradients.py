@@ -23,6 +23,10 @@ _RANDOM = frozenset(  # unlike torch.zeros and torch.empty, these are not made i
     ("torch.rand", "torch.rand_like", "torch.randn", "torch.randn_like", "torch.randint", "torch.randint_like",
      "torch.randperm", "torch.normal", "torch.arange", "torch.linspace", "torch.eye")
 )  # fmt: skip
+_LIKE = frozenset(  # only the shape of what they are given counts; all but random ones may be filled afterwards
+    ("torch.zeros_like", "torch.ones_like", "torch.empty_like", "torch.full_like", "torch.rand_like",
+     "torch.randn_like", "torch.randint_like", ".new_zeros", ".new_ones", ".new_empty", ".new_full")
+)  # fmt: skip
 _WITH_PARAMETERS = (
     "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
     "RNN", "MultiheadAttention", "Transformer", "PReLU", "Sequential",
@@ -127,19 +131,21 @@ def _combine(parts: Iterable[Gradient]) -> Gradient:
 def _of_symbol(search: _Search, value: Symbol, depth: int) -> Gradient:
     if value.name == "element":
         return _of_element(search, value.inputs[0], depth)
+    leaf = _made_anew(search, value, depth)  # which it also is where gradients are off
+    if leaf is not None:
+        return leaf
     if value.grad == "off" and value.name not in _DATA and not _is_kept(value):
         return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
     if value.grad == "unknown":
         return _UNKNOWN
-    leaf = _made_anew(search, value, depth)
-    if leaf is not None:
-        return leaf
     if _detaches(search.machine, value):
         inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
         cut = (Cut("detach", value.site),) if inner.trained and value.site is not None else ()
         return Gradient(False, inner.cuts + cut)
     if value.name in _DATA or value.name in _RANDOM:
         return _NONE
+    if value.name in _LIKE:
+        return _UNKNOWN
     if value.name in ("parameters", "named_parameters"):
         return _FLOWS
     if value.name == "scaled":
@@ -230,7 +236,9 @@ def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
         return _UNKNOWN if any(isinstance(each, Const) and each.value is True for _, each in given.options) else None
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
-    inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
+    if value.name in _LIKE:
+        return _INPUT
+    inner = _gradient(search, value.inputs[0], depth + 1)  # the others are its type and its device
     computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
     if not (inner.trained or inner.cuts or computed) or value.site is None:
         return _INPUT

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.classes import role_of
 from dllint.values import (
+    Absent,
     BoundMethod,
     Choice,
     Class,
@@ -80,12 +81,17 @@ def known_or_guessed(machine: Machine, value: Value) -> str:
     if isinstance(value, Choice):
         return "module" if are_modules(machine, value) else common_role(machine, value)
     role = role_of(machine, value)
-    return role or (guess_role(value) if isinstance(value, Symbol) else "")
+    if role or isinstance(value, Symbol):
+        return role or guess_role(value)
+    return "optimizer" if isinstance(value, Instance) and value.library_name.endswith("Optimizer") else ""
 
 
 def common_role(machine: Machine, choice: Choice) -> str:
-    """The role that a value has whichever option it is: that of an optimizer or a scheduler, since these act alike."""
-    options = [option for _, option in choice.options if not (isinstance(option, Const) and option.value is None)]
+    """The role that a value has whichever option it is: that of an optimizer or a scheduler, since these act alike.
+
+    Options that have no methods of either (``None``, a dict of optimizers) would raise, and drop out.
+    """
+    options = [option for _, option in choice.options if not isinstance(option, Const | Items | Table | Absent)]
     found = {known_or_guessed(machine, option) for option in options}
     return found.pop() if found in ({"optimizer"}, {"scheduler"}) else ""
 

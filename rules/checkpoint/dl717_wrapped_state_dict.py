@@ -53,6 +53,7 @@ from dllint.api import (
     Symbol,
     Where,
     Wrapping,
+    is_same_path,
 )
 
 _UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
@@ -99,7 +100,7 @@ class WrappedStateDict(Rule):
         wrapped = [wrapping for wrapping in possible if wrapping.prefix and not _is_averaged(wrapping)]
         if not wrapped or _is_unwrapped_otherwise(saved, part, state, ctx) or _is_sharded(state.site):
             return None
-        loaded = _loaded_as(part, state, ctx) or _loaded_by_name(state, wrapped[0], possible, ctx)
+        loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(state, wrapped[0], possible, ctx)
         if not loaded and _is_wrapped_elsewhere(ctx):
             return None
         is_same = loaded == {_prefixes(possible)}
@@ -186,13 +187,15 @@ def _is_unwrapped_otherwise(saved: Saved, part: Part, state: Symbol, ctx: Contex
 # ------------------------------------------------------------------------------------------------ how it is loaded
 
 
-def _loaded_as(part: Part, state: Symbol, ctx: Context) -> set[frozenset[str]]:
-    """The prefixes of the models that the program loads this state into."""
-    return {
-        _prefixes(ctx.checkpoints.wrappings(restored.event.target))
+def _loaded_as(saved: Saved, part: Part, state: Symbol, ctx: Context) -> set[frozenset[str]]:
+    """The prefixes of the models that the program loads this state into, from this file if it reads several."""
+    found = [
+        restored
         for restored in ctx.checkpoints.restored
         if ctx.is_same(restored.event.target, state.inputs[0]) and restored.key in ("", part.key)
-    }
+    ]
+    mine = [restored for restored in found if is_same_path(restored.read.path, saved.event.path)]
+    return {_prefixes(ctx.checkpoints.wrappings(restored.event.target)) for restored in mine or found}
 
 
 def _loaded_by_name(state: Symbol, wrapping: Wrapping, possible: list[Wrapping], ctx: Context) -> set[frozenset[str]]:

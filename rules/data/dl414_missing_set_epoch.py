@@ -24,7 +24,8 @@ A `BatchSampler` around the sampler has no `set_epoch` of its own: the call must
 ## Not reported
 Samplers with `shuffle=False` or whose `shuffle` is not known, loaders that are only evaluated on, loops of a single
 epoch, samplers and loaders that go into a call that cannot be resolved, programs run by Lightning, Accelerate or
-another framework that calls `set_epoch` itself, and programs with a `set_epoch` call that cannot be followed.
+another framework that calls `set_epoch` itself, and programs with a `set_epoch` call that cannot be followed. Where
+the number of epochs is an option whose default is 1, it is reported only when the rule is selected by name.
 
 ## Fix (unsafe)
 Calls `set_epoch` at the start of the epoch, where the sampler and the epoch have names there. Unsafe because it
@@ -122,7 +123,8 @@ class MissingSetEpoch(Rule):
             help="call `set_epoch(epoch)` on the sampler at the start of each epoch",
             trace=trace,
             fixes=offer("Set the epoch", edits, "unsafe", of=place, at=place) if edits else [],
-            confidence="certain" if loop is not None and not _has_one_epoch_by_default(loop, ctx) else "likely",
+            confidence="certain" if loop is not None else "likely",
+            pedantic=loop is not None and _has_one_epoch_by_default(loop, ctx),
         )
 
 

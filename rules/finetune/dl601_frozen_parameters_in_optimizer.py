@@ -112,7 +112,7 @@ class FrozenParametersInOptimizer(Rule):
         if cleared and not _has_inertia(optimizer, ctx):
             return None  # a gradient of zeros changes nothing
         step = _step_with_stale_gradient(freeze, changes, optimizer, ctx)
-        if step is None:
+        if step is None or any(_goes_with(event, step, ctx) for event in cleared):
             return None
         name = ctx.name_of(optimizer) or "the optimizer"
         return ctx.finding(
@@ -274,6 +274,15 @@ def _step_with_stale_gradient(
     arrivals = ctx.follow("clean", advance, _KINDS, is_relevant).arrivals
     found = (event for event, states in arrivals.items() if isinstance(event, OptimizerStep) and "stepped" in states)
     return next(found, None)
+
+
+def _goes_with(clearing: ZeroGrad, step: OptimizerStep, ctx: Context) -> bool:
+    """Whether gradients become ``None`` in each iteration that has this step: under no conditions but the step's."""
+    return (
+        clearing.sets_to_none is not False
+        and {guard.key() for guard in clearing.guards} <= {guard.key() for guard in step.guards}
+        and _training_loops(clearing, ctx)[:1] == _training_loops(step, ctx)[:1]
+    )
 
 
 # --------------------------------------------------------------------------------------------------------- fixes

@@ -120,8 +120,8 @@ class MissingOptimizerStep(Rule):
         """Whether a step is likely to be out of sight: in the project's class, a call, another run of this code."""
         if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
             return True
-        if _is_of_another(optimizer):
-            return True
+        if _is_of_another(optimizer) or (isinstance(optimizer, Instance) and "step" in optimizer.attributes):
+            return True  # an owner may step it, or its `step` was put in the place of torch's (as apex does)
         if optimizer.site is not None and any(
             known.site is not None and known.site.node is optimizer.site.node for known in stepped
         ):
@@ -156,7 +156,7 @@ class MissingOptimizerStep(Rule):
     def _trains(self, backward: Backward, optimizer: Value, ctx: Context) -> bool:
         """Whether the loss certainly comes from a module that the optimizer was given."""
         modules, _ = ctx.parameters_of(optimizer)
-        behind = ctx.models_behind(backward.loss) if backward.loss is not None else []
+        behind = ctx.models_behind(backward.loss, with_gradients=True) if backward.loss is not None else []
         return any(ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind)
 
     def _report(self, backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Finding:

@@ -86,6 +86,7 @@ _DETECTION = (
     "torchvision.models.detection."  # return their losses in training mode, and other things in evaluation mode
 )
 _LOSSES = re.compile(r"(^|_)loss_?dict|(^|_)losses$|dict_?loss")  # what detectors return in training mode alone
+_SWITCH = re.compile(r"\.eval\(\)|\.train\((mode=)?False")
 _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
@@ -304,7 +305,10 @@ def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> b
     lineage = owner.cls.lineage if isinstance(owner, Instance) and isinstance(owner.cls, Class) else ()
     modules: list[Any] = [event.site.module, *(ancestor.module for ancestor in lineage)]
     switch = re.compile(rf"\b{re.escape(name)}\.(eval\(|train\((mode=)?(?!\)|True|mode))")
-    return any(module.contains(switch) for module in modules)
+    if any(module.contains(switch) for module in modules):
+        return True
+    calls = re.compile(rf"\bself\.{event.frame.function}\(")  # a base class evaluates with what is written here
+    return any(module.contains(calls) and module.contains(_SWITCH) for module in modules[2:])
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:

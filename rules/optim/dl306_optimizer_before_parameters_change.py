@@ -47,6 +47,7 @@ from dllint.api import (
     Fix,
     Instance,
     ModelChanged,
+    OpaqueCall,
     OptimizerCreated,
     OptimizerStep,
     ParametersAdded,
@@ -77,6 +78,8 @@ _WITHOUT_PARAMETERS = re.compile(
 )
 
 
+_AVERAGED = re.compile(r"(^|_)(momentum|ema|target|teacher|average|averaged|old|frozen)(_|\d|$)")  # follow the model
+_FREEZING = re.compile(r"freez|deactivat|requires_?grad|no_?grad", re.IGNORECASE)
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
@@ -152,8 +155,18 @@ def _change(event: Event, ctx: Context) -> _Change | None:
         if ctx.constant(event.arguments.get(None, "assign")) is True:
             return _Change(event, event.target, "given other tensors")
     elif isinstance(event, AttributeAssigned) and _is_new_part(event.value, ctx) and not _is_constructed(event):
+        if _AVERAGED.search(event.attribute) or _is_frozen(event.value, ctx):
+            return None
         return _Change(event, event.target, f"given a new `{event.attribute}`")
     return None
+
+
+def _is_frozen(part: Value, ctx: Context) -> bool:
+    """Whether a new part goes into a helper that freezes it by its name: then no optimizer has to train it."""
+    return any(
+        isinstance(event, OpaqueCall) and _FREEZING.search(event.name) and ctx.opaque_to(event, part)
+        for event in ctx.events
+    )
 
 
 def _is_constructed(event: AttributeAssigned) -> bool:
