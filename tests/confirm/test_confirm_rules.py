@@ -20,6 +20,7 @@ LOOPS = (
     *("loops_bad", "loops_good", "training_bad", "training_good"),
     *("language_bad", "language_good", "agents_bad", "agents_good"),
     *("data_bad", "data_good", "models_bad", "models_good", "saving_bad", "saving_good", "trainers"),
+    *("libraries_bad", "libraries_good"),
 )
 RUNS = ("run_bad", "run_good", "images_bad", "images_good", "parts_bad", "parts_good")
 SILENT = ("silent_bad", "silent_good")  # which have tests of their own

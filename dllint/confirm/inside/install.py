@@ -17,6 +17,7 @@ from dllint.confirm.inside import (
     losses,
     saving,
     training,
+    vision,
 )
 from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run, StopTraining
@@ -29,7 +30,7 @@ def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in (training, forwards, losses, functions, loaders, saving, collectives, environments, libraries):
+    for room in (training, forwards, losses, functions, loaders, saving, collectives, environments, libraries, vision):
         room.observe_all(run)
     spare_compilers()
     if settings.scratch:

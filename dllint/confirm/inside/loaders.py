@@ -84,6 +84,10 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
             if batches is not None and run.is_listening:
                 run.guard(run.tell, "pass_end", batches)
             raise
+        except Exception as error:
+            if batches is not None and run.is_listening:
+                run.guard(run.tell, "batch_refused", batches, error)
+            raise
         if batches is not None and run.is_listening:
             batches.taken += 1
             run.guard(run.tell, "batch", batches, batch)

@@ -90,6 +90,7 @@ class Run:
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
+        has_evidence: a probe knows why nothing could be trained, so that there is a record all the same.
         packs: the script has what graphs save packed, as when layers are computed again in the backward pass. To look
             at it would compute them once more, and so it is not looked at any more.
     """
@@ -110,6 +111,7 @@ class Run:
         self.epochs = 0
         self.ended_by = ""
         self.frozen_batches = 0
+        self.has_evidence = False
         self.packs = False
         self.fingerprints: dict[str, list[str]] = {}
         self.pictures = Pictures()
@@ -280,7 +282,7 @@ class Run:
                 return False
             self._is_over = True
             self.ended_by = why
-            if self.backwards or self.steps or self.epochs:
+            if self.backwards or self.steps or self.epochs or self.has_evidence:
                 self.guard(self._write_record, why, error)
             return True
 

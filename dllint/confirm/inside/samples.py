@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from dllint.confirm.inside.images import orders
+
 _MOST = 4096  # samples of a batch that are compared
 _SLOTS = 100_000  # places of a list that are looked at one by one
 _DEPTH = 3  # dicts and sequences inside of a sample
@@ -22,12 +24,14 @@ class Collating:
         self.samples = 0  # in the first batch
         self.lost: list[str] = []  # keys of its samples that the first of them does not have
         self.failed: list[Any] = []  # the samples that no batch could be made of
+        self.orders: list[dict[str, Any]] = []  # of the channels of the samples in the first batch
 
     def __call__(self, samples: Any) -> Any:
         """Make a batch."""
         is_first = not self.samples
         if is_first:
             self.samples = len(samples) if isinstance(samples, list) else 1
+            self.orders = orders(samples) if isinstance(samples, list) else []
         try:
             batch = self.inner(samples)
         except Exception:

@@ -21,6 +21,7 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils import fetch
 
+from dllint.confirm.inside import images
 from dllint.confirm.inside.samples import Collating, cache_sizes, grown, reason
 
 _ELEMENTS = 64  # of a batch that it is known by
@@ -62,7 +63,11 @@ def _observe(fetcher: Any, folder: str) -> None:
         self._dllint_noted = True
         self.collate_fn = Collating(self.collate_fn)
         before, sizes = _states(self), cache_sizes(self.dataset)
-        result = _guarded(original, self, index, folder)
+        images.begin_fetch(is_worker=get_worker_info() is not None)
+        try:
+            result = _guarded(original, self, index, folder)
+        finally:
+            images.end_fetch()
         after = _states(self)
         _write(folder, "fetch", lambda: _noted(self, before, after, sizes, result))
         return result
@@ -76,7 +81,7 @@ def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
         return original(fetcher, index)
     except Exception as raised:
         error = raised
-        _write(folder, "failure", lambda: {**_place(fetcher), **reason(error, index, fetcher)})
+        _write(folder, "failure", lambda: {**_place(fetcher), **reason(error, index, fetcher), **_normalised()})
         raise
 
 
@@ -95,7 +100,13 @@ def _noted(
         "content": content_of(batch) if isinstance(fetcher.dataset, IterableDataset) else "",
         "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
         "lost": fetcher.collate_fn.lost,
+        "orders": fetcher.collate_fn.orders,
+        **_normalised(),
     }
+
+
+def _normalised() -> dict[str, Any]:
+    return {"normalised": images.normalised()}
 
 
 def _write(folder: str, kind: str, make: Callable[[], dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from dllint.confirm.probes.backward import Roots
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.batch_norms import BatchNorms
 from dllint.confirm.probes.bootstrap import Bootstrap, Deviations
+from dllint.confirm.probes.channels import ChannelOrder, NormalisedChannels
 from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.classes import Classes
 from dllint.confirm.probes.coverage import Coverage
@@ -28,6 +29,7 @@ from dllint.confirm.probes.half import HalfPrecision
 from dllint.confirm.probes.image_tokens import ImageTokens
 from dllint.confirm.probes.inputs import InputStatistics, LabelStatistics
 from dllint.confirm.probes.kept_graphs import KeptGraphs
+from dllint.confirm.probes.latents import Latents
 from dllint.confirm.probes.library_states import LibraryStates
 from dllint.confirm.probes.loader_setup import LoaderSetup
 from dllint.confirm.probes.loading import Loading
@@ -58,10 +60,12 @@ from dllint.confirm.probes.returns import Returns
 from dllint.confirm.probes.samples import Samples
 from dllint.confirm.probes.schedules import Cadence
 from dllint.confirm.probes.sensitivity import Sensitivity
+from dllint.confirm.probes.shared_memory import SharedMemory
 from dllint.confirm.probes.spectral import SpectralNorms
 from dllint.confirm.probes.supervision import Supervision
 from dllint.confirm.probes.targets import Targets
 from dllint.confirm.probes.towers import Towers
+from dllint.confirm.probes.trainer_data import TrainerData
 from dllint.confirm.probes.trainers import Trainers
 from dllint.confirm.probes.updates import Decay, Traces
 from dllint.confirm.probes.wrapping import Wrapping
@@ -127,6 +131,9 @@ PROBES: tuple[type[Probe], ...] = (
     Shares,
     Samples,
     LoaderSetup,
+    SharedMemory,
+    ChannelOrder,
+    NormalisedChannels,
     RankComparison,
     BatchNorms,
     Classes,
@@ -138,7 +145,9 @@ PROBES: tuple[type[Probe], ...] = (
     LibraryStates,
     Averages,
     Trainers,
+    TrainerData,
     Diffusion,
+    Latents,
     ImageTokens,
     Towers,
     Sensitivity,  # last: it calls the model

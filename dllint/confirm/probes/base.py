@@ -171,6 +171,9 @@ class Probe:
     def on_batch(self, batches: Batches, batch: Any) -> None:
         """A batch has been taken from a loader."""
 
+    def on_batch_refused(self, batches: Batches, error: Exception) -> None:
+        """A loader has raised an exception in place of a batch."""
+
     def on_pass_end(self, batches: Batches) -> None:
         """A loader has no more batches. Not told where dllint ends the pass."""
 
@@ -188,6 +191,14 @@ class Probe:
 
     def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
         """``load_state_dict`` of a module, an optimizer, a scheduler or a scaler is about to take a state."""
+
+    def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
+        """Latents have been drawn from what an autoencoder of diffusers has made of images; ``vae`` is None where that
+        is not known."""
+
+    def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
+        """A trainer of trl has been made for a dataset, or has begun to train (``given`` is None then), and raised an
+        exception unless ``error`` is None."""
 
     def on_state(self, module: nn.Module, state: Any, stack: Stack) -> None:
         """A module that is part of no other call has been asked for its ``state_dict``."""

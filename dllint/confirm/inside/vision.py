@@ -1,0 +1,86 @@
+"""Watches what OpenCV reads, and torchvision's ``Normalize``, in this process and in workers as well."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from torch import nn
+
+from dllint.confirm.evidence import Stack
+from dllint.confirm.inside import images
+from dllint.confirm.inside.importing import after_import
+from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import stack
+
+_IN_COLOUR_ORDER = 256  # OpenCV's IMREAD_COLOR_RGB
+_NORMALISERS = ("torchvision.transforms.transforms", "torchvision.transforms.v2._misc")
+
+
+def observe_all(run: Run) -> None:
+    """Observe them as soon as they have been imported."""
+    after_import("cv2", lambda: run.guard(_observe_opencv))
+    for name in _NORMALISERS:
+        after_import(name, functools.partial(run.guard, _observe_normaliser, name))
+
+
+def _observe_opencv() -> None:
+    module: Any = sys.modules["cv2"]
+    for name in ("imread", "imdecode"):
+        _watch(module, name, _has_read)
+    _watch(module.VideoCapture, "read", _has_read_frame)
+
+
+def _has_read(image: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    flags = named.get("flags", arguments[1] if len(arguments) > 1 else 1)
+    if not (isinstance(flags, int) and flags > 0 and flags & _IN_COLOUR_ORDER):
+        images.note_read(image)
+
+
+def _has_read_frame(result: Any, *_: Any) -> None:
+    if isinstance(result, tuple) and len(result) == 2:
+        images.note_read(result[1])
+
+
+def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
+    """Have a function watched, in whichever process it is called."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def watched(*arguments: Any, **named: Any) -> Any:
+        result = original(*arguments, **named)
+        images.carefully(after, result, arguments, named)
+        return result
+
+    with contextlib.suppress(TypeError):  # where classes of OpenCV cannot be changed, they are not watched
+        setattr(owner, name, watched)
+
+
+def _observe_normaliser(name: str) -> None:
+    kind: Any = sys.modules[name].Normalize
+    places: WeakKeyDictionary[nn.Module, Stack] = WeakKeyDictionary()  # where each was made
+    make, call = kind.__init__, kind.__call__  # not `forward`, which TorchScript reads
+
+    @functools.wraps(make)
+    def making(normaliser: Any, *arguments: Any, **named: Any) -> None:
+        make(normaliser, *arguments, **named)
+        places[normaliser] = stack()
+
+    @functools.wraps(call)
+    def normalising(normaliser: Any, *inputs: Any, **named: Any) -> Any:
+        made = places.get(normaliser, ())
+        try:
+            result = call(normaliser, *inputs, **named)
+        except RuntimeError:
+            images.carefully(images.note_refused, len(normaliser.mean), made, inputs)
+            raise
+        images.carefully(images.note_normalised, made, inputs, result)
+        return result
+
+    kind.__init__, kind.__call__ = making, normalising

@@ -1,0 +1,181 @@
+"""DL943: the factor that latents are scaled by, compared with what the configuration of their autoencoder says.
+
+What a model that removes noise is given is made of latents and noise alone, and so is what its output is compared with,
+whichever of the usual targets that is. So the input of each sample is solved for as a sum of its latents, as they were
+drawn, and of its target; and the factor follows by the one kind of target for which it is the same in all samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from statistics import fmean, median, pstdev
+from typing import Any
+from weakref import ref
+
+import torch
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+
+_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+_SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
+_RECENT = 3  # batches of latents
+_FIRST = 10  # losses that are looked at
+_LEFT = 0.02  # of the deviation of the input, where it is made of latents and target
+_SAME = 0.02  # by which factors may differ, as a share; by which shifts may
+_VARIED = 0.05  # deviation of the share of the target: else all kinds of target look alike
+
+_KINDS: dict[str, Callable[[float, float], float]] = {
+    "noise": lambda latents, target: latents / math.sqrt(max(1e-9, 1 - target**2)),
+    "velocity": lambda latents, target: latents / math.sqrt(1 + target**2),
+    "flow": lambda latents, target: latents,
+}
+"""The factor of the latents by the kind of target, from how much of the latents and of the target is in the input."""
+
+
+@dataclass(slots=True)
+class _Drawn:
+    """Some of the latents of a batch, and where they were drawn."""
+
+    shape: torch.Size
+    values: Tensor
+    stack: Stack
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Latents that were drawn at one place, what the configuration of their autoencoder says, and how much of them and
+    of the target was in the inputs of a model."""
+
+    factor: float | None
+    shift: float
+    losses: int = 0
+    shares: list[tuple[float, float]] = field(default_factory=list)
+    shifts: list[float] = field(default_factory=list)
+
+
+class Latents(Probe):
+    """Keeps some of the latents that are drawn, and finds them in the inputs of the model that is trained."""
+
+    name = "latents"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
+        self._seen: dict[Stack, _Seen] = {}
+        self._given: list[ref[Tensor]] = []
+        self._losses: Counter[Stack] = Counter()
+
+    def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
+        config = getattr(vae, "config", None)
+        factor, shift = (_number(config, name) for name in ("scaling_factor", "shift_factor"))
+        self._seen.setdefault(stack, _Seen(factor, shift or 0.0))
+        self._drawn.append(_Drawn(latents.shape, _some(latents), stack))
+
+    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+        if self._drawn and with_gradients:
+            shapes = {drawn.shape for drawn in self._drawn}
+            given = (value for value in (*inputs, *named.values()) if isinstance(value, Tensor))
+            self._given = [ref(value) for value in given if value.shape in shapes]
+
+    def on_loss(self, call: LossCall) -> None:
+        given, self._given = self._given, []
+        if not given or call.function not in _LOSSES or call.target.requires_grad:
+            return
+        self._losses[call.stack] += 1
+        number, noisy = self._losses[call.stack], given[0]()
+        if noisy is None or (number > _FIRST and number % self.run.every):
+            return
+        fitting = [drawn for drawn in self._drawn if drawn.shape == noisy.shape == call.target.shape]
+        for seen in {id(seen): seen for drawn in fitting if (seen := self._seen[drawn.stack])}.values():
+            seen.losses += 1
+        for drawn in reversed(fitting):  # the latest are most likely those that it is about
+            if self._finds(drawn, _some(noisy), _some(call.target)):
+                break
+
+    def _finds(self, drawn: _Drawn, noisy: Tensor, target: Tensor) -> bool:
+        found = [_solved(*rows) for rows in zip(drawn.values.cpu(), target.cpu(), noisy.cpu(), strict=True)]
+        solved = [parts for parts in found if parts is not None]
+        if len(solved) < len(found):
+            return False
+        seen = self._seen[drawn.stack]
+        seen.shares += [(latents, share) for latents, share, _ in solved]
+        seen.shifts += [-start / latents for latents, _, start in solved]
+        return True
+
+    def judge(self) -> Iterator[Judgement]:
+        for stack, seen in self._seen.items():
+            if self._losses:
+                yield self._judged(stack, seen)
+
+    def _judged(self, stack: Stack, seen: _Seen) -> Judgement:
+        factor = _factor(seen.shares)
+        shift = median(seen.shifts) if factor is not None else 0.0
+        verdict, what = _told(seen, factor, shift)
+        return Judgement(
+            "DL943",
+            self.name,
+            verdict,
+            what,
+            "another factor or shift, by 0.02, in 3 or more losses; the same refutes",
+            {"factor": factor, "shift": shift, "configured": seen.factor, "configured_shift": seen.shift},
+            seen.losses,
+            (0, self.run.steps),
+            (stack,),
+            "note",
+        )
+
+
+def _told(seen: _Seen, factor: float | None, shift: float) -> tuple[Verdict, str]:
+    if factor is None or seen.losses < ENOUGH:
+        return "INCONCLUSIVE", "the inputs of the model are not these latents times a constant, and noise"
+    if seen.factor is None:
+        return "INCONCLUSIVE", f"the latents are multiplied by {factor:.5g}, and their autoencoder says no factor"
+    scaled = f"the latents are multiplied by {factor:.5g}, and their autoencoder says {seen.factor:.5g}"
+    if abs(factor - 1) < _SAME and abs(shift) < _SAME and abs(seen.factor - 1) >= _SAME:
+        return "INCONCLUSIVE", f"{scaled}: they are not scaled at all, which is DL942"
+    if abs(shift - seen.shift) >= _SAME:
+        return "CONFIRMED", f"{scaled}; {round(shift, 4):g} is subtracted before, where it says {seen.shift:g}"
+    return "CONFIRMED" if abs(factor / seen.factor - 1) >= _SAME else "REFUTED", scaled
+
+
+def _factor(shares: list[tuple[float, float]]) -> float | None:
+    """The factor of the latents; None where none is the same in all samples, or several kinds of target would fit."""
+    if len(shares) < ENOUGH or pstdev(target for _, target in shares) < _VARIED:
+        return None
+    clear = [(latents, target) for latents, target in shares if abs(target) < 1 - _VARIED]
+    found = []
+    for solve in _KINDS.values():
+        factors = [solve(*each) for each in clear]
+        if len(factors) >= ENOUGH and pstdev(factors) < _SAME * abs(fmean(factors)):
+            found.append(fmean(factors))
+    return found[0] if len(found) == 1 else None
+
+
+def _solved(latents: Tensor, target: Tensor, noisy: Tensor) -> tuple[float, float, float] | None:
+    """How much of the latents and of the target, and what constant, the input is made of; None where of more."""
+    parts = torch.stack([latents, target, torch.ones_like(latents)], 1).double()
+    goal = noisy.double()
+    if not bool(parts.isfinite().all()) or float(latents.std()) == 0:
+        return None
+    solution = torch.linalg.lstsq(parts, goal[:, None]).solution[:, 0]
+    left = (goal - parts @ solution).norm() / (goal - goal.mean()).norm().clamp_min(1e-12)
+    if not bool(left < _LEFT) or float(solution[0].abs()) < 1e-6:
+        return None
+    of_latents, of_target, start = solution.tolist()
+    return of_latents, of_target, start
+
+
+def _some(values: Tensor) -> Tensor:
+    """Some numbers of the first samples, the same ones for each tensor of a shape."""
+    rows = values.detach()[:_SAMPLES].flatten(1)
+    return rows[:, :: max(1, rows.shape[1] // _ELEMENTS)][:, :_ELEMENTS].float().clone()
+
+
+def _number(config: Any, name: str) -> float | None:
+    found = config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+    return float(found) if isinstance(found, (int, float)) else None

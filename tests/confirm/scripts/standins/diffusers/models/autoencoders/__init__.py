@@ -1,0 +1,3 @@
+"""The autoencoders of diffusers."""
+
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL as AutoencoderKL

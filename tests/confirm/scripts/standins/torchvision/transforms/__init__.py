@@ -1,0 +1,4 @@
+"""Stands in for the transforms of torchvision."""
+
+from torchvision.transforms.transforms import Compose as Compose
+from torchvision.transforms.transforms import Normalize as Normalize
