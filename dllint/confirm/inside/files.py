@@ -21,7 +21,7 @@ _real_mkdir = os.mkdir
 _real_copy = shutil.copy2
 _real_listdir = os.listdir
 
-_READING = ("stat", "lstat", "access", "readlink")
+_READING = ("stat", "lstat", "access", "readlink", *(("statvfs",) if hasattr(os, "statvfs") else ()))
 _CHANGING = ("truncate", "chmod", "utime")
 _REMOVING = ("remove", "unlink", "rmdir")
 _MOVING = ("rename", "replace")

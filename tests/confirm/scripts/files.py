@@ -25,6 +25,10 @@ assert os.listdir("runs/old") == [] and fails(FileExistsError, os.mkdir, "runs/o
 Path("runs/old/c.pt").write_text("new")
 assert [path.name for path in Path("runs/old").iterdir()] == ["c.pt"] and glob.glob("runs/*/*.pt") == ["runs/old/c.pt"]
 
+os.mkdir("runs/new")
+assert not hasattr(os, "statvfs") or os.statvfs("runs/new").f_bsize
+os.rmdir("runs/new")
+
 assert fails(FileExistsError, os.mkdir, "data") and fails(FileExistsError, open, "data/keep.txt", "x")
 with open("data/keep.txt", "a") as file:
     file.write(" and more")
