@@ -125,9 +125,10 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Choice):
         base = names.under_path(machine, base)
         if isinstance(base, Choice):
-            if name in methods.OF_ANY_MODULE and roles.are_modules(machine, base):
+            are_many = len(base.options) > _MAX_OPTIONS
+            if name in methods.OF_ANY_MODULE and (are_many or roles.are_modules(machine, base)):
                 return methods.call_unknown_method(machine, base, name, arguments, site)
-            if len(base.options) > _MAX_OPTIONS and roles.common_role(machine, base):
+            if are_many and roles.common_role(machine, base):
                 return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
