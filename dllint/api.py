@@ -10,6 +10,7 @@ from dllint.context.checkpoints import (
     Saved,
     Wrapping,
     is_same_path,
+    key_loaded,
     keys_read,
     path_texts,
 )
@@ -172,6 +173,7 @@ __all__ = [
     "insert_before",
     "is_same_path",
     "judge",
+    "key_loaded",
     "keys_read",
     "likely_under",
     "move_after",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -105,7 +106,10 @@ class CheckpointView:
 
     def kind(self, value: Value) -> str:
         """What a saved value is or is the state of: ``module``, ``optimizer``, ``scheduler``, ``scaler`` or nothing."""
-        owner = value.inputs[0] if _is_state(value) else _original(value)
+        original = _original(value)
+        if original is not value and any(_is_state(option) for _, option in alternatives(original)):
+            return self._common_kind(original)
+        owner = value.inputs[0] if _is_state(value) else original
         if owner is value and not isinstance(value, Instance):
             return ""
         candidates = [option for _, option in alternatives(owner)] + graph.objects(self._machine, owner)
@@ -116,6 +120,11 @@ class CheckpointView:
         if len(kinds - {"wrapper"}) > 1:
             return ""
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
+
+    def _common_kind(self, value: Value) -> str:
+        """The kind of what is one of several values, if that is the same whichever it is."""
+        kinds = {self.kind(option) for _, option in alternatives(value)}
+        return kinds.pop() if len(kinds) == 1 else ""
 
     def is_before_training(self, event: Event, steps: Sequence[OptimizerStep]) -> bool:
         """Whether an event happens before the first of some optimizer steps, and one of them follows on some path.
@@ -191,6 +200,17 @@ def _key_of(sources: list[Value], result: Value) -> str:
             if source.name in ("item", ".get", ".pop") and isinstance(index, Const) and isinstance(index.value, str):
                 return index.value
     return ""
+
+
+def key_loaded(call: ast.Call) -> str:
+    """The key in ``load_state_dict(checkpoint["optimizer"])``; empty if none is written there."""
+    argument = call.args[0] if call.args else None
+    index: ast.expr | None = None
+    if isinstance(argument, ast.Subscript):
+        index = argument.slice
+    elif isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr == "get":
+        index = argument.args[0] if argument.args else None
+    return index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else ""
 
 
 def keys_read(read: StateRead) -> set[str]:

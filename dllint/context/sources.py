@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Literal
 
 from dllint.context.base import ProgramView
@@ -12,6 +13,8 @@ from dllint.interp.project import UNPARSABLE, SourceModule
 from dllint.sites import Site
 
 Where = Literal["everywhere", "here", "related", "elsewhere"]
+
+_SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
 class Sources(ProgramView):
@@ -52,3 +55,36 @@ class Sources(ProgramView):
             and (main.file.parent in module.file.parents or any(m in own for m in project.imported_by(module)))
             for module in project.mentioning(*compiled)
         )
+
+    def is_entry_written(self, key: str, *, everywhere: bool = False) -> bool:
+        """Whether a dict in the program's files gets an entry of this name that is not a plain setting.
+
+        With ``everywhere`` all files of the project are looked at.
+        """
+        project = self._machine.project
+        files = project.mentioning(re.compile(rf"\b{re.escape(key)}\b")) if everywhere else iter(())
+        trees = chain((tree for _, tree in self.trees(key)), (tree for module in files for tree in _trees(module)))
+        return any(_writes(node, key) for tree in trees for node in ast.walk(tree))
+
+
+def _trees(module: SourceModule) -> Iterator[ast.Module]:
+    try:
+        yield module.tree
+    except UNPARSABLE:
+        return  # reported on its own
+
+
+def _writes(node: ast.AST, key: str) -> bool:
+    if isinstance(node, ast.Dict):
+        entries = zip(node.keys, node.values, strict=True)
+        return any(_is_text(name, key) and not isinstance(value, ast.Constant | ast.Dict) for name, value in entries)
+    if isinstance(node, ast.Call):
+        return any(each.arg == key for each in node.keywords) and bool(_SAVING.search(ast.unparse(node.func)))
+    if isinstance(node, ast.ClassDef):
+        fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+        return bool(_SAVING.search(node.name)) and any(isinstance(f, ast.Name) and f.id == key for f in fields)
+    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _is_text(node.slice, key)
+
+
+def _is_text(node: ast.expr | None, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text

@@ -25,6 +25,7 @@ from dllint.events import (
 )
 from dllint.interp import builtin_calls, graph
 from dllint.interp.modules import record_loss
+from dllint.interp.saving import note_saving
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Items, Partial, Setting, Symbol, Value
 
@@ -67,6 +68,7 @@ def _other(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
     if is_dataset or "IterableDataset" in last:
         machine.emit(DatasetCreated(site, result, arguments))
     if not machine.facts.is_harmless(name):
+        note_saving(machine, last, arguments, site)
         machine.emit(OpaqueCall(site, tuple(arguments.all()), name))
     return result
 

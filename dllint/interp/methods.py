@@ -26,6 +26,7 @@ from dllint.events import (
 from dllint.interp import argparse_calls, graph
 from dllint.interp.calls import call
 from dllint.interp.roles import known_or_guessed, matters
+from dllint.interp.saving import note_saving
 from dllint.sites import Site
 from dllint.values import Arguments, BoundMethod, Choice, Const, Function, Instance, Items, Partial, Symbol, Value
 
@@ -87,6 +88,7 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
             machine.emit(AttributeAssigned(site, owner, "grad", Symbol(f".{name}", (base, *arguments.all()), site)))
         elif _updates_parameters(machine, base, name, arguments):
             machine.emit(ParametersUpdated(site, base))
+    note_saving(machine, name, arguments, site)
     if name not in machine.facts.harmless_methods:
         _maybe_opaque(machine, base, name, arguments, site)
     return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
 from dllint.interp.classes import find_member, is_module_class, role_of
+from dllint.interp.roles import name_of
+from dllint.interp.saving import note_saving
 from dllint.interp.word_graph import words_of
 from dllint.sites import Site
 from dllint.values import (
@@ -93,6 +95,7 @@ def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Si
     """Call something unresolved. It may be a model, and it may do anything to what it is given."""
     result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, callee, arguments, result))
+    note_saving(machine, name_of(callee), arguments, site)
     machine.emit(OpaqueCall(site, tuple(arguments.all())))
     return result
 

@@ -72,6 +72,7 @@ from dllint.api import (
     Symbol,
     Value,
     is_same_path,
+    key_loaded,
     keys_read,
     path_texts,
     walk,
@@ -82,8 +83,8 @@ _OPTIONS = re.compile(r"pars|arg|option|config|setting")
 _PROGRESS = re.compile(r"epoch|step|iter", re.IGNORECASE)
 _RESUMING = re.compile(r"resum|continu(e|ing)(\b|_)|restart(\b|_)", re.IGNORECASE)
 _FOR_USE = re.compile(r"best|final|export|(\b|_)ema(\b|_)|pretrain|infer|deploy|release", re.IGNORECASE)
-_SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
-_SAVES_ALL = ("save_state", "optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
+_SAVERS = ("save", "save_checkpoint", "save_ckpt", "save_model", "save_on_master", "save_snapshot", "save_state")
+_SAVES_ALL = ("optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,40 +100,53 @@ class IncompleteCheckpoint(Rule):
     name = "incomplete-checkpoint"
     category = "suspicious"
     severity = "warning"
-    triggers = (("save", "state_dict", "load", "load_state_dict", "step"), ("save",), ("state_dict", "load"))
+    triggers = ((*_SAVERS, "state_dict", "load", "load_state_dict", "step"), _SAVERS, ("state_dict", "load"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        optimizers = _optimizers(ctx)
         saved = [each for each in ctx.checkpoints.saved if not ctx.is_managed(each.event)]
         models = [each for each in saved if _has_model(each, ctx) and not _is_doubtful(each)]
+        optimizers = _optimizers(ctx)
+        if not optimizers and not ctx.all_of(OptimizerCreated):
+            yield from self._check_helpers(models, ctx)
         if not optimizers or not models:
             return
         complete = [each for each in saved if _holds_optimizer(each, optimizers, ctx)]
-        is_complete = bool(complete) or _is_saved_elsewhere(ctx)
-        is_alone = all(_has_model(each, ctx) for each in complete)  # the optimizer has no file of its own
+        elsewhere = list(_saved_elsewhere(ctx))
+        saves_all = _saves_all(ctx)
+        is_complete = bool(complete or elsewhere) or saves_all
+        is_alone = all(_has_model(each, ctx) for each in complete) and all(_is_whole(site) for site in elsewhere)
         reported: set[int] = set()
         for each in [each for each in models if _progress_of(each)] or models:
             if id(each.site.node) in reported or any(each is other for other in complete):
                 continue
             evidence = _missing_key(each, ctx)
-            if evidence is None and (not is_complete or (complete and is_alone)):
+            if evidence is None and is_alone and not saves_all:  # the optimizer has no file of its own
                 evidence = _state_to_resume_from(each, ctx)
             if evidence is None and not is_complete:
                 evidence = _resumption(each, ctx)
-            is_pedantic = not is_complete and _progress_of(each) != "" and not _is_for_use(each)
-            if evidence is None and not is_pedantic:
+            if evidence is None and (is_complete or not _progress_of(each) or _is_for_use(each)):
                 continue
             reported.add(id(each.site.node))
             yield self._report(each, evidence, optimizers, ctx)
             if not each.is_dict:
                 return  # one finding for all models that are saved side by side
 
+    def _check_helpers(self, models: list[Saved], ctx: Context) -> Iterator[Finding]:
+        """Functions that save and load for training elsewhere: no file of the project writes an optimizer's state."""
+        for each in models:
+            evidence = _missing_key(each, ctx, everywhere=True)
+            if evidence is None and not ctx.project_mentions(r"opt\w*\.state_dict\(") and not _saves_all(ctx):
+                evidence = _state_to_resume_from(each, ctx)
+            if evidence is not None:
+                yield self._report(each, evidence, [], ctx)
+                return
+
     def _report(self, saved: Saved, evidence: _Evidence | None, optimizers: list[Value], ctx: Context) -> Finding:
-        name = ctx.name_of(optimizers[0]) or "optimizer"
-        missing = f"`{name}`" if len(optimizers) == 1 else "the optimizers"
+        name = (ctx.name_of(optimizers[0]) if optimizers else "") or "optimizer"
+        missing = f"`{name}`" if len(optimizers) < 2 else "the optimizers"
         what = "the model's state" + (f" and `{_progress_of(saved)}`" if _progress_of(saved) else "")
         place = _place(saved, ctx)
         return ctx.finding(
@@ -174,6 +188,8 @@ def _has_model(saved: Saved, ctx: Context) -> bool:
             return True
         if part.key and not _is_state(part.value) and _is_trained(part.value, ctx):
             return True
+        if part.key and any(_is_state(s) and ctx.checkpoints.kind(s) == "module" for s in ctx.sources(part.value)):
+            return True  # what something made of it: ``to_cpu(model.state_dict())``
     return False
 
 
@@ -224,14 +240,25 @@ def _is_open(part: Part) -> bool:
     return not part.key and part.value.name != "state_dict"
 
 
-def _is_saved_elsewhere(ctx: Context) -> bool:
-    """Whether some code that belongs to the program takes an optimizer's state in order to keep it."""
+def _saved_elsewhere(ctx: Context) -> Iterator[Site]:
+    """Where code that belongs to the program takes an optimizer's state in order to keep it."""
     for site in ctx.method_calls("state_dict"):
         call = site.node
         assert isinstance(call, ast.Call)
         if _OPTIMIZER.search(ast.unparse(call.func).rpartition(".state_dict")[0]) and not _is_only_read(site):
-            return True
-    return any(True for name in _SAVES_ALL for _ in ctx.trees(name))
+            yield site
+
+
+def _saves_all(ctx: Context) -> bool:
+    return any(ctx.method_calls("save_state")) or any(True for name in _SAVES_ALL for _ in ctx.trees(name))
+
+
+def _is_whole(site: Site) -> bool:
+    """Whether an optimizer's state stands in a dict beside those of others: a checkpoint of its own."""
+    for node in ast.walk(site.module.tree):  # type: ignore[attr-defined]
+        if isinstance(node, ast.Dict) and any(value is site.node for value in node.values):
+            return sum(ast.unparse(value).endswith(".state_dict()") for value in node.values) > 1
+    return False
 
 
 def _is_only_read(site: Site) -> bool:
@@ -243,7 +270,7 @@ def _is_only_read(site: Site) -> bool:
 # --------------------------------------------------------------------------------------------- that it is resumed
 
 
-def _missing_key(saved: Saved, ctx: Context) -> _Evidence | None:
+def _missing_key(saved: Saved, ctx: Context, *, everywhere: bool = False) -> _Evidence | None:
     """Code that loads an optimizer's state from a key under which nothing is saved: run here, or in the same file."""
     if not saved.is_dict:
         return None
@@ -252,42 +279,11 @@ def _missing_key(saved: Saved, ctx: Context) -> _Evidence | None:
         if id(site.node) not in run and site.module is not saved.site.module:
             continue
         assert isinstance(site.node, ast.Call)
-        key = _key_read(site.node)
-        if key and _OPTIMIZER.search(ast.unparse(site.node.func)) and not _is_written(key, ctx):
+        key = key_loaded(site.node)
+        is_optimizers = key and _OPTIMIZER.search(ast.unparse(site.node.func))
+        if is_optimizers and not ctx.is_entry_written(key, everywhere=everywhere):
             return _Evidence(site, f"`{key}` is read from it here")
     return None
-
-
-def _key_read(call: ast.Call) -> str:
-    """The key in ``load_state_dict(checkpoint["optimizer"])``."""
-    argument = call.args[0] if call.args else None
-    index: ast.expr | None = None
-    if isinstance(argument, ast.Subscript):
-        index = argument.slice
-    elif isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr == "get":
-        index = argument.args[0] if argument.args else None
-    return index.value if isinstance(index, ast.Constant) and isinstance(index.value, str) else ""
-
-
-def _is_written(key: str, ctx: Context) -> bool:
-    """Whether a dict, anywhere in the program's files, gets an entry of this name that is not a plain setting."""
-    return any(_writes(node, key) for _, tree in ctx.trees(key) for node in ast.walk(tree))
-
-
-def _writes(node: ast.AST, key: str) -> bool:
-    if isinstance(node, ast.Dict):
-        entries = zip(node.keys, node.values, strict=True)
-        return any(_is_text(name, key) and not isinstance(value, ast.Constant | ast.Dict) for name, value in entries)
-    if isinstance(node, ast.Call):
-        return any(each.arg == key for each in node.keywords) and bool(_SAVING.search(ast.unparse(node.func)))
-    if isinstance(node, ast.ClassDef):
-        fields = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
-        return bool(_SAVING.search(node.name)) and any(isinstance(f, ast.Name) and f.id == key for f in fields)
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _is_text(node.slice, key)
-
-
-def _is_text(node: ast.expr | None, text: str) -> bool:
-    return isinstance(node, ast.Constant) and node.value == text
 
 
 def _state_to_resume_from(saved: Saved, ctx: Context) -> _Evidence | None:

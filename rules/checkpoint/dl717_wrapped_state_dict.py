@@ -73,7 +73,7 @@ class WrappedStateDict(Rule):
     severity = "warning"
     triggers = (
         ("save", "state_dict", "step", "prepare", "compile", "DataParallel", "DistributedDataParallel"),
-        ("save",),
+        ("save", "save_checkpoint", "save_ckpt", "save_model", "save_on_master", "save_snapshot", "save_state"),
         ("state_dict",),
         ("DataParallel", "DistributedDataParallel", "compile", "Accelerator"),
     )
