@@ -45,19 +45,19 @@ def _isinstance(machine: Machine, arguments: Arguments, site: Site) -> Value | N
         return None
     value, wanted = arguments.positional
     candidates = wanted.items if isinstance(wanted, Items) else (wanted,)
-    answers = [(guards, _is_any_of(option, candidates)) for guards, option in alternatives(value)]
+    answers = [(guards, _is_any_of(machine, option, candidates)) for guards, option in alternatives(value)]
     if all(answer is None for _, answer in answers):
         return None
     unknown = Symbol("call", (value, wanted), site)
     return choose([(guards, unknown if answer is None else Const(answer, site)) for guards, answer in answers])
 
 
-def _is_any_of(value: Value, candidates: Sequence[Value]) -> bool | None:
-    answers = {_is_instance_of(value, candidate) for candidate in candidates}
+def _is_any_of(machine: Machine, value: Value, candidates: Sequence[Value]) -> bool | None:
+    answers = {_is_instance_of(machine, value, candidate) for candidate in candidates}
     return True if True in answers else False if answers == {False} else None
 
 
-def _is_instance_of(value: Value, wanted: Value) -> bool | None:
+def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | None:
     if isinstance(value, Const) and isinstance(wanted, External) and wanted.name in _TYPES:
         return isinstance(value.value, _TYPES[wanted.name])
     if isinstance(value, Const) and (
@@ -81,7 +81,12 @@ def _is_instance_of(value: Value, wanted: Value) -> bool | None:
         if isinstance(wanted, Class):
             return True if any(a is wanted or a.node is wanted.node for a in value.cls.lineage) else None
         return True if isinstance(wanted, External) and wanted.name in value.cls.library_bases else None
-    return True if isinstance(wanted, External) and wanted.name == value.cls else None
+    if not isinstance(wanted, External):
+        return None
+    if wanted.name == value.cls:
+        return True
+    is_final = machine.facts.role(wanted.name) in ("loss-class", "wrapper")  # from which no class of torch's derives
+    return False if is_final and machine.facts.role(value.cls) else None
 
 
 _TYPES: dict[str, type] = {

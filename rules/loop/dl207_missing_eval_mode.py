@@ -166,6 +166,8 @@ class MissingEvalMode(Rule):
             own = tuple(loop for loop in loops if any(loop.frame is frame for frame in within))
             if loops and not own and event.grad != "off" and ctx.trains(loops[0]):
                 return False  # `inference(model, batch)` in a loop that trains with what it returns
+            if event.grad != "off" and _is_trained_with(event, ctx):
+                return False  # a test of a layer, which goes backward from what it returns
             loops = own
         if loops and ctx.trains(loops[0]):
             return False
@@ -207,6 +209,16 @@ class MissingEvalMode(Rule):
 def _is_evaluation(name: str) -> bool:
     """Whether a name speaks of evaluation, and not of training as well (``train_and_validate``)."""
     return bool(_EVALUATION.search(name)) and not _TRAINING.search(name)
+
+
+def _is_trained_with(event: ModelForward, ctx: Context) -> bool:
+    """Whether the function that calls a model also goes backward from a loss that the model was behind."""
+    backwards = (other for other in ctx.all_of(Backward) if other.frame is event.frame and other.loss is not None)
+    return any(
+        ctx.is_same(model, event.model)
+        for backward in backwards
+        for model in ctx.models_behind(backward.loss, with_gradients=True)  # type: ignore[arg-type]
+    )
 
 
 def _called(event: ModelForward, ctx: Context) -> str:

@@ -28,6 +28,7 @@ file. Unsafe because it changes the gradients, as it should.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -38,11 +39,13 @@ from dllint.api import (
     LossCall,
     Origin,
     Rule,
+    Site,
     Symbol,
     Value,
     judge,
     offer,
     rename_call,
+    statement_around,
 )
 
 _LAYERS = ("Linear()", "LazyLinear()", "Bilinear()", "functional.linear")
@@ -62,7 +65,7 @@ class NllLossWithoutLogSoftmax(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html",)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
-        if event.loss != "torch.nn.functional.nll_loss" or event.input is None:
+        if event.loss != "torch.nn.functional.nll_loss" or event.input is None or _is_gathering(event.site):
             return
         verdict = judge(ctx.origins(event.input), lambda origin: bool(_what(origin, ctx)))
         if verdict is not None and verdict[1] == "certain":
@@ -90,6 +93,13 @@ class NllLossWithoutLogSoftmax(Rule):
             ],
             fixes=_fixes(event, source, what),
         )
+
+
+def _is_gathering(site: Site) -> bool:
+    """Whether a call is negated: ``-nll_loss(p, y)`` is a way to pick the elements of ``p`` at ``y``."""
+    statement = statement_around(site)
+    negated = (node.operand for node in ast.walk(statement) if isinstance(node, ast.UnaryOp)) if statement else ()
+    return any(operand is site.node for operand in negated)
 
 
 def _what(origin: Origin, ctx: Context) -> str:

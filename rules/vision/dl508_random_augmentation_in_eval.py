@@ -49,6 +49,7 @@ from dllint.api import (
     DatasetCreated,
     Edit,
     Finding,
+    Guard,
     Guards,
     Instance,
     Items,
@@ -56,6 +57,7 @@ from dllint.api import (
     Rule,
     Setting,
     Site,
+    TransformsComposed,
     TransformStep,
     Value,
     likely_under,
@@ -82,7 +84,7 @@ class RandomAugmentationInEval(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         trained = _of_training(ctx)
-        for dataset, name in _for_evaluation(ctx):
+        for dataset, name in _for_evaluation(ctx) if not _is_harder(trained, ctx) else ():
             if any(dataset is other for other in trained) or _TEST_TIME.search(name):
                 continue
             everything = ctx.data.applied(dataset)
@@ -94,6 +96,28 @@ class RandomAugmentationInEval(Rule):
                 if steps and not any(applied.value is known for known in reported):
                     reported.append(applied.value)
                     yield self._report(dataset, name, applied, steps, trained, ctx)
+
+        for event in ctx.all_of(TransformsComposed):
+            steps = [step for step in ctx.data.steps(event.composition) if _is_random(step, ctx)]
+            steps = [step for step in steps if all(_is_usual(guard) for guard in (*event.guards, *step.guards))]
+            if steps and _is_named_for_evaluation(event, ctx) and not _is_used(event.composition, ctx):
+                yield self._report_named(event, steps, ctx)
+
+    def _report_named(self, event: TransformsComposed, steps: list[TransformStep], ctx: Context) -> Finding:
+        """The finding for a transform that no known dataset is given."""
+        name = _name_of(event)
+        site = steps[0].value.site
+        assert site is not None
+        return ctx.finding(
+            self,
+            site,
+            f"`{steps[0].kind.removeprefix('A.')}` changes the samples that go through `{name}` at random",
+            effect="the metric differs from run to run and epoch to epoch, and is usually worse than the model",
+            help="keep random steps out of the transform for evaluation",
+            trace=[(site, "a random step"), (event.site, f"in what is called `{name}`")],
+            fixes=offer("Remove the random steps", _removed(steps, event.composition, ctx), "unsafe", of=site, at=site),
+            confidence="likely",
+        )
 
     def _report(
         self,
@@ -135,7 +159,7 @@ def _for_evaluation(ctx: Context) -> Iterator[tuple[Instance, str]]:
                 yield dataset, _named(dataset.hint or getattr(event.loader, "hint", ""))
     loaded = [dataset for event in ctx.data.loaders for dataset in ctx.data.datasets(event.dataset)]
     for made in ctx.all_of(DatasetCreated):
-        if isinstance(made.dataset, Instance):
+        if isinstance(made.dataset, Instance) and all(guard.by_default is not False for guard in made.guards):
             dataset = made.dataset
             if ctx.data.part(dataset) == "eval" and not any(dataset is known for known in (*seen, *loaded)):
                 seen.append(dataset)
@@ -157,6 +181,42 @@ def _of_training(ctx: Context) -> list[Instance]:
     created = (event.dataset for event in ctx.all_of(DatasetCreated))
     found.extend(dataset for dataset in created if isinstance(dataset, Instance) and ctx.data.part(dataset) == "train")
     return found
+
+
+def _is_harder(trained: list[Instance], ctx: Context) -> bool:
+    """Whether training data goes through steps that are all known, none of them random: then evaluation is meant to be
+    harder, and does not use what is for training by mistake."""
+    steps = [
+        step for dataset in trained for applied in ctx.data.applied(dataset) for step in ctx.data.steps(applied.value)
+    ]
+    return bool(steps) and not any(not step.kind or step.kind == "Lambda" or _is_random(step, ctx) for step in steps)
+
+
+def _is_usual(guard: Guard) -> bool:
+    """Whether a condition holds by default, or where nothing else was given."""
+    return bool(guard.by_default) or (guard.relation == "is" and guard.operand is None and guard.holds)
+
+
+def _name_of(event: TransformsComposed) -> str:
+    """What a composition is called: the variable, or the function that returns it."""
+    return getattr(event.composition, "hint", "") or event.frame.function
+
+
+def _is_named_for_evaluation(event: TransformsComposed, ctx: Context) -> bool:
+    """Whether a composition, by its name, is for evaluation, and stands beside one for training in the same place."""
+    name = _name_of(event)
+    if ctx.data.part_of_name(name) != "eval" or _TEST_TIME.search(name):
+        return False
+    beside = (other for other in ctx.all_of(TransformsComposed) if other.site.module is event.site.module)
+    is_beside = any(ctx.data.part_of_name(_name_of(other)) == "train" for other in beside)
+    return is_beside or ctx.data.has_counterpart(name, event.site)
+
+
+def _is_used(composition: Value, ctx: Context) -> bool:
+    """Whether a known dataset applies a composition: then it is known what it is for."""
+    created = [event.dataset for event in ctx.all_of(DatasetCreated)]
+    created.extend(dataset for event in ctx.data.loaders for dataset in ctx.data.datasets(event.dataset))
+    return any(applied.value is composition for dataset in created for applied in ctx.data.applied(dataset))
 
 
 def _place(
