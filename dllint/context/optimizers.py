@@ -84,7 +84,10 @@ class Optimizers(Objects):
         if modules:
             owners = self.objects(target)
             return all(any(self.reaches(owner, module) for owner in owners) for module in modules)
-        return any(self.reaches(optimizer, owner) for owner in self.objects(target) if not isinstance(owner, Const))
+        owners = [owner for owner in self.objects(target) if not isinstance(owner, Const)]
+        if any(self.guessed_role(owner) == "optimizer" for owner in owners):
+            return False  # another one, of unknown parameters: both are what one object has
+        return any(self.reaches(optimizer, owner) for owner in owners)
 
     def may_concern(self, target: Value, optimizer: Value) -> bool:
         """Whether clearing the gradients of ``target`` may clear those that ``optimizer`` uses: in doubt, it may."""
