@@ -7,6 +7,7 @@ one, or one that was zeroed), so that any way of clearing counts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from weakref import ref
 
@@ -62,7 +63,10 @@ class Tracked:
         return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
 
     def samples(self) -> list[Tensor]:
-        """The smallest of its trainable parameters, matrices before vectors."""
+        """The smallest of the first, the middle and the last of its trainable parameters, matrices before vectors.
+
+        They are from all over the model, since layers may be skipped in some steps.
+        """
         optimizer = self.optimizer
         if optimizer is None:
             return []
@@ -70,7 +74,9 @@ class Tracked:
         samples = [p for p in [known() for known in self._samples] if p is not None and p.requires_grad]
         if number != self._number or len(samples) < len(self._samples):
             trainable = [p for p in self.parameters() if p.requires_grad]
-            samples = sorted(trainable, key=lambda p: (p.dim() < 2, p.numel()))[:_SAMPLES]
+            bounds = [len(trainable) * part // _SAMPLES for part in range(_SAMPLES + 1)]
+            parts = [trainable[start:end] for start, end in pairwise(bounds) if start < end]
+            samples = [min(part, key=lambda p: (p.dim() < 2, p.numel())) for part in parts]
             self._samples = [ref(p) for p in samples]
             self._number = number
         return samples

@@ -347,10 +347,37 @@ def recomputed():
     return body, nn.ParameterList([body[1].running_mean, body[1].num_batches_tracked.float()])
 
 
+class Skipping(nn.Module):
+    """Skips each of its layers in some steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(10, 16), nn.Linear(16, 10)
+        self.layers = nn.ModuleList(mlp(16, 8, 8, 8, 8, 16) for _ in range(6))
+
+    def forward(self, x):
+        hidden = self.first(x)
+        for layer in self.layers:
+            if torch.rand(()) > 0.2:
+                hidden = hidden + layer(hidden)
+        return self.last(hidden)
+
+
+def layer_drop():
+    model = Skipping()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for _ in range(6 * STEPS):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(8, 10)), torch.randint(0, 4, (8,))).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return (model,)
+
+
 for program in (
     classifier, gan, wasserstein_gan, mixed_precision, accumulation, two_terms, closure, q_learning, policy_gradient,
     diffusion, autoencoder, language_model, transformer, fixed_features, adversarial, style, sharpness_aware,
-    distillation, perceptual, recomputed,
+    distillation, perceptual, recomputed, layer_drop,
 ):  # fmt: skip
     values = [p.double().sum() for model in program() for p in model.parameters()]
     print("DIGEST", program.__name__, repr(float(sum(values))), torch.rand(1).item())
