@@ -10,6 +10,7 @@ from dllint.events import (
     Backward,
     Block,
     Event,
+    LibraryCall,
     LoaderCreated,
     Loop,
     OpaqueCall,
@@ -100,6 +101,16 @@ class DataView:
         """``train``, ``eval``, or nothing if neither is clear: by what a dataset was given and is called."""
         return pipelines.part_of(self._machine, dataset)
 
+    def part_of_name(self, name: str) -> str:
+        """The same by a name alone."""
+        return splits.part_of_text(name)
+
+    def has_counterpart(self, name: str, site: Site) -> bool:
+        """Whether the file has a name for training that otherwise equals one for evaluation."""
+        rest = splits.without_part(name)
+        words: frozenset[str] = site.module.words  # type: ignore[attr-defined]
+        return any(splits.without_part(word) == rest and splits.part_of_text(word) == splits.TRAIN for word in words)
+
     def part_of_loader(self, event: LoaderCreated) -> str:
         """``train`` or ``eval``: what a loader is for, by its use, its name, its sampler's and its datasets'."""
         if self.is_trained_on(event.loader):
@@ -151,6 +162,22 @@ class DataView:
             if loaders:
                 yield Pass(loop, outer, loaders, any(self._is_training(event) for event in walk(loop.body)))
 
+        yield from self._drawn_by_hand()
+
+    def _drawn_by_hand(self) -> Iterator[Pass]:
+        """The loops that train on batches which they take from ``iter(loader)``, where that is made again and again."""
+        events = self._structure.all_of(LibraryCall, Backward)
+        made = [event for event in events if isinstance(event, LibraryCall) and event.name == "iter"]
+        for event in made:
+            loader, outer = event.arguments.get(0, None), self._structure.around.get(event, ())
+            if loader is not None and outer and any(loader is known.loader for known in self.loaders):
+                for step in events:
+                    around = self._structure.around.get(step, ())
+                    if set(outer) <= set(around) and isinstance(step, Backward) and _is_computed_from(step, loader):
+                        inner = [loop for loop in around if loop not in outer]
+                        yield Pass(inner[-1] if inner else outer[0], outer, (loader,), True)
+                        break
+
     def _loaders_in(self, iterable: Value | None) -> tuple[Value, ...]:
         if iterable is None:
             return ()
@@ -185,6 +212,10 @@ class DataView:
             if isinstance(event, Backward) and event.loss is not None:
                 found.update(id(source) for source in sources(event.loss) if id(source) in known)
         return frozenset(found)
+
+
+def _is_computed_from(step: Backward, loader: Value) -> bool:
+    return step.loss is not None and any(source is loader for source in sources(step.loss))
 
 
 def _iterated_by(value: Value, is_yielded: bool) -> Iterator[tuple[Value, bool]]:

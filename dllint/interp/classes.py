@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.bindings import targets_in
-from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value
+from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value, give_hint
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -128,8 +128,6 @@ def find_member(machine: Machine, cls: Class, name: str, after: Class | None = N
 
 
 def _member_value(machine: Machine, cls: Class, name: str, statement: ast.stmt) -> Value:
-    from dllint.interp.evaluate import evaluate
-
     known = cls.values.get(name)
     if known is not None:
         return known
@@ -141,12 +139,28 @@ def _member_value(machine: Machine, cls: Class, name: str, statement: ast.stmt) 
         elif isinstance(statement, ast.ClassDef):
             value = make_class(machine, statement, cls.scope)
         elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            scope = Scope(cls.module, cls.scope)
-            scope.variables.update(cls.values)
-            scope.variables.pop(name, None)
-            value = evaluate(machine, statement.value, scope)
+            value = _evaluate_in(machine, cls, name, statement.value)
     cls.values[name] = value
     return value
+
+
+def _evaluate_in(machine: Machine, cls: Class, name: str, node: ast.expr) -> Value:
+    """The value that the body of a class assigns to a name."""
+    from dllint.interp.evaluate import evaluate
+
+    scope = Scope(cls.module, cls.scope)
+    scope.variables.update(cls.values)
+    scope.variables.pop(name, None)
+    return evaluate(machine, node, scope)
+
+
+def execute_attributes(machine: Machine, cls: Class) -> None:
+    """Evaluate what the body of a class assigns and calls something for, so that its events are told."""
+    for name, statement in cls.members.items():
+        assigned = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+        if isinstance(assigned, ast.Call) and machine.tick():
+            cls.values[name] = _evaluate_in(machine, cls, name, assigned)
+            give_hint(cls.values[name], name)
 
 
 def framework_of(machine: Machine, cls: Class | None) -> str:

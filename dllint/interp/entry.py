@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dllint.events import Block, Program
 from dllint.interp.calls import invoke
-from dllint.interp.classes import find_member
+from dllint.interp.classes import execute_attributes, find_member
 from dllint.interp.execute import execute_block
 from dllint.interp.instances import instantiate
 from dllint.interp.names import module_attribute
@@ -57,7 +57,9 @@ def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunc
     names = {node.name for node in definitions}
     mentioned: set[str] = set()
     for node in definitions:
-        mentioned.update(names.intersection(words_of(module, node)) - {node.name})
+        found = names.intersection(words_of(module, node)) - {node.name}
+        if found:  # as a word, but perhaps only in a comment or behind a dot, like ``model.train()``
+            mentioned.update(found.intersection(part.id for part in ast.walk(node) if isinstance(part, ast.Name)))
     return sorted(definitions, key=lambda node: node.name in mentioned)
 
 
@@ -98,6 +100,7 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
     def run() -> None:
         start = Block()
         with machine.recording(start):
+            execute_attributes(machine, cls)
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
         visited = False
         for method in _outer_methods_first(machine.main, methods):

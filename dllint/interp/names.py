@@ -110,14 +110,16 @@ def _from_star(machine: Machine, module: SourceModule, name: str) -> Value | Non
                 return found
         elif origin is None and not statement.level and statement.module:
             full = machine.facts.canonical(f"{statement.module}.{name}")
-            if full in machine.facts.roles or full in machine.facts.signatures or _is_listed_module(machine, full):
+            if full in machine.facts.roles or full in machine.facts.signatures or _is_listed_class(machine, full):
                 return External(full)
     return None
 
 
-def _is_listed_module(machine: Machine, name: str) -> bool:
+def _is_listed_class(machine: Machine, name: str) -> bool:
+    """Whether a name is that of a library's module or transform."""
     facts = machine.facts
-    return name == "torch.nn.Module" or name in facts.mode_insensitive or name in facts.mode_sensitive
+    is_module = name == "torch.nn.Module" or name in facts.mode_insensitive or name in facts.mode_sensitive
+    return is_module or facts.transform_kind(name)[:1].isupper()
 
 
 def bind_import(machine: Machine, statement: ast.Import | ast.ImportFrom, scope: Scope, only: str = "") -> None:

@@ -165,20 +165,23 @@ def _applied(machine: Machine, dataset: Value, guards: Guards, seen: set[int], d
         if sample is not None:
             yield from _in_sample(machine, sample, option, guards + more, seen, depth)
         elif not inner:
-            yield from _given(machine, option, guards + more)
+            yield from _given(machine, option, guards + more, seen, depth)
 
 
 def sample_of(machine: Machine, dataset: Instance) -> Value | None:
     """What ``dataset[index]`` returns, for a class of the project that says so itself."""
+    return _outcome(machine, dataset, "__getitem__", "index")
+
+
+def _outcome(machine: Machine, instance: Instance, method: str, given: str) -> Value | None:
+    """What a method of a class of the project returns for something unknown."""
     from dllint.interp.calls import invoke
 
-    if not isinstance(dataset.cls, Class):
-        return None
-    member = find_member(machine, dataset.cls, "__getitem__")
+    member = find_member(machine, instance.cls, method) if isinstance(instance.cls, Class) else None
     if not isinstance(member, Function) or member.site is None:
         return None
     with machine.aside():
-        return invoke(machine, member, Arguments((Symbol("index", site=member.site),)), member.site, receiver=dataset)
+        return invoke(machine, member, Arguments((Symbol(given, site=member.site),)), member.site, receiver=instance)
 
 
 def _in_sample(
@@ -202,11 +205,11 @@ def _in_sample(
             elif value.name == "item" and isinstance(first, Instance) and first is not dataset:
                 yield from _applied(machine, first, here, seen, depth + 1)
             elif value.name == ".__getitem__" and first is dataset:
-                yield from _given(machine, dataset, here)
+                yield from _given(machine, dataset, here, seen, depth)
         pending.extend((here, source) for source in inputs_of(value))
 
 
-def _given(machine: Machine, dataset: Instance, guards: Guards) -> Iterator[TransformStep]:
+def _given(machine: Machine, dataset: Instance, guards: Guards, seen: set[int], depth: int) -> Iterator[TransformStep]:
     """The transforms that a dataset was given to apply to its inputs, when a library's class applies them."""
     if isinstance(dataset.cls, Class) and not any("datasets." in name for name in dataset.cls.library_bases):
         return
@@ -217,6 +220,10 @@ def _given(machine: Machine, dataset: Instance, guards: Guards) -> Iterator[Tran
         for more, option in alternatives(value):
             if kind_of(machine, option):
                 yield TransformStep(option, guards + more, kind_of(machine, option))
+            elif isinstance(option, Instance) and "transform" in name and depth <= _MAX_DEPTH:
+                made = _outcome(machine, option, "__call__", "image")
+                if made is not None:
+                    yield from _in_sample(machine, made, option, guards + more, seen, depth + 1)
 
 
 def is_dataset(machine: Machine, value: Value) -> bool:

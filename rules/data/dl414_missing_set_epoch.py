@@ -85,7 +85,11 @@ class MissingSetEpoch(Rule):
     name = "missing-set-epoch"
     category = "correctness"
     severity = "warning"
-    triggers = (("sampler", "batch_sampler"), ("DistributedSampler", "set_epoch"))
+    triggers = (
+        ("sampler", "batch_sampler", "backward"),
+        ("sampler", "batch_sampler"),
+        ("DistributedSampler", "set_epoch"),
+    )
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
@@ -319,6 +323,8 @@ def _count(limits: tuple[Value, ...], ctx: Context) -> int | None:
 def _is_told_nowhere(one: _Sampled, ctx: Context) -> bool:
     """Whether a loader that is for training is never seen in a loop, and no file of the project sets any epoch."""
     if any(one.event.loader is loader for batches in ctx.data.passes for loader in batches.loaders):
+        return False
+    if any(call.name == "iter" and call.arguments.get(0, None) is one.event.loader for call in ctx.all_of(LibraryCall)):
         return False
     if ctx.data.part_of_loader(one.event) != "train":
         return False

@@ -45,6 +45,7 @@ from dllint.api import (
     Context,
     DatasetCreated,
     Edit,
+    External,
     Finding,
     Guards,
     Instance,
@@ -64,6 +65,8 @@ from dllint.api import (
 Numbers = tuple[float, ...]
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_OF_TIMM = {"IMAGENET_DEFAULT_MEAN": _MEAN, "IMAGENET_DEFAULT_STD": _STD,
+            "IMAGENET_INCEPTION_MEAN": (0.5,) * 3, "IMAGENET_INCEPTION_STD": (0.5,) * 3}  # fmt: skip
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _UNSCALED = frozenset(("PILToTensor", "ToImage", "ToImageTensor"))
 
@@ -198,6 +201,8 @@ def _numbers(value: Value | None, default: Numbers | None) -> list[tuple[Guards,
 
 
 def _constants(value: Value) -> Numbers | None:
+    if isinstance(value, External) and value.name.startswith("timm."):
+        return _OF_TIMM.get(value.name.rpartition(".")[2])
     items = value.items if isinstance(value, Items) and value.exact else (value,)
     found = [item.value for item in items if isinstance(item, Const) and isinstance(item.value, int | float)]
     return tuple(float(number) for number in found) if len(found) == len(items) else None
@@ -224,9 +229,18 @@ def _of_datasets(ctx: Context) -> list[_Use]:
         use
         for dataset, part in parts.values()
         if not ctx.data.inner(dataset)
+        for use in _of_dataset(dataset, part, ctx)
+    ]
+
+
+def _of_dataset(dataset: Instance, part: str, ctx: Context) -> list[_Use]:
+    """The pipelines of one dataset; those without numbers do not count if one with numbers stands behind them."""
+    found = [
+        use
         for applied in ctx.data.applied(dataset)
         for use in _use(part, _kind(dataset, ctx), applied.value, applied.guards, ctx)
     ]
+    return [use for use in found if use.pipeline is not None] or found
 
 
 def _kind(dataset: Instance, ctx: Context) -> object:
