@@ -177,6 +177,8 @@ def _optimizers(ctx: Context) -> list[Value]:
 def _is_memoryless(optimizer: Value, ctx: Context) -> bool:
     if not isinstance(optimizer, Instance):
         return False
+    if optimizer.library_name == "torch.optim.LBFGS":
+        return True  # it learns the curvature anew in a few evaluations
     momentum = ctx.argument(optimizer, 2, "momentum")
     return optimizer.library_name == "torch.optim.SGD" and (momentum is None or ctx.constant(momentum) == 0)
 

@@ -271,7 +271,7 @@ def _registered(owner: Instance, ctx: Context) -> set[int]:
             held = [option for kept in value.attributes.values() for _, option in alternatives(kept)]
             pending.extend(option for option in held if not isinstance(option, Items | Table))
             pending.extend(_contents(value.attributes["<items>"]) if "<items>" in value.attributes else ())
-            if not isinstance(value.cls, Class):
+            if value is not owner:  # a module that is given others keeps them, nearly always
                 pending.extend(inner for argument in value.arguments.all() for inner in _contents(argument))
     return found
 
