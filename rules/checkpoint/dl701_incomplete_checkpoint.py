@@ -303,11 +303,20 @@ def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
     for event, read in _loads(saved, ctx):
         if not ctx.consistent(event.guards, saved.event.guards):
             continue  # it is trained, or else taken from an earlier run as it is
+        if _is_read_back(event, saved, ctx):
+            continue
         model = event.target if isinstance(event, StateRestored) else None
         steps = [step for step in ctx.steps() if model is None or _may_train(step.optimizer, model, ctx)]
         if _may_be(saved, read, ctx) and ctx.checkpoints.is_before_training(event, steps):
             return _Evidence(event.site, "training resumes from it here")
     return None
+
+
+def _is_read_back(event: Event, saved: Saved, ctx: Context) -> bool:
+    """Whether a run reads what it has itself written before, once, further up in the same function or notebook."""
+    if event.frame is not saved.event.frame or ctx.loops_around(saved.event):
+        return False
+    return ctx.events.index(saved.event) < ctx.events.index(event)
 
 
 def _may_train(optimizer: Value, model: Value, ctx: Context) -> bool:
