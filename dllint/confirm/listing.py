@@ -66,6 +66,7 @@ PROBES: dict[str, str] = {
     "samples": "DL406, DL409, DL410, DL412: samples that do not fit together, or are not there",
     "loader_setup": "DL407, DL408, DL417: what can be pinned and sent to workers, and shares of shares",
     "shared_memory": "DL418: batches of workers, and the memory they share",
+    "transfers": "batches that are lost on their way to the model",
     "channel_order": "DL505: the channels of samples, and of the images that OpenCV reads for them",
     "normalised_channels": "DL509: channels before and after `Normalize`",
     "rank_comparison": "DL405, DL705, DL805: what ranks draw, how long their passes are, what they save",

@@ -67,6 +67,7 @@ from dllint.confirm.probes.targets import Targets
 from dllint.confirm.probes.towers import Towers
 from dllint.confirm.probes.trainer_data import TrainerData
 from dllint.confirm.probes.trainers import Trainers
+from dllint.confirm.probes.transfers import Transfers
 from dllint.confirm.probes.updates import Decay, Traces
 from dllint.confirm.probes.wrapping import Wrapping
 
@@ -132,6 +133,7 @@ PROBES: tuple[type[Probe], ...] = (
     Samples,
     LoaderSetup,
     SharedMemory,
+    Transfers,
     ChannelOrder,
     NormalisedChannels,
     RankComparison,

@@ -123,6 +123,23 @@ def too_short():
         pass
 
 
+def sentences(change, answers=lambda y: [y]):
+    """Sentences of words, on their way from a loader to a model, which takes and answers them."""
+    data = TensorDataset(torch.randint(1, 30, (64, 6)), torch.randint(1, 3, (64,)))
+    model = nn.Sequential(nn.Embedding(30, 8), nn.Flatten(), nn.Linear(48, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for number, (x, y) in enumerate(DataLoader(data, batch_size=8, shuffle=True)):
+        yield model, change(x, number)
+        optimizer.zero_grad()
+        sum(F.cross_entropy(model.scores, answer) for answer in answers(y)).backward()
+        optimizer.step()
+
+
+def lost_on_the_way():
+    for model, x in sentences(lambda x, number: x.zero_() if number == 4 else x):
+        model.scores = model(x)  # CONFIRMED batch-lost
+
+
 if __name__ == "__main__":
     wrapping, short = Wrapping(), Items(length=18)
     fit(DataLoader(points, batch_size=4))  # CONFIRMED DL415
@@ -138,3 +155,4 @@ if __name__ == "__main__":
     ragged()
     too_short()
     twice()
+    lost_on_the_way()

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 import torch.nn as nn
-from data_bad import Batch, Items, Ragged, Stream, collate, fit, points
+from data_bad import Batch, Items, Ragged, Stream, collate, fit, points, sentences
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset, get_worker_info
 
 
@@ -100,6 +100,18 @@ def paired(samples):
     return Pair(*collate(samples))
 
 
+def arriving():
+    for model, x in sentences(lambda x, number: x):
+        model.scores = model(x)  # REFUTED batch-lost
+
+
+def hidden():
+    """Hides some words of each sentence, and all of them at the end; and answers what is always 0 as well."""
+    hide = lambda x, number: x * (torch.rand(x.shape) < (0.7 if number < 7 else 0))  # noqa: E731
+    for model, x in sentences(hide, answers=lambda y: [y, torch.zeros_like(y)]):
+        model.scores = model(x)  # NOT CONFIRMED batch-lost
+
+
 if __name__ == "__main__":
     data, handles = Items(), Handles()
     flat = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
@@ -121,3 +133,5 @@ if __name__ == "__main__":
     fit(DataLoader(points, 8, shuffle=True, drop_last=True), model=flat)  # REFUTED DL411
     fit(DataLoader(points, 8, shuffle=True), model=wide)  # NOT CONFIRMED DL411
     fit(DataLoader(points, 8, sampler=DistributedSampler(points, 2, 0)))  # REFUTED DL417
+    arriving()
+    hidden()
