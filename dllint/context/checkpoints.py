@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
@@ -14,7 +14,7 @@ from dllint.flow import Structure, follow, is_of_runs
 from dllint.interp import graph, roles
 from dllint.interp.machine import Machine
 from dllint.sites import Guards, Site
-from dllint.values import Absent, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
+from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 
 STATES = frozenset(("module", "wrapper", "optimizer", "scheduler", "scaler"))
 
@@ -158,12 +158,22 @@ class CheckpointView:
             return self.wrappings(value.default)
         if isinstance(value, Symbol) and value.inputs and value.name in graph.SELF_RETURNING:
             return self.wrappings(value.inputs[0])
-        if isinstance(value, Instance) and value.library_name in prefixes and value.arguments.positional:
+        name = _wrapper_class(value, prefixes) if isinstance(value, Instance) else ""
+        if isinstance(value, Instance) and name and value.arguments.positional:
             return [
-                Wrapping(inner.guards, (value, *inner.wrappers), prefixes[value.library_name] + inner.prefix)
+                Wrapping(inner.guards, (value, *inner.wrappers), prefixes[name] + inner.prefix)
                 for inner in self.wrappings(value.arguments.positional[0])
             ]
         return [Wrapping((), (), "")]
+
+
+def _wrapper_class(value: Instance, prefixes: Mapping[str, str]) -> str:
+    """The library's wrapper that an object is of, or that its class derives from without another ``state_dict``."""
+    if not isinstance(value.cls, Class):
+        return value.cls if value.cls in prefixes else ""
+    if any("state_dict" in ancestor.members for ancestor in value.cls.lineage):
+        return ""
+    return next((base for base in value.cls.library_bases if base in prefixes), "")
 
 
 def _parts(content: Value, key: str, guards: Guards) -> Iterator[Part]:

@@ -19,6 +19,7 @@ from dllint.values import (
     Function,
     Instance,
     Items,
+    Setting,
     Symbol,
     Value,
     alternatives,
@@ -127,9 +128,16 @@ def part_of(machine: Machine, dataset: Value) -> str:
         return splits.TRAIN
     texts = [dataset.hint]
     for name, value in named.items():
-        if not isinstance(value, Instance) and "transform" not in name:
+        if not isinstance(value, Instance) and "transform" not in name and not _is_flag(name, value):
             texts.extend(splits.texts_in(value))
     return splits.part_of_texts(texts)
+
+
+def _is_flag(name: str, value: Value) -> bool:
+    """Whether an argument says yes or no to what it is called: ``validation=validation`` may be either."""
+    default = value.default if isinstance(value, Setting) else None
+    is_switch = isinstance(default, Const) and isinstance(default.value, bool)
+    return is_switch or name in _TRAIN_FLAGS | _EVAL_FLAGS
 
 
 def _told(named: dict[str, Value]) -> str:
@@ -222,7 +230,7 @@ def _given(machine: Machine, dataset: Instance, guards: Guards, seen: set[int], 
                 yield TransformStep(option, guards + more, kind_of(machine, option))
             elif isinstance(option, Instance) and "transform" in name and depth <= _MAX_DEPTH:
                 made = _outcome(machine, option, "__call__", "image")
-                if made is not None:
+                if made is not None and not isinstance(made, Items):  # several views of one image are for comparing
                     yield from _in_sample(machine, made, option, guards + more, seen, depth + 1)
 
 

@@ -54,6 +54,7 @@ from dllint.api import (
     Where,
     Wrapping,
     is_same_path,
+    key_loaded,
 )
 
 _UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
@@ -90,6 +91,8 @@ class WrappedStateDict(Rule):
                 state = part.value
                 if not isinstance(state, Symbol) or state.name != "state_dict" or state.site is None:
                     continue
+                if ctx.guessed_role(state.inputs[0]) in ("optimizer", "scheduler", "scaler"):
+                    continue
                 finding = self._judge(saved, part, state, ctx) if id(state.site.node) not in reported else None
                 if finding is not None:
                     reported.add(id(state.site.node))
@@ -100,7 +103,7 @@ class WrappedStateDict(Rule):
         wrapped = [wrapping for wrapping in possible if wrapping.prefix and not _is_averaged(wrapping)]
         if not wrapped or _is_unwrapped_otherwise(saved, part, state, ctx) or _is_sharded(state.site):
             return None
-        loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(state, wrapped[0], possible, ctx)
+        loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(part, state, wrapped[0], possible, ctx)
         if not loaded and _is_wrapped_elsewhere(ctx):
             return None
         is_same = loaded == {_prefixes(possible)}
@@ -198,7 +201,9 @@ def _loaded_as(saved: Saved, part: Part, state: Symbol, ctx: Context) -> set[fro
     return {_prefixes(ctx.checkpoints.wrappings(restored.event.target)) for restored in mine or found}
 
 
-def _loaded_by_name(state: Symbol, wrapping: Wrapping, possible: list[Wrapping], ctx: Context) -> set[frozenset[str]]:
+def _loaded_by_name(
+    part: Part, state: Symbol, wrapping: Wrapping, possible: list[Wrapping], ctx: Context
+) -> set[frozenset[str]]:
     """The same for code of the file that is not run here: it loads into ``self.model``, or into ``self.model.module``.
 
     What has the same name as the model that is saved is taken to be wrapped like it; in the same function only where
@@ -210,8 +215,8 @@ def _loaded_by_name(state: Symbol, wrapping: Wrapping, possible: list[Wrapping],
     found: set[frozenset[str]] = set()
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
-        if site.module is not state.site.module:
-            continue
+        if site.module is not state.site.module or key_loaded(site.node) not in ("", part.key):
+            continue  # of another file, or for another entry
         if _receiver(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
         elif _receiver(site.node) == receiver:
