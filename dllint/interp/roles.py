@@ -106,6 +106,8 @@ def are_modules(machine: Machine, choice: Choice) -> bool:
                 return False
         elif not isinstance(option, Symbol) or option.name in ("parameters", "named_parameters"):
             return False
+        if isinstance(option, Symbol) and guess_role(option) not in ("module", ""):
+            return False
     return True
 
 

@@ -86,6 +86,7 @@ _DETECTION = (
     "torchvision.models.detection."  # return their losses in training mode, and other things in evaluation mode
 )
 _LOSSES = re.compile(r"(^|_)loss_?dict|(^|_)losses$|dict_?loss")  # what detectors return in training mode alone
+_OF_SHAPE = re.compile(r"_(size|shape|dim|dims|features)$")  # what a layer returns is only measured
 _SWITCH = re.compile(r"\.eval\(\)|\.train\((mode=)?False")
 _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
@@ -156,7 +157,7 @@ class MissingEvalMode(Rule):
             names.append(ctx.program.name)
         names += [ctx.name_of(loop.iterable) for loop in loops if loop.iterable is not None]
         names += [name for loop in loops if loop.iterable is not None for name in ctx.names_behind(loop.iterable)]
-        if any(_NOT_EVALUATION.search(name) for name in names):
+        if "__init__" in names or any(_NOT_EVALUATION.search(name) or _OF_SHAPE.search(name) for name in names):
             return False
         if "forward" in names:
             return False  # a part of a model, whose mode is that of the whole

@@ -75,7 +75,7 @@ class AdamWeightDecay(Rule):
         if decoupled is not None and ctx.constant(decoupled) is not False:
             return
         given = [value for value in _decays(event, optimizer, ctx) if ctx.constant(value) != 0]
-        if given and not _is_called_l2(event.site, given, ctx):
+        if given and not _is_called_l2(event.site, given, ctx) and not _is_compared(event, ctx):
             yield self._report(event, optimizer, max(given, key=lambda value: _rank(value, ctx)), ctx)
 
     def _report(self, event: OptimizerCreated, optimizer: Instance, decay: Value, ctx: Context) -> Finding:
@@ -133,6 +133,16 @@ def _is_called_l2(call: Site, decays: list[Value], ctx: Context) -> bool:
         if _CALLED_L2.search("\n".join(ctx.text(site).split("\n")[max(0, site.line - 2) : last])):
             return True
     return False
+
+
+def _is_compared(event: OptimizerCreated, ctx: Context) -> bool:
+    """Whether the same call makes an optimizer with decoupled decay as well, to compare the two."""
+    return any(
+        isinstance(other.optimizer, Instance)
+        and other.optimizer.library_name == "torch.optim.AdamW"
+        and other.site.node is event.site.node
+        for other in ctx.all_of(OptimizerCreated)
+    )
 
 
 def _fixes(event: OptimizerCreated, optimizer: Instance, name: str) -> list[Fix]:

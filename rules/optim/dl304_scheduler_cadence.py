@@ -244,6 +244,8 @@ def _is_left_to_epochs(frame: Frame, ctx: Context) -> bool:
     configure = frame.definition
     if configure is None or "interval" in ctx.source_of(configure):
         return False
+    if any(isinstance(node, ast.Dict) and None in node.keys for node in ast.walk(configure.node)):
+        return False  # `**config` may say it
     returned = [node.value for node in ast.walk(configure.node) if isinstance(node, ast.Return)]
     return any(
         (isinstance(value, ast.Tuple | ast.List) and len(value.elts) == 2)

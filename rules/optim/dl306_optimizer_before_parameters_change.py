@@ -34,9 +34,11 @@ behind the optimizer, which are harmless, are reported if the rule is selected b
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from dllint.api import (
     AttributeAssigned,
@@ -62,6 +64,7 @@ from dllint.api import (
     likely_under,
     move_before,
     offer,
+    statement_around,
 )
 
 _REPLACING = {
@@ -155,10 +158,21 @@ def _change(event: Event, ctx: Context) -> _Change | None:
         if ctx.constant(event.arguments.get(None, "assign")) is True:
             return _Change(event, event.target, "given other tensors")
     elif isinstance(event, AttributeAssigned) and _is_new_part(event.value, ctx) and not _is_constructed(event):
-        if _AVERAGED.search(event.attribute) or _is_frozen(event.value, ctx):
+        if _AVERAGED.search(event.attribute) or _is_swapped(event) or _is_frozen(event.value, ctx):
             return None
         return _Change(event, event.target, f"given a new `{event.attribute}`")
     return None
+
+
+def _is_swapped(event: AttributeAssigned) -> bool:
+    """Whether a part that something else keeps is put in, as an average for the time of an evaluation."""
+    statement = statement_around(event.site)
+    if not isinstance(statement, ast.Assign):
+        return False
+    function: Any = event.frame.definition.node if event.frame.definition is not None else None
+    arguments = getattr(function, "args", None)
+    given = {each.arg for each in (*arguments.args, *arguments.kwonlyargs)} if arguments is not None else set()
+    return isinstance(statement.value, ast.Attribute) or getattr(statement.value, "id", "") in given
 
 
 def _is_frozen(part: Value, ctx: Context) -> bool:
