@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch.jit import _recursive
+from torch.optim import Optimizer
 
 from dllint.confirm.inside.patching import ORIGINALS
 
@@ -46,8 +47,22 @@ def _run_eagerly() -> None:
     def compiling(*arguments: Any, **named: Any) -> Any:
         if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and later; keeps the wrapper around the model
             torch.compiler.set_stance("force_eager")
-        else:
-            import_module("torch._dynamo").config.disable = True
-        return compile_lazily(*arguments, **named)
+            return compile_lazily(*arguments, **named)
+        import_module("torch._dynamo").config.disable = True
+        compiled = compile_lazily(*arguments, **named)
+        _hook_steps_again()
+        return compiled
 
     torch.compile = compiling
+
+
+def _hook_steps_again() -> None:
+    """Have steps of optimizers call their hooks, of which old versions of torch rid them where anything is compiled."""
+    calling = Optimizer.profile_hook_step(Optimizer.step).__code__
+    kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type) and issubclass(kind, Optimizer)]
+    for kind in kinds:
+        step = vars(kind).get("step")
+        if getattr(step, "hooked", False) and getattr(step, "__code__", None) is not calling:
+            hooked: Any = Optimizer.profile_hook_step(step)  # type: ignore[arg-type]
+            hooked.hooked = True
+            kind.step = hooked  # type: ignore[method-assign]

@@ -14,6 +14,7 @@ from dllint.confirm.inside.files import for_reading, for_writing
 from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
+from dllint.confirm.inside.training import gradient_scaler
 
 
 def observe_all(run: Run) -> None:
@@ -41,7 +42,7 @@ def _observe_states(run: Run) -> None:
             run.tell("state", module, state, stack())
 
     schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
-    for owner in (nn.Module, Optimizer, torch.amp.GradScaler, *schedulers):
+    for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):
         if "load_state_dict" in vars(owner):
             observe(run, owner, "load_state_dict", before=restoring)
     observe(run, nn.Module, "state_dict", after=asked)

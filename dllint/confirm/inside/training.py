@@ -144,8 +144,14 @@ def _observe_schedulers(run: Run) -> None:
                 observe(run, kind, "get_lr", after=asked)
 
 
+def gradient_scaler() -> type[Any]:
+    """The class of gradient scalers: that of all devices, which torch has from 2.3 on, else that of GPUs."""
+    kind: type[Any] = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+    return kind
+
+
 def _observe_scalers(run: Run) -> None:
-    scaler = torch.amp.GradScaler
+    scaler = gradient_scaler()
 
     def scaled(result: Any, owner: Any, *_: Any, **__: Any) -> None:
         if isinstance(result, Tensor):

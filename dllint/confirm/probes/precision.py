@@ -25,6 +25,7 @@ _OPERANDS = {
     "ConvolutionBackward0": "_saved_input",
 }
 _LOW = (torch.float16, torch.bfloat16)
+_HAS_DEVICES = hasattr(torch, "get_autocast_dtype")  # from torch 2.4 on, one function for all devices
 
 
 @dataclass(slots=True)
@@ -55,8 +56,7 @@ class Scaling(Probe):
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
         if with_gradients:
-            kinds = [kind for kind in _devices() if torch.is_autocast_enabled(kind)]
-            self._types = [torch.get_autocast_dtype(kind) for kind in kinds]
+            self._types = _autocast_types()
             self._place = stack
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
@@ -122,7 +122,7 @@ class Autocast(Probe):
         self._found: dict[Stack, list[int]] = {}  # products in low and in full precision
 
     def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        self._is_on = with_gradients and any(torch.is_autocast_enabled(kind) for kind in _devices())
+        self._is_on = with_gradients and bool(_autocast_types())
 
     def on_backward_start(self, call: BackwardCall) -> None:
         looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
@@ -153,6 +153,14 @@ class Autocast(Probe):
                     (stack,),
                     "alarm",
                 )
+
+
+def _autocast_types() -> list[torch.dtype]:
+    """The types that autocast computes in, on each device on which it is enabled."""
+    if _HAS_DEVICES:
+        return [torch.get_autocast_dtype(kind) for kind in _devices() if torch.is_autocast_enabled(kind)]
+    found = [torch.get_autocast_cpu_dtype()] if torch.is_autocast_cpu_enabled() else []
+    return [*found, *([torch.get_autocast_gpu_dtype()] if torch.is_autocast_enabled() else [])]
 
 
 def _devices() -> tuple[str, ...]:
