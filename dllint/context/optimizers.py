@@ -78,8 +78,8 @@ class Optimizers(Objects):
         return self._concerns[key]
 
     def _must_concern(self, target: Value, optimizer: Value) -> bool:
-        if self.is_same(target, optimizer):
-            return len(self.objects(target)) == 1
+        if self.is_same(target, optimizer):  # one of several it is where the same choice of them takes the step
+            return len(self.objects(target)) == 1 or any(step.optimizer is target for step in self.steps())
         modules, _ = self.parameters_of(optimizer)
         if modules:
             owners = self.objects(target)

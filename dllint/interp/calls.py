@@ -130,6 +130,8 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
                 return methods.call_unknown_method(machine, base, name, arguments, site)
             if are_many and roles.common_role(machine, base):
                 return methods.call_unknown_method(machine, base, name, arguments, site)
+            if len(base.options) > _MAX_OPTIONS and all(isinstance(option, Symbol) for _, option in base.options):
+                return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
     if isinstance(base, Setting) and not isinstance(base.default, Const):
@@ -144,7 +146,7 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -
     options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(
         choice.options
     )
-    if len(options) > _MAX_OPTIONS:
+    if len(options) > Choice.LIMIT or sum(not _is_cheap(value) for _, value in options) > _MAX_OPTIONS:
         symbol = Symbol("unknown", tuple(value for _, value in options), site)
         machine.emit(OpaqueCall(site, (symbol,)))
         return symbol
@@ -153,6 +155,11 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -
     arms = [(guards, lambda value=value: (None, action(value))) for guards, value in options]  # type: ignore[operator]
     outcomes = machine.branch(site, arms)
     return choose([(guards, outcome[1]) for (guards, _), outcome in zip(options, outcomes, strict=True)])
+
+
+def _is_cheap(value: Value) -> bool:
+    """Whether nothing of the project is interpreted when a value, or a method of it, is called."""
+    return isinstance(value, Const | External) or (isinstance(value, Instance) and not isinstance(value.cls, Class))
 
 
 def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
