@@ -82,6 +82,7 @@ _WITHOUT_PARAMETERS = re.compile(
 
 
 _AVERAGED = re.compile(r"(^|_)(momentum|ema|target|teacher|average|averaged|old|frozen)(_|\d|$)")  # follow the model
+_DEFERRED = re.compile(r"(^|_|:)(delay|defer|postpone)", re.IGNORECASE)
 _FREEZING = re.compile(r"freez|deactivat|requires_?grad|no_?grad", re.IGNORECASE)
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
@@ -230,8 +231,13 @@ def _stale_optimizer(
         if order[id(event)] > order[id(change.event)]:
             return None
         if isinstance(event, OptimizerCreated) and any(is_owned(owner, m) for owner in owners for m in modules):
-            stale = event
+            stale = None if _is_deferred(event) else event
     return stale
+
+
+def _is_deferred(event: OptimizerCreated) -> bool:
+    """Whether a flag puts off the creation where it would come too early (``if not delay_optimizer_creation``)."""
+    return any(guard.holds is False and _DEFERRED.search(guard.subject) for guard in event.guards)
 
 
 def _trains_after(change: _Change, maker: OptimizerCreated, order: dict[int, int], ctx: Context) -> bool:
