@@ -10,8 +10,9 @@ from typing import Any
 from dllint.context.base import ProgramView
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp import classes, graph, roles
+from dllint.interp.facts import Facts
 from dllint.interp.gradients import Gradient, gradient_of
-from dllint.interp.modules import force
+from dllint.interp.modules import HEADS, force
 from dllint.interp.origins import Origin, origins
 from dllint.interp.sensitivity import is_mode_sensitive
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
@@ -47,7 +48,9 @@ class Objects(ProgramView):
 
     def kind(self, value: Value) -> str:
         """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
-        return self.facts.returns.get(value.name, "") if isinstance(value, Symbol) else ""
+        if not isinstance(value, Symbol):
+            return ""
+        return self.facts.returns.get(value.name, "") or ("logits" if _is_of_classifier(self.facts, value) else "")
 
     def gradient(self, value: Value) -> Gradient:
         """Whether a value carries gradients back to parameters, and where they were cut off."""
@@ -184,3 +187,11 @@ class Objects(ProgramView):
             event.attribute == "automatic_optimization" and self.constant(event.value) is False
             for event in self.all_of(AttributeAssigned)
         )
+
+
+def _is_of_classifier(facts: Facts, value: Symbol) -> bool:
+    """Whether a value is the output of a library's classifier that still has its own head."""
+    model = value.inputs[0] if value.name == "forward" and value.inputs else None
+    if not isinstance(model, Instance) or not facts.is_classifier(model.library_name):
+        return False
+    return not any(name in model.attributes for name in HEADS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
@@ -69,6 +70,8 @@ class Facts:
         self.harmless_modules: set[str] = set()
         self.harmless_methods: set[str] = set()
         self.module_factories: tuple[str, ...] = ()
+        self.module_names: tuple[re.Pattern[str], ...] = ()
+        self.classifiers: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
@@ -144,7 +147,9 @@ class Facts:
         self.harmless_methods.update(harmless.get("methods", ()))
         factory = table.get("module-factory", {})
         self.module_factories += tuple(factory.get("prefixes", ()))
+        self.module_names += tuple(re.compile(each) for each in factory.get("patterns", ()))
         self.module_classmethods.update(factory.get("classmethods", ()))
+        self.classifiers += tuple(re.compile(each) for each in factory.get("classifiers", ()))
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():
@@ -204,7 +209,11 @@ class Facts:
         return self.is_module_factory(name)
 
     def is_module_factory(self, name: str) -> bool:
-        return name.startswith(self.module_factories)
+        return name.startswith(self.module_factories) or any(each.match(name) for each in self.module_names)
+
+    def is_classifier(self, name: str) -> bool:
+        """Whether the models that a call of this name makes return logits, unless their head is replaced."""
+        return any(each.match(name) for each in self.classifiers)
 
     def transform_kind(self, name: str) -> str:
         """The short name of a torchvision transform (``Normalize``), or an empty string."""

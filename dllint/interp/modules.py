@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
@@ -9,13 +10,14 @@ from dllint.interp.classes import find_member, is_module_class, role_of
 from dllint.interp.roles import name_of
 from dllint.interp.saving import note_saving
 from dllint.interp.word_graph import words_of
-from dllint.sites import Site
+from dllint.sites import Guards, Site
 from dllint.values import (
     Absent,
     Arguments,
     Choice,
     Class,
     Const,
+    External,
     Function,
     Instance,
     Items,
@@ -91,13 +93,28 @@ def computes_loss(machine: Machine, cls: Class) -> bool:
     return False
 
 
-def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Symbol:
+def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
     """Call something unresolved. It may be a model, and it may do anything to what it is given."""
+    package = _looked_up_in(callee)
+    if machine.facts.is_module_factory(f"{package}.get_model"):
+        from dllint.interp.library import call_external
+
+        return call_external(machine, f"{package}.get_model", arguments, site)
     result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, callee, arguments, result))
     note_saving(machine, name_of(callee), arguments, site)
     machine.emit(OpaqueCall(site, tuple(arguments.all())))
     return result
+
+
+def _looked_up_in(callee: Value) -> str:
+    """The library that a function is looked up in by its name: ``models.__dict__[arch]``, ``getattr(models, arch)``."""
+    if not isinstance(callee, Symbol) or not callee.inputs or not isinstance(callee.inputs[0], External):
+        return ""
+    name = callee.inputs[0].name
+    if callee.name == "item":
+        return name.removesuffix(".__dict__") if name.endswith(".__dict__") else ""
+    return name if callee.name == "getattr" else ""
 
 
 # ------------------------------------------------------------------------------------------------------- losses
@@ -166,6 +183,7 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     site = result.site
     assert site is not None
     if isinstance(model, Choice):
+        inner = choose(list(_behind_wrappers(machine, model)))
         options = [
             (
                 guards,
@@ -174,7 +192,7 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
                     Symbol("forward", (option, *result.inputs[1:]), site, arguments=arguments, grad=result.grad),
                 ),
             )
-            for guards, option in model.options
+            for guards, option in alternatives(inner)
         ]
         return choose(options)
     if not isinstance(model, Instance):
@@ -191,18 +209,34 @@ def _force(machine: Machine, result: Symbol, model: Value) -> Value:
     return _replaced_head(machine, model, result)
 
 
+def _behind_wrappers(machine: Machine, model: Value, depth: int = 0) -> Iterator[tuple[Guards, Value]]:
+    """The modules that a value is, without what wraps them: wrapped on some paths or not, a module is the same one."""
+    for guards, option in alternatives(model):
+        if (
+            isinstance(option, Instance)
+            and machine.facts.role(option.library_name) == "wrapper"
+            and option.arguments.positional
+            and depth < _MAX_WRAPPERS
+        ):
+            wrapped = _behind_wrappers(machine, option.arguments.positional[0], depth + 1)
+            yield from ((guards + more, inner) for more, inner in wrapped)
+        else:
+            yield guards, option
+
+
 def _replaced_head(machine: Machine, model: Instance, result: Symbol) -> Value:
     """The output of a library's classifier whose last layer the program has replaced is that layer's output."""
     if not machine.facts.is_module_factory(model.library_name) or "inception" in model.library_name:
         return result
-    head = next((model.attributes[name] for name in _HEADS if isinstance(model.attributes.get(name), Instance)), None)
+    head = next((model.attributes[name] for name in HEADS if isinstance(model.attributes.get(name), Instance)), None)
     if head is None:
         return result
     features = Symbol("unknown", (model, *result.inputs[1:]), result.site, grad=result.grad)
     return apply_last(machine, (head,), features, result)
 
 
-_HEADS = ("fc", "classifier", "head", "heads", "_fc", "last_linear")
+_MAX_WRAPPERS = 4
+HEADS = ("fc", "classifier", "head", "heads", "_fc", "last_linear")
 
 
 def _force_project(

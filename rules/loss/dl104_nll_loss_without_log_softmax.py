@@ -29,6 +29,7 @@ file. Unsafe because it changes the gradients, as it should.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -49,7 +50,14 @@ from dllint.api import (
 )
 
 _LAYERS = ("Linear()", "LazyLinear()", "Bilinear()", "functional.linear")
-_POSITIVE = ("torch.relu", "torch.nn.ReLU()", "torch.nn.ReLU6()")
+_ACTIVATIONS = tuple(
+    f"torch.{name}"
+    for name in (
+        *("relu", "nn.ReLU()", "nn.ReLU6()", "tanh", "nn.Tanh()", "nn.functional.elu", "nn.ELU()"),
+        *("nn.functional.leaky_relu", "nn.LeakyReLU()", "nn.functional.gelu", "nn.GELU()"),
+    )
+)
+_GRAPH_LAYER = re.compile(r"(torch_geometric|dgl)\.nn\.([\w.]+\.)?\w*Conv\(\)$")
 _PRODUCTS = ("torch.matmul", "torch.mm", "torch.addmm", "torch.spmm", "torch.sparse.mm", "@", "+")
 _MAX_DEPTH = 4
 
@@ -109,7 +117,9 @@ def _what(origin: Origin, ctx: Context) -> str:
         return ""
     if ctx.kind(value) == "probabilities":
         return "probabilities"
-    if value.name in _POSITIVE or value.name.endswith(_LAYERS) or ".nn.Conv" in value.name:
+    if value.name in _ACTIVATIONS or value.name.endswith(_LAYERS) or ".nn.Conv" in value.name:
+        return "logits"
+    if _GRAPH_LAYER.match(value.name) or (value.name == "forward" and ctx.kind(value) == "logits"):
         return "logits"
     return "logits" if _is_weighted(value, ctx) else ""
 
