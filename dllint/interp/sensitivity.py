@@ -34,9 +34,9 @@ _FUNCTIONS = re.compile(  # what is only asked in order to save memory changes n
     r"^(?!.*checkpoint).*\.training\b",
     re.MULTILINE,
 )
-_WORDS = re.compile(r"[dD]ropout|BatchNorm|batch_norm")
+_WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
-_RATE_OF_ZERO = re.compile(r"\w*dropout\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
+_RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ def _drops_nothing(value: Instance, cls: Class) -> bool:
         for each, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
         if default is not None
     )
-    rates = [name for name in (*names, *defaults) if "dropout" in name or "drop_rate" in name]
+    rates = [name for name in (*names, *defaults) if "drop" in name]
     given = {*value.arguments.keywords, *names[: len(value.arguments.positional) + 1]}
     return bool(rates) and all(
         name not in given and isinstance(default := defaults.get(name), ast.Constant) and not default.value

@@ -114,7 +114,9 @@ class MissingEvalMode(Rule):
             if not ctx.is_mode_sensitive(model, in_doubt=not is_adversarial) or _needs_training_mode(model, ctx):
                 continue
             start = "train" if self._starts_training(model, mine[0], ctx) else "unknown"
-            if not isinstance(model, Instance) and not (start == "train" and ctx.guessed_role(model) in _MODELS):
+            if not isinstance(model, Instance) and not (
+                (start == "train" or _is_made(model)) and _is_module(model, mine, ctx)
+            ):
                 continue  # anything that is called may be meant
             flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))
             for event in mine:
@@ -220,6 +222,16 @@ def _is_trained_with(event: ModelForward, ctx: Context) -> bool:
         for backward in backwards
         for model in ctx.models_behind(backward.loss, with_gradients=True)  # type: ignore[arg-type]
     )
+
+
+def _is_made(model: Value) -> bool:
+    """Whether the program makes a model, by a call of something that is not known."""
+    return isinstance(model, Symbol) and model.arguments is not None
+
+
+def _is_module(model: Value, forwards: list[ModelForward], ctx: Context) -> bool:
+    """Whether what is called goes by the name of a module, or is wrapped as only modules are."""
+    return any(ctx.guessed_role(value) in _MODELS for value in (model, *(event.model for event in forwards)))
 
 
 def _called(event: ModelForward, ctx: Context) -> str:
