@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Concerned = frozenset[int]
 """Rules, by their place in the list that a :class:`Relevance` was made for."""
 
+_DEEPEST = 8  # lineage that is followed
 _SHORT = 8  # functions of so few lines are always interpreted: they often just pass something on
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -58,6 +59,8 @@ class Relevance:
         What was ``reached`` before has been seen, with better arguments than this definition could pass on.
         """
         here = self._words_here(definition, {}, reached)
+        if isinstance(definition, ast.ClassDef):
+            here |= self._words_of_bases(self._module, definition)
         if not any(here & trigger[0] for trigger in self._masks):
             return frozenset()
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
@@ -65,7 +68,7 @@ class Relevance:
     def to_method(self, cls: ast.ClassDef, method: ast.stmt) -> Concerned:
         """The rules that could fire when a method is interpreted on its own, on an object just made."""
         methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
-        here = self._words_here(method, methods) | self._graph.mask(_words_of_bases(cls))
+        here = self._words_here(method, methods) | self._words_of_bases(self._module, cls)
         if "__init__" in methods:
             here |= self._words_here(methods["__init__"], methods)
         return self._may_fire(here, self._graph.closure(self._module, cls.name))
@@ -124,6 +127,16 @@ class Relevance:
                 return self._graph.mask(self._loss_words & self._graph.words(module, statement))
         return 0
 
+    def _words_of_bases(self, module: SourceModule, cls: ast.ClassDef, depth: int = 0) -> int:
+        """The words by which a class, and those of the project that it derives from, name their bases."""
+        parts = (part for base in cls.bases for part in ast.walk(base))
+        words = {getattr(part, "attr", getattr(part, "id", "")) for part in parts}
+        mask = self._graph.mask(words)
+        if depth < _DEEPEST:
+            for origin, ancestor in self._graph.classes(module, words):
+                mask |= self._words_of_bases(origin, ancestor, depth + 1)
+        return mask
+
     def _is_named_for_itself(self, statement: ast.stmt) -> bool:
         """Whether who names a definition is concerned with what it does: models are looked at on their own."""
         return not isinstance(statement, ast.ClassDef) or not _is_model(statement) or self._has_loss(statement)
@@ -176,11 +189,6 @@ EVENT_WORDS = frozenset(
 
 _NUMBERS = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
 """Words of triggers by which any code handles numbers: alone they do not make a function worth interpreting."""
-
-
-def _words_of_bases(cls: ast.ClassDef) -> frozenset[str]:
-    parts = (part for base in cls.bases for part in ast.walk(base))
-    return frozenset(getattr(part, "attr", getattr(part, "id", "")) for part in parts)
 
 
 def _is_model(node: ast.ClassDef) -> bool:

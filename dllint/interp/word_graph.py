@@ -188,6 +188,17 @@ class WordGraph:
             if submodule is not None:
                 yield (submodule, "")
 
+    def classes(self, module: SourceModule, names: Iterable[str]) -> Iterator[tuple[SourceModule, ast.ClassDef]]:
+        """The classes of the project that names stand for in a module, defined in it or imported."""
+        for name in names:
+            for statement in module.bindings.names.get(name, ()):
+                if isinstance(statement, ast.ClassDef):
+                    yield module, statement
+                elif isinstance(statement, _IMPORT):
+                    for origin, original in self.imported(module, statement, name):
+                        found = origin.bindings.names.get(original, ())
+                        yield from ((origin, each) for each in found if isinstance(each, ast.ClassDef))
+
     def _through_stars(self, module: SourceModule, words: set[str]) -> Iterator[Node]:
         for statement in module.bindings.stars:
             origin = self._project.find(module, statement.module or "", statement.level)
