@@ -24,6 +24,8 @@ class Paths(ProgramView):
     def goes_over_data(self, loop: Loop) -> bool:
         """Whether a loop goes over a loader or some other data, rather than over a range of numbers."""
         value = loop.iterable
+        if isinstance(value, Symbol) and value.name == "enumerate" and value.inputs:
+            value = value.inputs[0]  # and not what it starts to count from
         if value is None:
             return False
         names = list(islice(graph.sources(value), 12))

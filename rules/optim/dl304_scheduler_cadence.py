@@ -38,7 +38,7 @@ Moves the step out of the loop over the batches, or into it, where both loops st
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from dllint.api import (
@@ -79,7 +79,8 @@ _HORIZONS = {
     "get_polynomial_decay_schedule_with_warmup": ("num_training_steps",),
 }
 _FRACTIONS = frozenset(("StepLR", "MultiStepLR"))  # their horizon is a part of the run, not all of it
-_STEEP = 0.95  # 100 batches leave 1/170 of the rate
+_STEEP = 0.95  # for each batch: 100 leave 1/170 of the rate
+_FEW_BATCHES = 100
 _TOO_SELDOM = "only the first percent of the schedule is ever used"
 _FEW_EPOCHS = 5  # a constant below could be anything
 
@@ -129,11 +130,8 @@ class SchedulerCadence(Rule):
             return None
         if any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards):
             return None
-        if _is_batch_loop(loops[0], ctx):
-            epochs = _count(loops[1]) if len(loops) > 1 else None
-            if epochs is None:
-                return None
-            if _is_over_at_once(scheduler, ctx) or (horizon and _is_in_epochs(horizon, epochs, scheduler, ctx)):
+        if _goes_back_itself(loops[0], ctx):
+            if _is_too_often(loops, horizon, scheduler, ctx):
                 return self._report(event, scheduler, "epochs", "batch", loops[0], ctx)
         elif horizon and _is_in_batches(horizon, scheduler, ctx) and _is_epoch_loop(loops[0], ctx):
             return self._report(event, scheduler, "batches", "epoch", loops[0], ctx)
@@ -191,16 +189,48 @@ def _is_meant_to_be_small(scheduler: Instance, ctx: Context) -> bool:
 
 
 def _is_over_at_once(scheduler: Instance, ctx: Context) -> bool:
-    """Whether an exponential decay is so steep that an epoch of batches leaves nothing of the rate."""
-    gamma = ctx.constant(_option(scheduler, "gamma", ctx)) if _class_of(scheduler) == "ExponentialLR" else None
-    return isinstance(gamma, int | float) and gamma <= _STEEP
+    """Whether a decay is so steep that an epoch of batches leaves nothing of the rate."""
+    name = _class_of(scheduler)
+    if name not in ("ExponentialLR", "StepLR"):
+        return False
+    given = _option(scheduler, "gamma", ctx)
+    gamma = ctx.constant(given) if given is not None else 0.1
+    period = ctx.constant(_option(scheduler, "step_size", ctx)) if name == "StepLR" else 1
+    if not isinstance(gamma, int | float) or not isinstance(period, int) or period < 1:
+        return False
+    return bool(gamma ** (_FEW_BATCHES // period) <= _STEEP**_FEW_BATCHES)
 
 
-def _is_in_epochs(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
-    """Whether a horizon is the number of epochs, up to a sum, or (for milestones) lies within it."""
+def _is_too_often(loops: Sequence[Loop], horizon: Value | None, scheduler: Instance, ctx: Context) -> bool:
+    """Whether a schedule is stepped in a loop within that over the epochs that it is sized in.
+
+    It is sized in them where it is given their very number; what two constants say, only a loop over data decides.
+    """
+    for place, outer in enumerate(loops[1:], 1):
+        epochs = _count(outer)
+        if epochs is None:
+            continue
+        if horizon and _is_number_of(horizon, epochs):
+            return True
+        if any(ctx.goes_over_data(inner) for inner in loops[:place]) and (
+            _is_over_at_once(scheduler, ctx) or (horizon and _is_within(horizon, epochs, scheduler, ctx))
+        ):
+            return True
+    return False
+
+
+def _is_number_of(horizon: Value, epochs: Value) -> bool:
+    """Whether a horizon is the number of epochs, up to a sum."""
     terms = list(_terms(horizon))
-    if any(_is_same_number(term, epochs) for term in terms):
-        return all(isinstance(term, Const | Setting) or _is_same_number(term, epochs) for term in terms)
+    return any(_is_same_number(term, epochs) for term in terms) and all(
+        isinstance(term, Const | Setting) or _is_same_number(term, epochs) for term in terms
+    )
+
+
+def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
+    """Whether a horizon of constants equals the number of epochs, or (for milestones) lies within it."""
+    if any(_is_same_number(term, epochs) for term in _terms(horizon)):
+        return False
     number = ctx.constant(epochs)
     if not isinstance(number, int) or number < _FEW_EPOCHS:
         return False
@@ -257,9 +287,9 @@ def _is_left_to_epochs(frame: Frame, ctx: Context) -> bool:
 # ----------------------------------------------------------------------------------------------------- the loops
 
 
-def _is_batch_loop(loop: Loop, ctx: Context) -> bool:
-    """Whether a loop goes over batches: it goes backward each time, and over data, not over a number."""
-    return ctx.goes_over_data(loop) and any(ctx.loops_around(event)[:1] == (loop,) for event in _backwards(loop))
+def _goes_back_itself(loop: Loop, ctx: Context) -> bool:
+    """Whether a loop goes backward each time, and no other loop within it does."""
+    return any(ctx.loops_around(event)[:1] == (loop,) for event in _backwards(loop))
 
 
 def _is_epoch_loop(loop: Loop, ctx: Context) -> bool:
