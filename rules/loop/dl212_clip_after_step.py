@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 
 from dllint.api import (
     Backward,
@@ -51,6 +52,7 @@ from dllint.api import (
 )
 
 State = str  # of the gradients: none, fresh or used
+Group = list[Value]  # of optimizers
 
 _KINDS = (Backward, GradientClip, OptimizerStep)
 
@@ -70,17 +72,17 @@ class ClipAfterStep(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        optimizers = ctx.stepped_optimizers() if ctx.all_of(GradientClip) else []
-        for optimizer in optimizers:
+        groups = _groups(ctx) if ctx.all_of(GradientClip) else []
+        for group in groups:
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
-            late = _late_clips(_KINDS, optimizer, ctx) and _late_clips((*_KINDS, OpaqueCall), optimizer, ctx)
+            late = _late_clips(_KINDS, group, ctx) and _late_clips((*_KINDS, OpaqueCall), group, ctx)
             for event in late:
-                if len(optimizers) == 1 or _concerns(event, optimizer, optimizers, ctx):
-                    yield self._report(event, optimizer, ctx)
+                if len(groups) == 1 or _concerns(event, group, groups, ctx):
+                    yield self._report(event, group, ctx)
 
-    def _report(self, event: GradientClip, optimizer: Value, ctx: Context) -> Finding:
-        name = ctx.name_of(optimizer) or "the optimizer"
-        step = next(step for step in ctx.steps() if ctx.is_same(step.optimizer, optimizer))
+    def _report(self, event: GradientClip, group: Group, ctx: Context) -> Finding:
+        name = ctx.name_of(group[0]) or "the optimizer"
+        step = next(step for step in ctx.steps() if _is_of(step, group, ctx))
         return ctx.finding(
             self,
             event.site,
@@ -103,9 +105,37 @@ class ClipAfterStep(Rule):
         return move_before(clip.site, step.site)
 
 
-def _late_clips(kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context) -> list[GradientClip]:
+def _groups(ctx: Context) -> list[Group]:
+    """The optimizers that take steps; those of which one call steps one or the other are together."""
+    groups: list[Group] = []
+    for alternatives in _by_call(ctx):
+        group = [optimizer for step in alternatives for optimizer in ctx.objects(step.optimizer)]
+        others = []
+        for other in groups:
+            if any(ctx.is_same(one, another) for one in group for another in other):
+                group = [*other, *(one for one in group if not any(one is known for known in other))]
+            else:
+                others.append(other)
+        groups = [*others, group]
+    return groups
+
+
+def _by_call(ctx: Context) -> Iterator[list[OptimizerStep]]:
+    """The steps that one call takes, one after the other: nothing is clipped or computed between them."""
+    events = (event for event in ctx.events if isinstance(event, _KINDS))
+    for _, run in groupby(events, lambda event: (id(event.site.node), id(event.frame))):
+        steps = [event for event in run if isinstance(event, OptimizerStep)]
+        if steps:
+            yield steps
+
+
+def _is_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:
+    return any(ctx.is_same(step.optimizer, optimizer) for optimizer in group)
+
+
+def _late_clips(kinds: tuple[type[Event], ...], group: Group, ctx: Context) -> list[GradientClip]:
     """The clippings that find the gradients used on every path."""
-    flow = ctx.follow("none", _next, kinds, partial(_matters, optimizer, ctx))
+    flow = ctx.follow("none", _next, kinds, partial(_matters, group, ctx))
     return [
         event
         for event, states in flow.arrivals.items()
@@ -113,11 +143,11 @@ def _late_clips(kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context) 
     ]
 
 
-def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
+def _matters(group: Group, ctx: Context, event: Event) -> bool:
     if isinstance(event, OptimizerStep):
-        return ctx.is_same(event.optimizer, optimizer)
+        return _is_of(event, group, ctx)
     if isinstance(event, OpaqueCall):
-        return ctx.opaque_to(event, optimizer)
+        return any(ctx.opaque_to(event, optimizer) for optimizer in group)
     return isinstance(event, Backward | GradientClip)
 
 
@@ -129,24 +159,21 @@ def _next(event: Event, state: State) -> State:
     return "unknown" if isinstance(event, OpaqueCall) and state == "used" else state
 
 
-def _concerns(event: GradientClip, optimizer: Value, optimizers: list[Value], ctx: Context) -> bool:
-    """Whether what is clipped belongs to one of several optimizers, and to it alone."""
+def _concerns(event: GradientClip, group: Group, groups: list[Group], ctx: Context) -> bool:
+    """Whether what is clipped belongs to the optimizers of one of several groups, and to them alone."""
     target = event.target
     if isinstance(target, Symbol) and target.name == "parameters" and target.inputs:
         clipped, known = ctx.objects(target.inputs[0]), True
     else:
         clipped, known = ctx.modules_in(target)
-    others = [other for other in optimizers if other is not optimizer]
-    seen = known and all(ctx.parameters_of(each)[0] for each in optimizers)
+    others = [other for other in groups if other is not group]
+    seen = known and all(ctx.parameters_of(each)[0] for group in groups for each in group)
     return (
         bool(clipped)
         and seen
-        and all(
-            _has(optimizer, owner, ctx) and not any(_has(other, owner, ctx) for other in others) for owner in clipped
-        )
+        and all(_has(group, owner, ctx) and not any(_has(other, owner, ctx) for other in others) for owner in clipped)
     )
 
 
-def _has(optimizer: Value, owner: Value, ctx: Context) -> bool:
-    modules, _ = ctx.parameters_of(optimizer)
-    return any(ctx.reaches(module, owner) for module in modules)
+def _has(group: Group, owner: Value, ctx: Context) -> bool:
+    return any(ctx.reaches(module, owner) for optimizer in group for module in ctx.parameters_of(optimizer)[0])
