@@ -36,7 +36,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dllint.api import Backward, Context, Edit, Finding, Program, Rule, Site, offer, replace_range
+from dllint.api import Backward, Context, Edit, Event, Finding, Guard, Program, Rule, Site, offer, replace_range
 
 _PHASE = re.compile(
     r"(?<![a-z])(train\w*|is_train\w*|optim\w*|backward|phase|mode|update|learn|eval|val|valid|test)(?![a-z])",
@@ -67,10 +67,8 @@ class ForwardUnderNoGrad(Rule):
 
     def _cut(self, event: Backward, ctx: Context) -> Site | None:
         """Where gradients were off when the loss was computed, if that holds for all of it."""
-        if event.loss is None or (
-            event.grad == "off" and any(_PHASE.search(guard.subject.rpartition(":")[2]) for guard in event.guards)
-        ):
-            return None  # training and evaluation share the code, and a condition keeps them apart
+        if event.loss is None or _is_kept_apart(event, ctx):
+            return None
         gradient = ctx.gradient(event.loss)
         if gradient.flows is not False:
             return None
@@ -87,6 +85,27 @@ class ForwardUnderNoGrad(Rule):
             trace=[(cut, "computed with gradients off"), (event.site, "and sent backward")],
             fixes=offer("Compute it with gradients on", _switched_on(cut), "suggestion", of=cut, at=event.site),
         )
+
+
+def _is_kept_apart(event: Backward, ctx: Context) -> bool:
+    """Whether training and evaluation share the code, and a condition keeps the backward pass out of the evaluation.
+
+    What holds already where gradients are switched off (``if args.train: train()``) says nothing of that.
+    """
+    if event.grad != "off":
+        return False
+    frames = list(event.frame.stack())
+    first: Event = next(e for e in ctx.events if e.grad == "off" and any(e.frame is frame for frame in frames))
+    held = {guard.key() for guard in first.guards}
+    return any(_is_of_phase(guard) for guard in event.guards if guard.key() not in held)
+
+
+def _is_of_phase(guard: Guard) -> bool:
+    """Whether a condition asks what the code is run for. The ``mode`` of a loss (``mode == "focal"``) is none."""
+    subject = guard.subject.rpartition(":")[2]
+    if subject == "mode" and isinstance(guard.operand, str):
+        return bool(_PHASE.search(guard.operand))
+    return bool(_PHASE.search(subject))
 
 
 def _switched_on(site: Site) -> list[Edit]:
@@ -112,10 +131,15 @@ def _is_tried(site: Site) -> bool:
     tries = (
         node
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Try)
-        and any(handler.type is not None and "RuntimeError" in ast.unparse(handler.type) for handler in node.handlers)
+        if isinstance(node, ast.Try) and any(_expects(handler) for handler in node.handlers)
     )
     return any(node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0) for node in tries)
+
+
+def _expects(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is for what torch raises, and not for memory that has run out."""
+    is_runtime_error = handler.type is not None and "RuntimeError" in ast.unparse(handler.type)
+    return is_runtime_error and "memory" not in ast.unparse(handler)
 
 
 def _is_left_over(site: Site, event: Backward) -> bool:
