@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch.jit import _recursive
 from torch.optim import Optimizer
 
+from dllint.confirm.inside.importing import after_import
 from dllint.confirm.inside.patching import ORIGINALS
 
 
@@ -45,19 +47,39 @@ def _run_eagerly() -> None:
 
     @functools.wraps(compile_lazily)
     def compiling(*arguments: Any, **named: Any) -> Any:
-        if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and later; keeps the wrapper around the model
-            torch.compiler.set_stance("force_eager")
-            return compile_lazily(*arguments, **named)
-        import_module("torch._dynamo").config.disable = True
-        compiled = compile_lazily(*arguments, **named)
-        _hook_steps_again()
-        return compiled
+        _disable()
+        return compile_lazily(*arguments, **named)
 
     torch.compile = compiling
+    after_import("torch._dynamo", _spare_dynamo)
+
+
+def _disable() -> None:
+    if hasattr(torch.compiler, "set_stance"):  # torch 2.6 and later; keeps the wrapper around the model
+        torch.compiler.set_stance("force_eager")
+    else:
+        import_module("torch._dynamo").config.disable = True
+
+
+def _spare_dynamo() -> None:
+    """Have what is given to ``torch._dynamo.optimize``, as ``torch.compile`` does, run as it stands."""
+    dynamo: Any = sys.modules["torch._dynamo"]
+    optimize = dynamo.optimize
+
+    @functools.wraps(optimize)
+    def optimizing(*arguments: Any, **named: Any) -> Any:
+        _disable()
+        optimized = optimize(*arguments, **named)
+        _hook_steps_again()
+        return optimized
+
+    dynamo.optimize = optimizing
 
 
 def _hook_steps_again() -> None:
     """Have steps of optimizers call their hooks, of which old versions of torch rid them where anything is compiled."""
+    if hasattr(torch.compiler, "set_stance"):
+        return
     calling = Optimizer.profile_hook_step(Optimizer.step).__code__
     kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type) and issubclass(kind, Optimizer)]
     for kind in kinds:
