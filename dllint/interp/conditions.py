@@ -53,7 +53,8 @@ def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:
         if not isinstance(value, Symbol) or value.name != "compare":
             return None
         node, value = node.left, value.inputs[0]
-    return value if isinstance(node, ast.Name | ast.Attribute) and isinstance(value, Setting | Symbol) else None
+    is_named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+    return value if is_named and isinstance(value, Setting | Symbol) else None
 
 
 def _has_remainder(value: Value, depth: int = 4) -> bool:

@@ -106,7 +106,7 @@ class FrozenParametersInOptimizer(Rule):
         self, freeze: AttributeAssigned, changes: list[AttributeAssigned], optimizer: Value, ctx: Context
     ) -> Finding | None:
         """The finding for parameters that an optimizer moves after they were frozen."""
-        if not _has(optimizer, freeze, ctx) or _is_done_at_start(freeze, ctx):
+        if not _has(optimizer, freeze, ctx) or _is_done_at_start(freeze, ctx) or _is_undone(freeze, changes, ctx):
             return None
         cleared = [event for event in ctx.all_of(ZeroGrad) if ctx.may_concern(event.target, optimizer)]
         if cleared and not _has_inertia(optimizer, ctx):
@@ -181,6 +181,11 @@ def _has(optimizer: Value, change: AttributeAssigned, ctx: Context) -> bool:
     """Whether an optimizer was given what is frozen: its modules, or a part of one."""
     modules, _ = ctx.parameters_of(optimizer)
     return any(ctx.is_part(part, module) for module in modules for part in _frozen_in(change, ctx))
+
+
+def _is_undone(freeze: AttributeAssigned, changes: list[AttributeAssigned], ctx: Context) -> bool:
+    """Whether one helper freezes and unfreezes, as networks that are trained in turn are by a flag."""
+    return any(change.site.node is freeze.site.node and ctx.constant(change.value) is not False for change in changes)
 
 
 def _is_same_part(left: AttributeAssigned, right: AttributeAssigned, ctx: Context) -> bool:

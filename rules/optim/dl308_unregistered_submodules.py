@@ -159,7 +159,7 @@ def _is_module(value: Value, ctx: Context) -> bool:
 
 def _has_parameters(value: Value, ctx: Context, depth: int = 0) -> bool:
     """Whether a value is certainly a module with parameters, or a parameter."""
-    if not isinstance(value, Instance) or depth > _MAX_DEPTH:
+    if not isinstance(value, Instance) or depth > _MAX_DEPTH or _is_filter(value, ctx):
         return False
     if isinstance(value.cls, Class):
         inner = list(value.attributes.values()) if _is_module(value, ctx) else []
@@ -168,6 +168,18 @@ def _has_parameters(value: Value, ctx: Context, depth: int = 0) -> bool:
         given = [inner for argument in value.arguments.all() for inner in _contents(argument)]
         return any(_has_parameters(inner, ctx, depth + 1) for inner in given)
     return value.cls == "torch.nn.Parameter" or bool(_WITH_PARAMETERS.match(value.cls))
+
+
+def _is_filter(layer: Instance, ctx: Context) -> bool:
+    """Whether a layer was given a weight that is not trained, as one that filters images."""
+    weight = layer.attributes.get("weight")
+    made = [option for _, option in alternatives(weight)] if weight is not None else []
+    flags = [
+        each.arguments.get(1, "requires_grad")
+        for each in made
+        if isinstance(each, Instance | Symbol) and each.arguments is not None
+    ]
+    return bool(flags) and all(flag is not None and ctx.constant(flag) is False for flag in flags)
 
 
 def _are_parameters(layers: list[Value]) -> bool:
