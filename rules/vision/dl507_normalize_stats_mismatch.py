@@ -53,6 +53,7 @@ from dllint.api import (
     Program,
     Rule,
     Site,
+    Symbol,
     TransformsComposed,
     TransformStep,
     Value,
@@ -201,6 +202,8 @@ def _numbers(value: Value | None, default: Numbers | None) -> list[tuple[Guards,
 
 
 def _constants(value: Value) -> Numbers | None:
+    if isinstance(value, Symbol) and value.name in ("numpy.array", "torch.tensor") and value.inputs:
+        return _constants(value.inputs[0])
     if isinstance(value, External) and value.name.startswith("timm."):
         return _OF_TIMM.get(value.name.rpartition(".")[2])
     items = value.items if isinstance(value, Items) and value.exact else (value,)
