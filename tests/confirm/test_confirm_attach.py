@@ -130,3 +130,54 @@ def test_each_probe_is_listed() -> None:
     from dllint.confirm.probes import PROBES
 
     assert [probe.name for probe in PROBES] == list(LISTED)
+
+
+LOOKED_FOR = """
+import importlib.util
+assert importlib.util.find_spec("torch")
+import torch.nn as nn
+import torch
+import torch.nn.functional as F
+model = nn.Sequential(nn.Linear(4, 2), nn.Softmax(1))
+for _ in range(4):
+    F.cross_entropy(model(torch.randn(8, 4)), torch.randint(0, 2, (8,))).backward()
+"""
+
+
+def test_libraries_may_look_for_torch_before_they_import_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("train.py").write_text(LOOKED_FOR)
+    assert main(["confirm", "train.py"]) == 1
+    assert "CONFIRMED    DL101" in capfd.readouterr().out
+
+
+EVALUATION = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 64), nn.Linear(64, 2)
+
+    def forward(self, x):
+        return self.last(F.dropout(self.first(x), 0.1, {training}))
+
+
+model = Model().eval()
+with torch.no_grad():
+    for _ in range(4):
+        model(torch.randn(8, 4))
+"""
+
+
+@pytest.mark.parametrize(("training", "drops"), [("True", True), ("self.training", False)])
+def test_a_script_that_only_evaluates(
+    training: str, drops: bool, folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("evaluate.py").write_text(EVALUATION.format(training=training))
+    assert main(["confirm", "evaluate.py"]) == int(drops)
+    output = capfd.readouterr().out
+    assert ("random-in-evaluation evaluate.py:19" in output) == drops
+    assert "run: 0 steps" in output

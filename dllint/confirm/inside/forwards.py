@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from multiprocessing import parent_process
 from typing import Any
 
 import torch
@@ -59,6 +60,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
 
     def forward(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool) -> None:
         run.mark("forward" if with_gradients else "forward without gradients")
+        run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
         place = stack()
         run.tell("forward", module, inputs, with_gradients, place)
         run.tell("call", module, inputs, named, with_gradients, place)

@@ -24,27 +24,36 @@ def after_import(name: str, action: Callable[[], None]) -> None:
 class _Finder:
     """Finds one module as it would be found without dllint, and adds one thing to do after its import.
 
-    It is no ``importlib.abc.MetaPathFinder``: that module imports much that the script should import itself.
+    It stays until the module is imported: libraries also look for modules only to know whether they are installed. It
+    is no ``importlib.abc.MetaPathFinder``: that module imports much that the script should import itself.
     """
 
     def __init__(self, name: str, action: Callable[[], None]) -> None:
         self._name, self._action = name, action
+        self._is_asked = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The specification of the module; None for any other."""
-        if fullname != self._name:
+        if fullname != self._name or self._is_asked:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._is_asked = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._is_asked = False
         if spec is None or spec.loader is None:
             return spec
         execute = spec.loader.exec_module
 
         def execute_and_act(module: ModuleType) -> None:
+            is_first = self in sys.meta_path
+            if is_first:
+                sys.meta_path.remove(self)
             execute(module)
-            self._action()
+            if is_first:
+                self._action()
 
         spec.loader.exec_module = execute_and_act  # type: ignore[method-assign]
         return spec

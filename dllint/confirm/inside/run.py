@@ -90,7 +90,8 @@ class Run:
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
-        has_evidence: a probe knows why nothing could be trained, so that there is a record all the same.
+        has_evidence: there is a record even if nothing is trained: a model was evaluated by a process that no other has
+            started, or a probe knows why nothing could be trained.
         packs: the script has what graphs save packed, as when layers are computed again in the backward pass. To look
             at it would compute them once more, and so it is not looked at any more.
     """

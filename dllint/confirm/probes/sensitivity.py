@@ -36,7 +36,7 @@ Inputs = dict[str | int, Any]  # arguments by position or name
 
 @dataclass(slots=True)
 class _Call:
-    """The last call of a model with gradients."""
+    """The last call of a model with gradients, or of one that is only evaluated."""
 
     module: ref[nn.Module]
     inputs: Inputs
@@ -55,7 +55,7 @@ class Sensitivity(Probe):
         self._calls: WeakKeyDictionary[nn.Module, _Call] = WeakKeyDictionary()
 
     def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients:
+        if not with_gradients and (self.run.backwards or module.training or not _are_plain([*inputs, *named.values()])):
             return
         known = self._calls.get(module)
         if known is None and len(self._calls) >= _MOST_MODELS:
@@ -68,7 +68,8 @@ class Sensitivity(Probe):
             self._calls[module] = _Call(ref(module), kept, stack, calls, tensors)
 
     def judge(self) -> Iterator[Judgement]:
-        is_over = self.run.ended_by in ("budget", "end", "backwards") and self.run.steps >= ENOUGH
+        is_enough = self.run.steps >= ENOUGH or not self.run.backwards
+        is_over = self.run.ended_by in ("budget", "end", "backwards") and is_enough
         if not is_over or threading.current_thread() is not threading.main_thread():
             return
         for call in list(self._calls.values()):
@@ -100,7 +101,7 @@ class _Trial:
         scale = float(plain.std()) or float(plain.abs().max()) or 1.0
         noise = float((again - plain).abs().max()) / scale
         yield self._randomness(noise, spy.dropped, spy.drawn)
-        if noise <= _NOISE:
+        if noise <= _NOISE and self._steps:
             yield from self._ignored(plain, scale, noise, is_slow)
             yield from self._leaks(plain)
 
@@ -264,6 +265,11 @@ def _tensors(value: Any, depth: int) -> Iterator[Tensor]:
 
 def _varies(value: Tensor) -> bool:
     return len(value) > 1 and bool((value != value.roll(1, 0)).any())
+
+
+def _are_plain(values: list[Any]) -> bool:
+    """Whether a call is given tensors and numbers alone, and no cache that grows."""
+    return all(value is None or isinstance(value, (Tensor, bool, int, float, str)) for value in values)
 
 
 def _called(key: str | int) -> str:
