@@ -86,6 +86,9 @@ class NllLossWithoutLogSoftmax(Rule):
         what = _what(origin, ctx)
         loss = "NLLLoss" if event.criterion is not None else "nll_loss"
         found = f"`{operation}` output" if operation.isidentifier() else "a layer's output"
+        how = f"the last operation is `{operation}`"
+        if operation == "forward":
+            found, how = "a classifier's output", "it returns logits"
         return ctx.finding(
             self,
             event.site,
@@ -95,7 +98,7 @@ class NllLossWithoutLogSoftmax(Rule):
             else "the gradient does not depend on how wrong a prediction is, and the model ends up less accurate",
             help="pass logits to `cross_entropy`, or apply `log_softmax` at the end of the model",
             trace=[
-                (source.site, f"the last operation is `{operation}`"),
+                (source.site, how),
                 *reversed(origin.hops),
                 (event.site, "the loss receives it"),
             ],
