@@ -62,6 +62,7 @@ from dllint.interp.origins import Origin
 from dllint.interp.pipelines import TransformStep
 from dllint.interp.positions import statement_around
 from dllint.rewriting import (
+    add_entry,
     beside,
     insert_after,
     insert_before,
@@ -166,6 +167,7 @@ __all__ = [
     "Where",
     "Wrapping",
     "ZeroGrad",
+    "add_entry",
     "alternatives",
     "beside",
     "flatten",

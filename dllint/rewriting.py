@@ -49,6 +49,26 @@ def replace_range(start: Site, text: str, *, end: Site | None = None) -> Edits:
     return (Edit(begins, source.offset(last.end_lineno, last.end_col_offset), text),)
 
 
+def add_entry(table: Site, key: str, text: str) -> Edits:
+    """Put an entry behind the first one of a dict that is written out, on a line of its own where that is."""
+    node = table.node
+    if not isinstance(node, ast.Dict) or not node.keys or node.keys[0] is None:
+        return ()
+    source: Any = table.module.source  # type: ignore[attr-defined]
+    first, value = node.keys[0], node.values[0]
+    begins, ends = (source.offset(line, column) for line, column in _bounds(first))
+    behind = source.offset(value.end_lineno, value.end_col_offset)
+    is_same_line = len(node.keys) > 1 and node.keys[1] is not None and node.keys[1].lineno == first.lineno
+    line_start = source.text.rfind("\n", 0, begins) + 1
+    gap = " " if is_same_line or node.lineno == first.lineno else f"\n{source.text[line_start:begins]}"
+    quote = source.text[ends - 1]
+    return (Edit(behind, behind, f",{gap}{quote}{key}{quote}: {text}"),)
+
+
+def _bounds(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+
+
 def insert_before(place: Site, text: str) -> Edits:
     """Put a statement in front of the statement at a place."""
     module: Any = place.module

@@ -56,6 +56,16 @@ class Sources(ProgramView):
             for module in project.mentioning(*compiled)
         )
 
+    def entries_beside(self, site: Site) -> list[ast.expr]:
+        """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
+        dicts = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.Dict))  # type: ignore[attr-defined]
+        return next((node.values for node in dicts if any(value is site.node for value in node.values)), [])
+
+    def text_behind(self, site: Site) -> str:
+        """What follows an expression on its last line."""
+        line: str = site.module.source.line_text(site.node.end_lineno)  # type: ignore[attr-defined]
+        return line.encode()[site.node.end_col_offset :].decode()  # type: ignore[attr-defined]
+
     def is_entry_written(self, key: str, *, everywhere: bool = False) -> bool:
         """Whether a dict in the program's files gets an entry of this name that is not a plain setting.
 

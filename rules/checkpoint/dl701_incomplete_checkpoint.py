@@ -54,7 +54,6 @@ from dataclasses import dataclass
 
 from dllint.api import (
     Context,
-    Edit,
     Event,
     Finding,
     Fix,
@@ -71,6 +70,7 @@ from dllint.api import (
     StateRestored,
     Symbol,
     Value,
+    add_entry,
     is_same_path,
     key_loaded,
     keys_read,
@@ -117,7 +117,7 @@ class IncompleteCheckpoint(Rule):
         elsewhere = list(_saved_elsewhere(ctx))
         saves_all = _saves_all(ctx)
         is_complete = bool(complete or elsewhere) or saves_all
-        is_alone = all(_has_model(each, ctx) for each in complete) and all(_is_whole(site) for site in elsewhere)
+        is_alone = all(_has_model(each, ctx) for each in complete) and all(_is_whole(site, ctx) for site in elsewhere)
         reported: set[int] = set()
         for each in [each for each in models if _progress_of(each)] or models:
             if id(each.site.node) in reported or any(each is other for other in complete):
@@ -139,7 +139,7 @@ class IncompleteCheckpoint(Rule):
         for each in models:
             evidence = _missing_key(each, ctx, everywhere=True)
             if evidence is None and not ctx.project_mentions(r"opt\w*\.state_dict\(") and not _saves_all(ctx):
-                evidence = _state_to_resume_from(each, ctx)
+                evidence = _state_to_resume_from(each, ctx) or _resumption_by_name(each, ctx)
             if evidence is not None:
                 yield self._report(each, evidence, [], ctx)
                 return
@@ -243,11 +243,10 @@ def _is_open(part: Part) -> bool:
 
 
 def _saved_elsewhere(ctx: Context) -> Iterator[Site]:
-    """Where code that belongs to the program takes an optimizer's state in order to keep it."""
+    """Where code that belongs to the program takes an optimizer's state to keep it, not to look a rate up in it."""
     for site in ctx.method_calls("state_dict"):
-        call = site.node
-        assert isinstance(call, ast.Call)
-        if _OPTIMIZER.search(ast.unparse(call.func).rpartition(".state_dict")[0]) and not _is_only_read(site):
+        receiver = ast.unparse(site.node).rpartition(".state_dict")[0]
+        if _OPTIMIZER.search(receiver) and not ctx.text_behind(site).startswith("["):
             yield site
 
 
@@ -255,18 +254,9 @@ def _saves_all(ctx: Context) -> bool:
     return any(ctx.method_calls("save_state")) or any(True for name in _SAVES_ALL for _ in ctx.trees(name))
 
 
-def _is_whole(site: Site) -> bool:
+def _is_whole(site: Site, ctx: Context) -> bool:
     """Whether an optimizer's state stands in a dict beside those of others: a checkpoint of its own."""
-    for node in ast.walk(site.module.tree):  # type: ignore[attr-defined]
-        if isinstance(node, ast.Dict) and any(value is site.node for value in node.values):
-            return sum(ast.unparse(value).endswith(".state_dict()") for value in node.values) > 1
-    return False
-
-
-def _is_only_read(site: Site) -> bool:
-    """``optimizer.state_dict()["param_groups"][0]["lr"]`` is a way to read the learning rate."""
-    line = site.module.source.line_text(site.node.end_lineno)  # type: ignore[attr-defined]
-    return line.encode()[site.node.end_col_offset :].startswith(b"[")  # type: ignore[attr-defined, no-any-return]
+    return sum(ast.unparse(value).endswith(".state_dict()") for value in ctx.entries_beside(site)) > 1
 
 
 # --------------------------------------------------------------------------------------------- that it is resumed
@@ -293,6 +283,16 @@ def _state_to_resume_from(saved: Saved, ctx: Context) -> _Evidence | None:
     for part in saved.parts:
         if ctx.checkpoints.kind(part.value) in ("scheduler", "scaler") and part.value.site is not None:
             return _Evidence(part.value.site, f"the {ctx.checkpoints.kind(part.value)}'s state is saved to resume from")
+    return None
+
+
+def _resumption_by_name(saved: Saved, ctx: Context) -> _Evidence | None:
+    """A function of the same file that, by its name, resumes, and loads an entry of the checkpoint."""
+    keys = {part.key for part in saved.parts if part.key}
+    for site in ctx.method_calls("load_state_dict"):
+        assert isinstance(site.node, ast.Call)
+        if site.module is saved.site.module and key_loaded(site.node) in keys and _RESUMING.search(ctx.scope(site)):
+            return _Evidence(site, "training resumes from it here")
     return None
 
 
@@ -381,20 +381,10 @@ def _is_for_use(saved: Saved) -> bool:
 
 
 def _fix(saved: Saved, optimizer: Value, name: str, ctx: Context) -> list[Fix]:
-    """Add an entry behind the first one of a dict literal, where the optimizer goes by a name there."""
-    table = saved.site.node
+    """Add an entry to a dict literal, where the optimizer goes by a name there."""
     spelling = _spelling(saved, optimizer, name)
-    if not isinstance(table, ast.Dict) or not table.keys or table.keys[0] is None or not spelling:
-        return []
-    first = Site(saved.site.module, table.keys[0])
-    value = ctx.replace(Site(saved.site.module, table.values[0]), "")
-    quote = ctx.source_of(first)[-1:]
-    begins = ctx.replace(first, "").start
-    same_line = len(table.keys) > 1 and table.keys[1] is not None and table.keys[1].lineno == first.line
-    line_start = ctx.text(first).rfind("\n", 0, begins) + 1
-    gap = " " if same_line or table.lineno == first.line else f"\n{ctx.text(first)[line_start:begins]}"
-    entry = f",{gap}{quote}optimizer{quote}: {spelling}.state_dict()"
-    return [Fix(f"Save the state of `{name}`, too", (Edit(value.end, value.end, entry),), "unsafe")]
+    edits = add_entry(saved.site, "optimizer", f"{spelling}.state_dict()") if spelling else ()
+    return [Fix(f"Save the state of `{name}`, too", edits, "unsafe")] if edits else []
 
 
 def _spelling(saved: Saved, optimizer: Value, name: str) -> str:
