@@ -37,6 +37,7 @@ def interpret(machine: Machine, visit: Visit) -> None:
     with machine.recording(body):
         execute_block(machine, module.tree.body, machine.module_scope(module))
     visit(Program("module", module.name, module, body, machine.truncated), None)
+    _interpret_nested(machine, visit)
     for definition in _callers_first(module):
         relevance = machine.relevance
         concerned = relevance.to_definition(definition, machine.reached) if relevance is not None else None
@@ -83,10 +84,41 @@ def _interpret_function(
         with machine.recording(body):
             invoke(machine, function, Arguments(exact=False), Site(machine.main, node))
         visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
+        _interpret_nested(machine, visit)
 
     machine.renew_budget()
     machine.grad = "on"
     machine.run_arm((), run)
+
+
+def _interpret_nested(machine: Machine, visit: Visit) -> None:
+    """Interpret the functions that were defined within others and handed on: callbacks, whose caller is not seen.
+
+    They are seen with the variables around them as these are at the end.
+    """
+    nested, machine.nested = machine.nested, []
+    for function in nested:
+        node = function.node
+        if node in machine.reached or function.module is not machine.main or not isinstance(node, _FUNCTION):
+            continue
+        concerned = machine.relevance.to_nested(node) if machine.relevance is not None else None
+        if concerned is None or concerned:
+            machine.renew_budget()
+            machine.run_arm((), partial(_run_nested, machine, function, node, concerned, visit))
+
+
+def _run_nested(
+    machine: Machine,
+    function: Function,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    concerned: Concerned | None,
+    visit: Visit,
+) -> None:
+    body = Block()
+    with machine.recording(body):
+        invoke(machine, function, Arguments(exact=False), Site(machine.main, node))
+    visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
+    _interpret_nested(machine, visit)
 
 
 def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned | None, visit: Visit) -> None:
@@ -137,6 +169,7 @@ def _run_method(
         invoke(machine, function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
     whole = Block([start, body])
     visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated), concerned)
+    _interpret_nested(machine, visit)
 
 
 def _outer_methods_first(

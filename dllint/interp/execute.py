@@ -15,7 +15,7 @@ from dllint.interp.evaluate import evaluate
 from dllint.interp.guards import consistent, guards_of
 from dllint.interp.operators import combine
 from dllint.sites import Guards, Site
-from dllint.values import Absent, Choice, Const, Instance, Items, Scope, Symbol, Value, alternatives
+from dllint.values import Absent, Choice, Const, Function, Instance, Items, Scope, Symbol, Value, alternatives
 
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
@@ -293,7 +293,10 @@ def _continue(machine: Machine, node: ast.Continue, scope: Scope) -> str | None:
 
 def _function(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> str | None:
     known = names.declared(machine, scope.module, node.name) if scope.parent is None else None
-    machine.write(scope.variables, node.name, known or make_function(machine, node, scope))
+    function = known or make_function(machine, node, scope)
+    if machine.activation is not None and machine.block is not None and isinstance(function, Function):
+        machine.nested.append(function)
+    machine.write(scope.variables, node.name, function)
     return None
 
 

@@ -98,6 +98,7 @@ class Machine:
         self.path: list[Guard] = []
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
+        self.nested: list[Function] = []
         self.forwards: dict[Symbol, Value] = {}
         self.loss_classes: dict[ast.AST, bool] = {}
         self.tested: dict[int, tuple[Value, Guard]] = {}

@@ -65,6 +65,11 @@ class Relevance:
             return frozenset()
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
 
+    def to_nested(self, function: ast.stmt) -> Concerned:
+        """The rules that could fire when a function within a function, which nobody called, is interpreted."""
+        here = self._words_here(function, {})
+        return frozenset(index for index, trigger in enumerate(self._masks) if here & trigger[0])
+
     def to_method(self, cls: ast.ClassDef, method: ast.stmt) -> Concerned:
         """The rules that could fire when a method is interpreted on its own, on an object just made."""
         methods = {item.name: item for item in cls.body if isinstance(item, _FUNCTION)}
