@@ -26,8 +26,8 @@ behind `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes 
 ## Not reported
 Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`), test-time augmentation, datasets
 that are also trained on, transforms under a condition that is off for evaluation, and datasets of which neither an
-argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation. Where no dataset is known
-to use a transform, its own name counts if one for training stands beside it (`train_transform`, `val_transform`).
+argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation. Where no dataset is
+known to use a transform, its name counts if one for training stands beside it (`train_transform`, `val_transform`).
 
 ## Fix (unsafe)
 Removes the steps where they are written in a transform that only evaluation uses, and crops the centre instead of a
