@@ -65,6 +65,8 @@ def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text
     key = f"[{text}]"
     known = base.attributes.get(key)
     if known is not None:
+        if isinstance(known, Symbol) and known.name == "item" and known.grad == "off":
+            known.grad = machine.grad  # a row of a parameter that was first read without gradients is computed anew
         return known
     if isinstance(base, Instance):
         found = _instance_item(machine, base, index)
