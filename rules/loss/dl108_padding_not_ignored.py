@@ -224,6 +224,8 @@ def _before(value: Value, ctx: Context) -> Value | None:
         return base if len(value.inputs) > 1 and _is_plain_index(value.inputs[1]) else None
     if name == "attribute":
         return base if value.detail in ("data", "T", "mT") else None
+    if name in ctx.facts.packed:
+        return None  # packing leaves the padding out
     is_shape = name[1:] in ctx.facts.shape_only_methods if name.startswith(".") else name in ctx.facts.shape_only
     return base if is_shape or name == "torch.autograd.Variable" else None
 
