@@ -150,7 +150,9 @@ class OptimizerBeforeParametersChange(Rule):
 def _change(event: Event, ctx: Context) -> _Change | None:
     if isinstance(event, ModelChanged):
         text = _REPLACING.get(event.action)
-        if text is not None and ctx.constant(event.arguments.get(None, "use_orig_params")) is not True:
+        kept = event.arguments.get(None, "use_orig_params")
+        is_told = event.arguments.exact or event.action == "torch.distributed.fsdp.fully_shard"
+        if text is not None and is_told and ctx.constant(kept) is not True:
             return _Change(event, event.model, text)
         if event.action in _MOVES and ctx.guessed_role(event.model) in ("module", "wrapper"):
             to = ctx.constant(event.arguments.get(0, "device"))
