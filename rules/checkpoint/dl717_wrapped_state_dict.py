@@ -63,6 +63,7 @@ _STRIPPING = {
     "module.": r"['\"]module\.['\"]|startswith\(['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",
     "_orig_mod.": r"_orig_mod",
 }
+_AVERAGE = re.compile(r"(\b|_)(ema|avg|averaged?|teacher|momentum|shadow)(_|$)", re.IGNORECASE)
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
 
@@ -106,7 +107,7 @@ class WrappedStateDict(Rule):
         loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(part, state, wrapped[0], possible, ctx)
         if not loaded and _is_wrapped_elsewhere(ctx):
             return None
-        is_same = loaded == {_prefixes(possible)}
+        is_same = loaded == {_prefixes(possible)} or _is_loaded_into_copy(part, state, ctx)
         where: Where = "here" if loaded and not is_same else "related"
         wrapped = [wrapping for wrapping in wrapped if not _is_stripped(wrapping, where, ctx)]
         is_conditional = len(wrapped) < len(possible) or any(_is_prepared(wrapping) for wrapping in wrapped)
@@ -199,6 +200,18 @@ def _loaded_as(saved: Saved, part: Part, state: Symbol, ctx: Context) -> set[fro
     ]
     mine = [restored for restored in found if is_same_path(restored.read.path, saved.event.path)]
     return {_prefixes(ctx.checkpoints.wrappings(restored.event.target)) for restored in mine or found}
+
+
+def _is_loaded_into_copy(part: Part, state: Symbol, ctx: Context) -> bool:
+    """Whether the entry is loaded into an average of the model, which is a copy of it and wrapped like it."""
+    return any(
+        site.module is state.site.module  # type: ignore[union-attr]
+        and isinstance(site.node, ast.Call)
+        and bool(part.key)
+        and repr(part.key) in ", ".join(map(ast.unparse, site.node.args))
+        and _AVERAGE.search(_receiver(site.node))
+        for site in ctx.method_calls("load_state_dict")
+    )
 
 
 def _loaded_by_name(

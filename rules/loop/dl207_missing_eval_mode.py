@@ -86,6 +86,7 @@ _DETECTION = (
     "torchvision.models.detection."  # return their losses in training mode, and other things in evaluation mode
 )
 _LOSSES = re.compile(r"(^|_)loss_?dict|(^|_)losses$|dict_?loss")  # what detectors return in training mode alone
+_SWITCHES = re.compile(r"\.(eval|train)\((mode=)?(True|False)?\)")
 _OF_SHAPE = re.compile(r"_(size|shape|dim|dims|features)$")  # what a layer returns is only measured
 _SWITCH = re.compile(r"\.eval\(\)|\.train\((mode=)?False")
 _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
@@ -118,6 +119,8 @@ class MissingEvalMode(Rule):
                 (start == "train" or _is_made(model)) and _is_module(model, mine, ctx)
             ):
                 continue  # anything that is called may be meant
+            if not isinstance(model, Instance) and _is_made(model) and not _knows_modes(mine[0]):
+                continue  # nothing is known of its layers, and nobody here thinks of modes
             flow = ctx.follow(start, _next, _KINDS, partial(_matters, model, ctx))
             for event in mine:
                 definition = event.frame.definition  # one finding for a function: one call mends them all
@@ -212,6 +215,12 @@ class MissingEvalMode(Rule):
 def _is_evaluation(name: str) -> bool:
     """Whether a name speaks of evaluation, and not of training as well (``train_and_validate``)."""
     return bool(_EVALUATION.search(name)) and not _TRAINING.search(name)
+
+
+def _knows_modes(event: ModelForward) -> bool:
+    """Whether the file that evaluates a model switches the mode of anything."""
+    module: Any = event.site.module
+    return bool(module.contains(_SWITCHES))
 
 
 def _is_trained_with(event: ModelForward, ctx: Context) -> bool:

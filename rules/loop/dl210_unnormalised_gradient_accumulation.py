@@ -108,6 +108,9 @@ class UnnormalisedGradientAccumulation(Rule):
         """Whether the framework or helper around a backward pass divides by the number of batches."""
         if ctx.is_managed(backward) or backward.via == "deepspeed" or "accumulate" in backward.contexts:
             return True
+        call = backward.site.node
+        if isinstance(call, ast.Call) and "deepspeed" in ast.unparse(call.func):
+            return True  # its engine divides
         return backward.via == "accelerate" and bool(_accumulation_of_accelerators(ctx))
 
     def _boundary(self, backward: Backward, ctx: Context) -> OptimizerStep | None:

@@ -85,6 +85,7 @@ _OWN_BOOKKEEPING = frozenset(
     ("parameters", "named_parameters", "state_dict", "modules", "children", "_apply", "__setattr__", "__getattr__")
 )
 _REGISTERS = re.compile(r"\b(add_module|register_module|register_parameter|setattr|_modules|_parameters|__dict__)\b")
+_OPTIMIZER = re.compile(r"(^|\.)optim\w*\.|(SGD|Adam\w*|RMSprop|LBFGS)$")
 _HIDDEN_ON_PURPOSE = re.compile(r"teacher|(^|_)ema|target|frozen|pretrain|momentum|loss|criteri|metric|perceptual|vgg")
 _MAX_DEPTH = 6
 
@@ -115,7 +116,9 @@ class UnregisteredSubmodules(Rule):
         if not users or (_are_parameters(layers) and users != {"forward"}) or _keeps_its_own_books(owner, ctx):
             return False
         if any(
-            _is_handed_to_base(cls, event.attribute) or _is_put_elsewhere(cls, event.attribute)
+            _is_handed_to_base(cls, event.attribute)
+            or _is_put_elsewhere(cls, event.attribute)
+            or _has_optimizers(cls, event.attribute)
             for cls in _classes(owner)
         ):
             return False
@@ -238,6 +241,16 @@ def _is_put_elsewhere(cls: Class, attribute: str) -> bool:
             added.update(_names([node.value]))
     others = [call for call in calls if len(call.args) > 1 and not _is_of(call.func, attribute)]
     return any(name in added for call in others for name in _names(call.args))
+
+
+def _has_optimizers(cls: Class, attribute: str) -> bool:
+    """Whether a class makes optimizers of their own for what is in a list."""
+    return any(
+        isinstance(node, ast.Call)
+        and _OPTIMIZER.search(ast.unparse(node.func))
+        and re.search(rf"\bself\.{attribute}\b.*\.parameters\(", "".join(map(ast.unparse, _given(node))))
+        for node in ast.walk(cls.node)
+    )
 
 
 def _is_of(node: ast.expr, attribute: str) -> bool:
