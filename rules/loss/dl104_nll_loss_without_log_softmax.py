@@ -16,7 +16,7 @@ Measured on torch 2.13 (10 classes, 400 steps): logits end at a loss of minus in
 
 ## Not reported
 Inputs that cannot be followed to a last operation that is known to return logits or probabilities: models that are not
-resolved, layers of other libraries, sums and products, log-probabilities of a distribution, `torch.log(p + eps)`.
+resolved, unknown layers, sums and products, log-probabilities of a distribution, `torch.log(p + eps)`.
 
 ## Fix (unsafe)
 Replaces `nll_loss` by `cross_entropy` where logits go in, and `softmax` by `log_softmax` where probabilities do, in one
