@@ -58,3 +58,25 @@ def test_the_error_speaks_of_the_text_as_it_is_written() -> None:
 def test_ordinary_modules_are_parsed_without_libcst() -> None:
     code = "import sys, dllint.files.parsing as p; p.parse_module('x = 1'); sys.exit('libcst' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "type A = int\nx = " + "(" * 100_000,
+        "type A = int\nx = " + "a + " * 50_000 + "\n",
+        "type A = int\nx = " + "-" * 100_000 + "y z\n",
+        "type A = int\nx = " + "not " * 100_000 + "y z\n",
+        "type A = int\nx = " + "lambda: " * 50_000 + "y z\n",
+        "type A = int\nx = y" + ".a" * 50_000 + " z\n",
+        'x = f"' + "{" * 50_000 + "\n",
+        "type A = int\nif a:\n    pass\n" + "elif b:\n    pass\n" * 900 + "y z\n",
+        "type A = int\nif a:\n    pass\n" + "elif b:\n    pass\n" * 20_000 + "y z\n",
+    ],
+    ids=["brackets", "sum", "minus", "not", "lambda", "attributes", "fields", "branches", "more branches"],
+)
+def test_monsters_are_refused(text: str) -> None:
+    code = (
+        "import sys; from dllint.files.source import syntax_problem; sys.exit(syntax_problem(sys.stdin.read()) is None)"
+    )
+    subprocess.run([sys.executable, "-c", code], input=text, text=True, check=True)

@@ -9,6 +9,7 @@ these parts are blanked, character by character, so that every other part stays 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -16,7 +17,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import libcst
 
-Span = tuple[int, int]
+# What later versions have added begins with one of these. All other errors are errors in every version.
+_LATER = re.compile(r"^\s*type\s+\w|\b(?:def|class)\s+\w+\s*\[|\b(?:[fFtT][rR]?|[rR][fFtT])['\"]", re.MULTILINE)
+_PIECE = re.compile(
+    r"(?P<start>^(?:def|class|import|from|async|if|for|type)\b|^@)|\n|[()\[\]{}]|[^\w\s()\[\]{}]+"
+    r"|\b(?:not|lambda|await|if|else|and|or|yield)\b",
+    re.MULTILINE,
+)
+# Brackets, signs in a statement, and branches in a file: libcst's parser has no bounds of its own, and would crash.
+_DEEPEST, _LONGEST, _BRANCHES = 100, 2000, 1000
 
 
 def parse_module(text: str) -> ast.Module:
@@ -41,13 +50,15 @@ def parse_module(text: str) -> ast.Module:
 
 def _in_older_syntax(text: str) -> str | None:
     """The same text without the parts that only later versions of Python can parse, if there are any."""
+    if not _LATER.search(text) or not _is_bounded(text):
+        return None
     import libcst
     from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
     try:
         wrapper = MetadataWrapper(libcst.parse_module(text), unsafe_skip_copy=True)
         spans = wrapper.resolve(ByteSpanPositionProvider)
-    except (libcst.ParserSyntaxError, RecursionError):
+    except (libcst.ParserSyntaxError, RecursionError, KeyError):  # a key error is its recursion, in the metadata
         return None
     blanked = bytearray(text.encode())
     found = False
@@ -60,6 +71,26 @@ def _in_older_syntax(text: str) -> str | None:
             blanked[start:end] = new
             found = True
     return blanked.decode() if found else None
+
+
+def _is_bounded(text: str) -> bool:
+    """Whether no statement is nested deeply or very long. Brackets in strings count, up to the next definition."""
+    if text.count("elif") > _BRANCHES:
+        return False
+    depth = signs = 0
+    for piece in _PIECE.finditer(text):
+        found = piece.group()
+        if piece["start"] or (found == "\n" and depth <= 0):
+            depth = signs = 0
+        elif found in "([{":
+            depth += 1
+        elif found in ")]}":
+            depth -= 1
+        elif found != "\n":
+            signs += 1 if found.isalpha() else len(found)
+        if depth > _DEEPEST or signs > _LONGEST:
+            return False
+    return True
 
 
 def _later_parts(module: libcst.Module) -> list[libcst.CSTNode]:
