@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.probes.base import ENOUGH, Batches, LossCall, Probe
 
-_FIRST = 50  # batches that are all looked at
+_FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared
 _FEWEST = 4  # elements of a tensor
 _RECENT = 3  # batches: some loaders are a batch ahead
