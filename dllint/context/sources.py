@@ -58,7 +58,8 @@ class Sources(ProgramView):
 
     def entries_beside(self, site: Site) -> list[ast.expr]:
         """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
-        dicts = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.Dict))  # type: ignore[attr-defined]
+        nodes = site.module.entry_makers  # type: ignore[attr-defined]
+        dicts = (node for node in nodes if isinstance(node, ast.Dict))
         return next((node.values for node in dicts if any(value is site.node for value in node.values)), [])
 
     def text_behind(self, site: Site) -> str:
@@ -73,15 +74,15 @@ class Sources(ProgramView):
         """
         project = self._machine.project
         files = project.mentioning(re.compile(rf"\b{re.escape(key)}\b")) if everywhere else iter(())
-        trees = chain((tree for _, tree in self.trees(key)), (tree for module in files for tree in _trees(module)))
-        return any(_writes(node, key) for tree in trees for node in ast.walk(tree))
+        modules = chain((module for module, _ in self.trees(key)), filter(_is_parsed, files))
+        return any(_writes(node, key) for module in modules for node in module.entry_makers)
 
 
-def _trees(module: SourceModule) -> Iterator[ast.Module]:
+def _is_parsed(module: SourceModule) -> bool:
     try:
-        yield module.tree
+        return bool(module.tree)
     except UNPARSABLE:
-        return  # reported on its own
+        return False  # reported on its own
 
 
 def _writes(node: ast.AST, key: str) -> bool:

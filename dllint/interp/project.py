@@ -91,6 +91,12 @@ class SourceModule:
                 found.setdefault(node.func.attr, []).append(node)
         return found
 
+    @cached_property
+    def entry_makers(self) -> list[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
+        """All nodes in the file that can give a dict an entry, or an object a field, in the order of ``ast.walk``."""
+        kinds = (ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)
+        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
+
     @property
     def is_package(self) -> bool:
         return self.file.name == "__init__.py"
