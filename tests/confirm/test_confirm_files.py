@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,17 @@ def test_under_probes_it_does_the_same_elsewhere(
     assert (outcome.exit_code, capfd.readouterr().err) == (0, "DONE\n")
     assert content(tmp_path) == TREE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "runs", "single.txt"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_processes_write_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for folder in range(40):
+        (tmp_path / str(folder) / "deep/er").mkdir(parents=True)
+        (tmp_path / str(folder) / "shared.txt").write_text("x" * 200_000)
+    before = content(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    observed(SCRIPTS / "writers.py")
+    assert capfd.readouterr().err == "DONE [0, 0, 0, 0] 0.0\n"
+    assert content(tmp_path) == before

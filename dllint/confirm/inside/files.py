@@ -7,11 +7,13 @@ system, of caches and of temporary folders are left alone, as is what libraries 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import io
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ _real_lstat = os.lstat
 _real_mkdir = os.mkdir
 _real_copy = shutil.copy2
 _real_listdir = os.listdir
+_real_replace = os.replace
 
 _READING = ("stat", "lstat", "access", "readlink", *(("statvfs",) if hasattr(os, "statvfs") else ()))
 _CHANGING = ("truncate", "chmod", "utime")
@@ -92,7 +95,9 @@ def _copy_rest(full: str, copy: str) -> None:
         for name in _real_listdir(full):
             _copy_rest(os.path.join(full, name), os.path.join(copy, name))
     elif not _real_exists(copy):
-        _real_copy(full, copy, follow_symlinks=False)
+        part = f"{copy}.{os.getpid()}.{threading.get_ident()}"  # another process may want the same file, and whole
+        _real_copy(full, part, follow_symlinks=False)
+        _real_replace(part, copy)
 
 
 def _real_exists(path: Any) -> bool:
@@ -122,7 +127,8 @@ def _is_gone(path: Any) -> bool:
 def _make_folder(path: str) -> None:
     if not _real_isdir(path):
         _make_folder(os.path.dirname(path))
-        _real_mkdir(path)
+        with contextlib.suppress(FileExistsError):  # another process of the run has made it meanwhile
+            _real_mkdir(path)
 
 
 def _copy_of(path: Any) -> str:

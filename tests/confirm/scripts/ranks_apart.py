@@ -8,6 +8,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn as nn
 import torch.nn.functional as F
+from parting import leave_together
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -38,7 +39,7 @@ def train(rank, store, is_wrong):
     part = distribute_tensor(torch.randn(4, 4), init_device_mesh("cpu", (2,)), [Shard(0)])
     if rank == 0 or not is_wrong:
         torch.save({"weight": part}, f"{rank}.pt")  # DL705
-    dist.destroy_process_group()
+    leave_together(store, rank)
 
 
 if __name__ == "__main__":
