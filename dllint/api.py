@@ -61,6 +61,7 @@ from dllint.flow import Flow
 from dllint.interp.origins import Origin
 from dllint.interp.pipelines import TransformStep
 from dllint.interp.positions import statement_around
+from dllint.interp.saving import SAVERS
 from dllint.rewriting import (
     add_entry,
     beside,
@@ -97,6 +98,7 @@ from dllint.values import (
 )
 
 __all__ = [
+    "SAVERS",
     "Absent",
     "Arguments",
     "Arm",

@@ -125,12 +125,7 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Choice):
         base = names.under_path(machine, base)
         if isinstance(base, Choice):
-            are_many = len(base.options) > _MAX_OPTIONS
-            if name in methods.OF_ANY_MODULE and (are_many or roles.are_modules(machine, base)):
-                return methods.call_unknown_method(machine, base, name, arguments, site)
-            if are_many and roles.common_role(machine, base):
-                return methods.call_unknown_method(machine, base, name, arguments, site)
-            if len(base.options) > _MAX_OPTIONS and all(isinstance(option, Symbol) for _, option in base.options):
+            if _is_called_as_one(machine, base, name):
                 return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
@@ -139,6 +134,16 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Const) and isinstance(base.value, str):
         return strings.string_method(base, name, arguments, site)
     return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments, grad=machine.grad)
+
+
+def _is_called_as_one(machine: Machine, choice: Choice, name: str) -> bool:
+    """Whether a method need not be called on each option, as all have it or they are too many to follow."""
+    if name in methods.OF_ANY_MODULE and roles.are_modules(machine, choice):
+        return True
+    if len(choice.options) <= _MAX_OPTIONS:
+        return False
+    are_unknown = all(isinstance(option, Symbol) for _, option in choice.options)
+    return name in methods.OF_ANY_MODULE or are_unknown or bool(roles.common_role(machine, choice))
 
 
 def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -> Value:

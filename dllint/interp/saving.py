@@ -15,15 +15,15 @@ from dllint.values import Arguments, Const, Symbol, Table, Value, alternatives
 if TYPE_CHECKING:
     from dllint.interp.machine import Machine
 
-_SAVERS = frozenset(
-    ("save", "save_checkpoint", "save_ckpt", "save_model", "save_on_master", "save_snapshot", "save_state")
-)
+SAVERS = ("save", "save_checkpoint", "save_ckpt", "save_model", "save_on_master", "save_snapshot", "save_state")
+"""The names that projects give to what saves a checkpoint."""
+
 _PATHS = frozenset(("format", "os.path.join", "/", "+", "%", ".format"))
 
 
 def note_saving(machine: Machine, name: str, arguments: Arguments, site: Site) -> None:
     """Tell of a checkpoint that an unresolved function of this name gets to save."""
-    if name not in _SAVERS:
+    if name not in SAVERS:
         return
     for given in arguments.all():
         if any(_has_states(option) for _, option in alternatives(given)):

@@ -53,6 +53,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllint.api import (
+    SAVERS,
     Context,
     Event,
     Finding,
@@ -83,7 +84,6 @@ _OPTIONS = re.compile(r"pars|arg|option|config|setting")
 _PROGRESS = re.compile(r"epoch|step|iter", re.IGNORECASE)
 _RESUMING = re.compile(r"resum|continu(e|ing)(\b|_)|restart(\b|_)", re.IGNORECASE)
 _FOR_USE = re.compile(r"best|final|export|(\b|_)ema(\b|_)|pretrain|infer|deploy|release", re.IGNORECASE)
-_SAVERS = ("save", "save_checkpoint", "save_ckpt", "save_model", "save_on_master", "save_snapshot", "save_state")
 _SAVES_ALL = ("optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
 
 
@@ -100,7 +100,7 @@ class IncompleteCheckpoint(Rule):
     name = "incomplete-checkpoint"
     category = "suspicious"
     severity = "warning"
-    triggers = ((*_SAVERS, "state_dict", "load", "load_state_dict", "step"), _SAVERS, ("state_dict", "load"))
+    triggers = ((*SAVERS, "state_dict", "load", "load_state_dict", "step"), SAVERS, ("state_dict", "load"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)

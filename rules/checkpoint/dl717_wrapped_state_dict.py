@@ -41,6 +41,7 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
+    SAVERS,
     Context,
     Edit,
     Finding,
@@ -75,7 +76,7 @@ class WrappedStateDict(Rule):
     severity = "warning"
     triggers = (
         ("save", "state_dict", "step", "prepare", "compile", "DataParallel", "DistributedDataParallel"),
-        ("save", "save_checkpoint", "save_ckpt", "save_model", "save_on_master", "save_snapshot", "save_state"),
+        SAVERS,
         ("state_dict",),
         ("DataParallel", "DistributedDataParallel", "compile", "Accelerator"),
     )

@@ -86,9 +86,9 @@ _DETECTION = (
     "torchvision.models.detection."  # return their losses in training mode, and other things in evaluation mode
 )
 _LOSSES = re.compile(r"(^|_)loss_?dict|(^|_)losses$|dict_?loss")  # what detectors return in training mode alone
-_SWITCHES = re.compile(r"\.(eval|train)\((mode=)?(True|False)?\)")
+_MODE_CALL = re.compile(r"\.(eval|train)\((mode=)?(True|False)?\)")
 _OF_SHAPE = re.compile(r"_(size|shape|dim|dims|features)$")  # what a layer returns is only measured
-_SWITCH = re.compile(r"\.eval\(\)|\.train\((mode=)?False")
+_TO_EVALUATION = re.compile(r"\.eval\(\)|\.train\((mode=)?False")
 _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
@@ -220,7 +220,7 @@ def _is_evaluation(name: str) -> bool:
 def _knows_modes(event: ModelForward) -> bool:
     """Whether the file that evaluates a model switches the mode of anything."""
     module: Any = event.site.module
-    return bool(module.contains(_SWITCHES))
+    return bool(module.contains(_MODE_CALL))
 
 
 def _is_trained_with(event: ModelForward, ctx: Context) -> bool:
@@ -342,7 +342,7 @@ def _is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> b
     if any(module.contains(switch) for module in modules):
         return True
     calls = re.compile(rf"\bself\.{event.frame.function}\(")  # a base class evaluates with what is written here
-    return any(module.contains(calls) and module.contains(_SWITCH) for module in modules[2:])
+    return any(module.contains(calls) and module.contains(_TO_EVALUATION) for module in modules[2:])
 
 
 def _distinct(values: Iterator[Value]) -> list[Value]:

@@ -79,8 +79,6 @@ _WITHOUT_PARAMETERS = re.compile(
     r"\.(Identity|Flatten|Unflatten|Upsample|Softmax\w*|LogSoftmax|Sigmoid|Tanh|\w*Dropout\w*|\w*Pool\w*|\w*Loss|\w*Pad\w*d"
     r"|(Leaky|Soft|Log|Hard)?(ReLU6?|[GSCE]+LU|Mish|Hardswish|Hardsigmoid|Hardtanh|Softplus|Softsign|Threshold))$"
 )
-
-
 _AVERAGED = re.compile(r"(^|_)(momentum|ema|target|teacher|average|averaged|old|frozen)(_|\d|$)")  # follow the model
 _DEFERRED = re.compile(r"(^|_|:)(delay|defer|postpone)", re.IGNORECASE)
 _FREEZING = re.compile(r"freez|deactivat|requires_?grad|no_?grad", re.IGNORECASE)
