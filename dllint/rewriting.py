@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
 from dllint.interp.positions import sibling_around, statement_around
 from dllint.sites import Site
-from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
+from dllint.syntax.edits import remove_call_wrapper, remove_last_item, rename_callee, replace_call_argument
 from dllint.syntax.statement_edits import (
     insert_statement_after,
     insert_statement_before,
     move_statement,
     remove_statement,
 )
+from dllint.values import Instance, Symbol
 
 Edits = tuple[Edit, ...]
 
@@ -38,6 +40,68 @@ def unwrap_call(call: Site, argument: ast.expr) -> Edits:
     """Put one of its arguments in the place of a call."""
     module: Any = call.module
     return remove_call_wrapper(module.source, call.node, argument) if isinstance(call.node, ast.Call) else ()
+
+
+def remove_operation(operation: Symbol) -> Edits:
+    """Let what an operation is applied to take its place: ``f(x, ...)`` and ``x.f(...)`` become ``x``.
+
+    A layer is taken out where it is written as the last of a ``Sequential(...)`` or of a list, or where a statement
+    of its own appends it.
+    """
+    place = operation.site
+    if place is None or not isinstance(place.node, ast.Call):
+        return ()
+    layer = operation.inputs[0] if operation.inputs else None
+    if isinstance(layer, Instance) and layer.site is not None and layer.site.node is place.node:
+        return _remove_layer(place)
+    given = _first_given(place.node, operation)
+    return unwrap_call(place, given) if given is not None else ()
+
+
+def _first_given(node: ast.Call, operation: Symbol) -> ast.expr | None:
+    """In ``f(x, ...)``, ``f(input=x)`` or ``x.f(...)``, the expression ``x``."""
+    keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
+    if keyword is not None:
+        return keyword
+    given = operation.arguments.positional if operation.arguments is not None else ()
+    is_method = not operation.name.endswith("()") and len(given) == len(node.args) + 1
+    if is_method:
+        return node.func.value if isinstance(node.func, ast.Attribute) else None
+    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
+
+
+def _remove_layer(layer: Site) -> Edits:
+    statement = statement_around(layer)
+    if statement is None:
+        return ()
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        is_appended = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "add_module")
+        if is_appended and call.args[-1:] == [layer.node]:
+            return remove(layer)
+    module: Any = layer.module
+    last: ast.AST = layer.node
+    for node, outer in pairwise(_around(statement, layer.node)):
+        if isinstance(node, ast.Tuple) and node.elts[-1] is last and len(node.elts) == 2:
+            last = node  # a name and a layer, in an `OrderedDict`
+            continue
+        items = node.args if isinstance(node, ast.Call) and _is_sequential(node) else getattr(node, "elts", [])
+        is_last = len(items) > 1 and items[-1] is last and not isinstance(outer, ast.Subscript)
+        return remove_last_item(module.source, items) if is_last else ()
+    return ()
+
+
+def _around(statement: ast.stmt, inner: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a statement that an inner node is in, innermost first."""
+    parents = {child: node for node in ast.walk(statement) for child in ast.iter_child_nodes(node)}
+    while inner is not statement:
+        inner = parents[inner]
+        yield inner
+
+
+def _is_sequential(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return str(name).endswith("Sequential")
 
 
 def replace_range(start: Site, text: str, *, end: Site | None = None) -> Edits:

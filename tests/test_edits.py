@@ -17,7 +17,7 @@ import pytest
 from dllint.files.source import SourceFile, source_from_text
 from dllint.findings import Edit, Finding, Fix
 from dllint.fixes import apply_fixes
-from dllint.syntax.edits import remove_call_wrapper, rename_callee, replace_call_argument
+from dllint.syntax.edits import remove_call_wrapper, remove_last_item, rename_callee, replace_call_argument
 from dllint.syntax.statement_edits import (
     insert_statement_after,
     insert_statement_before,
@@ -100,6 +100,32 @@ def test_any_argument_can_be_the_one() -> None:
     assert unwrapped("p = softmax((1), input=(x), dim=1)", "input") == "p = (x)"
     assert unwrapped("p = softmax((1),\n  (x + 1), dim=1)", 1) == "p = (x + 1)"
     assert unwrapped("p = softmax(a, x + 1, 2) ** 2", 1) == "p = (x + 1) ** 2"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("net = Sequential(a, b)", "net = Sequential(a)"),
+        ("net = Sequential(a, b,)", "net = Sequential(a,)"),
+        ("net = Sequential(\n    a,\n    b,\n)", "net = Sequential(\n    a,\n)"),
+        ("net = Sequential(\n    a,\n    b\n)", "net = Sequential(\n    a,\n)"),
+        ("net = Sequential(a,\n    b)", "net = Sequential(a)"),
+        (
+            "net = Sequential(\n    a,  # head\n    b,  # odds\n    # end\n)",
+            "net = Sequential(\n    a,  # head\n    # end\n)",
+        ),
+        ("net = Sequential(a,  # head\n    b)", "net = Sequential(a,  # head\n    b)"),
+        ("net = Sequential(a, (b))", "net = Sequential(a, (b))"),
+        ("net = Sequential((a), b)", "net = Sequential((a), b)"),
+        ("net = Sequential(a,\n    (\n    b\n    ))", "net = Sequential(a,\n    (\n    b\n    ))"),
+        ("net = Sequential(a\r\n    , b('#')\r\n)", "net = Sequential(a\r\n)"),
+        ("net = Sequential('é🎉', 'é', b)", "net = Sequential('é🎉', 'é')"),
+    ],
+)
+def test_the_last_item_goes(before: str, after: str) -> None:
+    source, _, call = call_in(before, "Sequential")
+    assert applied(source, remove_last_item(source, call.args)) == after
+    ast.parse(after)
 
 
 def with_argument(text: str, position: int | None = None) -> str:

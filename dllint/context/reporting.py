@@ -14,7 +14,6 @@ from dllint.interp.bindings import Definition
 from dllint.interp.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule
 from dllint.sites import Site
-from dllint.values import Symbol
 
 URL = "https://dllint.readthedocs.io/rules/{name}"
 
@@ -118,27 +117,3 @@ class Reporting(ProgramView):
         """The source text of a site's node."""
         edit = self.replace(site, "")
         return self.text(site)[edit.start : edit.end]
-
-    def unwrap_fix(self, call: Symbol, site: Site, message: str) -> list[Fix]:
-        """An unsafe fix that replaces ``f(x, ...)`` or ``x.f(...)`` by ``x``, if it is in the same file as ``site``."""
-        place = call.site
-        if place is None or place.module is not site.module or not isinstance(place.node, ast.Call):
-            return []
-        inner = _tensor_argument(place.node, call)
-        if inner is None:
-            return []
-        text = self.source_of(Site(place.module, inner))
-        atom = isinstance(inner, ast.Name | ast.Attribute | ast.Call | ast.Subscript | ast.Constant)
-        return [Fix(message, (self.replace(place, text if atom else f"({text})"),), "unsafe")]
-
-
-def _tensor_argument(node: ast.Call, call: Symbol) -> ast.expr | None:
-    """In ``f(x, ...)``, ``f(input=x)`` or ``x.f(...)``, the expression ``x``."""
-    keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
-    if keyword is not None:
-        return keyword
-    given = call.arguments.positional if call.arguments is not None else ()
-    is_method = not call.name.endswith("()") and len(given) == len(node.args) + 1
-    if is_method:
-        return node.func.value if isinstance(node.func, ast.Attribute) else None
-    return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None

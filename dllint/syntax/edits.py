@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dllint.findings import Edit
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Edits = tuple[Edit, ...]
 
 _TRIVIA = re.compile(r"(?:[ \t\f\r\n]|\\(?=[\r\n])|#[^\r\n]*)*")
+_COMMA = re.compile(f"{_TRIVIA.pattern},{_TRIVIA.pattern}")
+_REST_OF_LINE = re.compile(r"[ \t]*,?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)")
 _COMMENT_OR_STRING = re.compile(
     r"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(#[^\r\n]*)", re.DOTALL
 )
@@ -117,6 +120,20 @@ def remove_call_wrapper(source: SourceFile, call: ast.Call, argument: ast.expr) 
     else:
         new = f"({inner})"
     return (Edit(start, end, _set_apart(text, start, end, new)),)
+
+
+def remove_last_item(source: SourceFile, items: Sequence[ast.expr]) -> Edits:
+    """Take out the last of several arguments of a call or items of a list, with the comment behind it on its line."""
+    text = source.text
+    before = _range(source, items[-2])[1]
+    start, end = _range(source, items[-1])
+    if not _COMMA.fullmatch(text, before, start):  # there are brackets
+        return ()
+    line = text.rfind("\n", 0, start) + 1
+    rest = _REST_OF_LINE.match(text, end)
+    if rest and line > before and not text[line:start].strip():
+        return (Edit(line, rest.end(), ""),)
+    return () if "#" in text[before:start] else (Edit(before, end, ""),)
 
 
 def _needs_brackets(source: SourceFile, argument: ast.expr, inner: str, start: int, end: int) -> bool:

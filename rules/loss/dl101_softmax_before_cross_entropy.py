@@ -21,8 +21,9 @@ are merely called cross-entropy. `log_softmax` before cross-entropy is harmless 
 0.0, gradients by 6e-8) and reported only when the rule is selected by name.
 
 ## Fix (unsafe)
-Passes the softmax's own input where both are in one file. Unsafe because it changes the gradients, and because other
-callers of the model may read its probabilities: they need the softmax at their end.
+Passes the softmax's own input where both are in one file; a layer is taken out where it is the last of a `Sequential`
+or of a list, or appended by itself. Unsafe because it changes the gradients, and because other callers of the model
+may read its probabilities: they need the softmax at their end.
 
 ## On real code
 424 public repositories: 17 findings in 4 of them, all true: discriminators and classifiers that end in a softmax, and
@@ -34,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from dllint.api import Context, Finding, LossCall, Origin, Rule, Symbol, judge
+from dllint.api import Context, Finding, LossCall, Origin, Rule, Symbol, judge, offer, remove_operation
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -65,7 +66,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         assert isinstance(origin.value, Symbol) and origin.value.site is not None
         function = origin.value.name.rpartition(".")[2].removesuffix("()")
         loss = "CrossEntropyLoss" if event.criterion is not None else "cross_entropy"
-        fixes = ctx.unwrap_fix(origin.value, event.site, f"Pass the input of `{function}` instead")
+        edits = remove_operation(origin.value)
         return ctx.finding(
             self,
             event.site,
@@ -79,7 +80,9 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 *reversed(origin.hops),
                 (event.site, "the loss receives it"),
             ],
-            fixes=fixes,
+            fixes=offer(
+                f"Pass the input of `{function}` instead", edits, "unsafe", of=origin.value.site, at=event.site
+            ),
             severity="info" if harmless else None,
             confidence="certain" if confidence == "certain" else "likely",
             pedantic=harmless,

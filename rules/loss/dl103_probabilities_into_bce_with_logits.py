@@ -20,8 +20,9 @@ they reach the loss. Differences of probabilities, as in a relativistic GAN whos
 reported as `likely`: they lie between -1 and 1, so the loss is squashed all the same.
 
 ## Fix (unsafe)
-Passes the sigmoid's own input where the two are in one file and nothing is between them. Unsafe because it changes the
-gradients, and because other callers of the model may read its probabilities: they need the sigmoid at their end.
+Passes the sigmoid's own input where the two are in one file and nothing is between them; a layer is taken out where it
+is the last of a `Sequential` or of a list, or appended by itself. Unsafe because it changes the gradients, and because
+other callers of the model may read its probabilities: they need the sigmoid at their end.
 
 ## On real code
 424 public repositories: no finding. Bugs of this kind that were written into two of them are found.
@@ -31,7 +32,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Class, Const, Context, Finding, Fix, Instance, LossCall, Origin, Rule, Symbol, Value, judge
+from dllint.api import (
+    Class,
+    Const,
+    Context,
+    Finding,
+    Fix,
+    Instance,
+    LossCall,
+    Origin,
+    Rule,
+    Symbol,
+    Value,
+    judge,
+    offer,
+    remove_operation,
+)
 
 _NOT_BINARY = ("torch.nn.functional.cross_entropy", "torch.nn.functional.linear_cross_entropy")
 _AVERAGES = ("torch.mean", ".mean", "negative")
@@ -90,7 +106,9 @@ class ProbabilitiesIntoBceWithLogits(Rule):
         """Only a sigmoid that goes straight into the loss has the logit of the same event as its input."""
         if source is not origin.value or "igmoid" not in source.name:
             return []
-        return ctx.unwrap_fix(source, event.site, "Pass the input of the sigmoid instead")
+        assert source.site is not None
+        message = "Pass the input of the sigmoid instead"
+        return offer(message, remove_operation(source), "unsafe", of=source.site, at=event.site)
 
 
 def _loss_name(event: LossCall) -> str:
