@@ -49,6 +49,9 @@ class Frame:
 ATTACHED = {"python": "attached-to-python", "torch": "attached-to-torch"}
 """Files beside the records that say how far attaching came."""
 
+RECORDS = "rank*.json"
+"""The pattern of the names of the records' files."""
+
 Stack = tuple[Frame, ...]
 """Frames of the user's code, innermost first."""
 

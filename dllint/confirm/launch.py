@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 import dllint
-from dllint.confirm.evidence import ATTACHED, Record, Settings, read_record
+from dllint.confirm.evidence import ATTACHED, RECORDS, Record, Settings, read_record
 from dllint.errors import UserError
 
 _INJECTED = Path(__file__).parent / "injected"
@@ -122,5 +122,5 @@ def _has_descriptor() -> bool:
 
 
 def _records(folder: Path) -> list[Record]:
-    records = [read_record(path) for path in folder.glob("rank*.json")]
+    records = [read_record(path) for path in folder.glob(RECORDS)]
     return sorted(records, key=lambda record: (record.rank, record.process))

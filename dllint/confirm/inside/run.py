@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from multiprocessing import parent_process
 from multiprocessing.util import Finalize
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -19,7 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, Judgement, Moment, ProbeError, RankNotes, Record, Settings
+from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
 
@@ -32,6 +33,7 @@ _LONGEST_TRACE = 4000
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
 _HURRY = 5.0  # seconds that a training loop has to come to its next step when the time is over
+_FAREWELL = 5.0  # seconds that a rank waits for the records of the others
 _GRACE = 30.0  # seconds that the script has for its own clean-up after it was ended
 _SHARE = 0.03  # of the time of the run: what observing may take, as it is measured, before it looks less often
 _WINDOW = 1.0  # seconds after which the share is looked at again
@@ -262,7 +264,17 @@ class Run:
         """Write the record, and end the script. Raises StopTraining."""
         self.finish(why)
         self._is_ended = True
+        self.guard(self._await_ranks)
         raise StopTraining(why)
+
+    def _await_ranks(self) -> None:
+        """Let the other ranks write their records: what has started the ranks kills them when one of them ends."""
+        if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+            return
+        ranks = int(os.environ.get("LOCAL_WORLD_SIZE", torch.distributed.get_world_size()))
+        deadline = time.monotonic() + _FAREWELL
+        while len(list(Path(self.settings.records).glob(RECORDS))) < ranks and time.monotonic() < deadline:
+            time.sleep(0.02)
 
     def refuse_to_go_on(self) -> None:
         """Leave the process if the script has gone on after it was told to end."""
