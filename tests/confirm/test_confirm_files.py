@@ -61,3 +61,15 @@ def test_processes_write_side_by_side(
     observed(SCRIPTS / "writers.py")
     assert capfd.readouterr().err == "DONE [0, 0, 0, 0] 0.0\n"
     assert content(tmp_path) == before
+
+
+def test_what_libraries_write_without_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "known").mkdir()
+    (tmp_path / "known/model.safetensors").write_text("of another run")
+    monkeypatch.chdir(tmp_path)
+    outcome = observed(SCRIPTS / "native_files.py")
+    told = capfd.readouterr().err
+    assert (outcome.exit_code, told.splitlines()[-1]) == (0, "DONE"), told
+    assert content(tmp_path) == {"known/model.safetensors": "of another run"}

@@ -23,8 +23,10 @@ def await_torch(settings: str) -> None:
         _resemble_a_kernel(parsed.notebook)
     if parsed.scratch:
         from dllint.confirm.inside.files import guard_files
+        from dllint.confirm.inside.native_files import guard_native_files
 
         guard_files(parsed.scratch, parsed.records)
+        guard_native_files()
     after_import("torch", lambda: _attach(parsed))
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
-import io
 import os
 import shutil
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,8 +24,9 @@ _real_copy = shutil.copy2
 _real_listdir = os.listdir
 _real_replace = os.replace
 
-_READING = ("stat", "lstat", "access", "readlink", *(("statvfs",) if hasattr(os, "statvfs") else ()))
-_CHANGING = ("truncate", "chmod", "utime")
+_KEEP_FUNCTIONS = ("posix", "nt", "_io", "importlib._bootstrap_external", __name__)
+_READING = ("stat", "lstat", "access", "readlink", "statvfs", "getxattr", "listxattr")
+_CHANGING = ("truncate", "chmod", "chown", "utime", "setxattr", "removexattr")
 _REMOVING = ("remove", "unlink", "rmdir")
 _MOVING = ("rename", "replace")
 _LINKING = ("link", "symlink")
@@ -48,16 +49,28 @@ def guard_files(scratch: str, records: str) -> None:
     folders = (temporary, "/dev", "/proc", "/sys", home_cache)
     _left_alone = tuple(os.path.abspath(folder) + os.sep for folder in folders)
     _working = os.getcwd() + os.sep
-    builtins.open = io.open = _opening(builtins.open)
-    os.open = _opening_descriptor(os.open)
-    os.listdir = _listing(os.listdir)
-    os.scandir = _scanning(os.scandir)
-    os.mkdir = _making_folder(os.mkdir)
-    shutil.rmtree = _removing_tree(shutil.rmtree)  # type: ignore[assignment]
+    replaced = [(builtins, "open", _opening), (os, "open", _opening_descriptor), (os, "listdir", _listing)]
+    replaced += [(os, "scandir", _scanning), (os, "mkdir", _making_folder), (shutil, "rmtree", _removing_tree)]
     wrappers = ((_READING, _reading), (_CHANGING, _changing), (_REMOVING, _removing), (_MOVING, _moving))
     for names, kind in (*wrappers, (_LINKING, _linking)):
-        for name in names:
-            setattr(os, name, kind(getattr(os, name)))
+        replaced += [(os, name, kind) for name in names if hasattr(os, name)]
+    redirections = {}
+    for owner, name, kind in replaced:
+        original = getattr(owner, name)
+        redirections[id(original)] = kind(original)
+        setattr(owner, name, redirections[id(original)])
+    _rebind(redirections)
+
+
+def _rebind(redirections: dict[int, Any]) -> None:
+    """Put functions in the place of others, by their ids, that modules or their classes hold as their own."""
+    modules = [module for name, module in list(sys.modules.items()) if name not in _KEEP_FUNCTIONS and module]
+    classes = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    for owner in (*modules, *classes):
+        for name, value in list(vars(owner).items()):
+            redirected = redirections.get(id(value.__func__ if isinstance(value, staticmethod) else value))
+            if redirected is not None:
+                setattr(owner, name, staticmethod(redirected) if isinstance(owner, type) else redirected)
 
 
 def redirected() -> list[str]:
@@ -84,6 +97,14 @@ def for_writing(path: Any, *, keep: bool = False) -> Any:
     if keep:
         _copy_rest(full, copy)
     return copy
+
+
+def folder_for_writing(path: Any) -> Any:
+    """Where to write files into what the script knows as a folder."""
+    copy = _copy_of(path)
+    if copy and _real_isdir(for_reading(path)):
+        _make_folder(copy)
+    return copy or path
 
 
 def _copy_rest(full: str, copy: str) -> None:
@@ -158,6 +179,8 @@ def _opening(original: Callable[..., Any]) -> Callable[..., Any]:
 def _opening_descriptor(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def opening(path: Any, flags: int, *arguments: Any, **named: Any) -> Any:
+        if named.get("dir_fd") is not None:
+            return original(path, flags, *arguments, **named)
         writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
         place = for_writing(path, keep=not flags & os.O_TRUNC) if writes else for_reading(path)
         return original(place, flags, *arguments, **named)
@@ -251,6 +274,21 @@ def _listing(original: Callable[..., Any]) -> Callable[..., Any]:
     return listing
 
 
+class _Entry:
+    """An entry of a folder in the scratch folder, under the path by which the script knows it."""
+
+    def __init__(self, entry: Any, folder: Any) -> None:
+        self._entry = entry
+        self.name = entry.name
+        self.path = os.path.join(folder, entry.name)
+
+    def __fspath__(self) -> Any:
+        return self.path
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+
 class _Entries(list[Any]):
     """Entries of a folder, with the manners of what ``os.scandir`` returns."""
 
@@ -275,7 +313,7 @@ def _scanning(original: Callable[..., Any]) -> Callable[..., Any]:
         copy = _copy_of(path)
         if not copy or not (_real_isdir(copy) or _gone):
             return original(path)
-        added = list(original(copy)) if _real_isdir(copy) else []
+        added = [_Entry(entry, path) for entry in original(copy)] if _real_isdir(copy) else []
         if _is_gone(path):
             return _Entries(added) if _real_isdir(copy) else original(copy)
         names = {entry.name for entry in added}

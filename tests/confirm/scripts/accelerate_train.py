@@ -30,6 +30,9 @@ def main():
         for x, y in validation:
             with torch.no_grad():
                 accelerator.gather_for_metrics((model(x).argmax(1), y))
+        accelerator.save_state("state")
+    accelerator.save_model(model, "model")
+    accelerator.load_state("state")
     print("DIGEST", repr(sum(float(p.double().sum()) for p in model.parameters())), torch.rand(1).item())
 
 

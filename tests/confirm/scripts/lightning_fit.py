@@ -6,6 +6,7 @@ import lightning
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 
 
@@ -55,7 +56,7 @@ class Adversaries(lightning.LightningModule):
 
 def trainer(**options):
     return lightning.Trainer(
-        accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        accelerator="cpu", devices=1, default_root_dir="runs", logger=CSVLogger("runs"), enable_progress_bar=False,
         enable_model_summary=False, max_epochs=2, **options,
     )  # fmt: skip
 
@@ -65,7 +66,9 @@ def main():
     data = TensorDataset(torch.randn(48, 10), torch.randint(0, 4, (48,)))
     train, validation = DataLoader(data, batch_size=8, shuffle=True), DataLoader(data, batch_size=16)
     first, second = Classifier(), Adversaries()
-    trainer(gradient_clip_val=1.0, accumulate_grad_batches=2).fit(first, train, validation)
+    fitting = trainer(gradient_clip_val=1.0, accumulate_grad_batches=2)
+    fitting.fit(first, train, validation)
+    fitting.validate(first, validation, ckpt_path="best", verbose=False)
     trainer().fit(second, train)
     total = sum(float(p.double().sum()) for model in (first, second) for p in model.parameters())
     print("DIGEST", repr(total), torch.rand(1).item())

@@ -1,7 +1,6 @@
 """Trains a tiny language model and a tiny classifier with the Trainer of Hugging Face, from configurations alone."""
 
 import random
-import tempfile
 
 import torch
 from torch.utils.data import Dataset
@@ -32,7 +31,7 @@ class Sentences(Dataset):
 def train(model, data, folder, **options):
     arguments = TrainingArguments(
         output_dir=folder, per_device_train_batch_size=4, num_train_epochs=1, report_to=[], use_cpu=True,
-        save_strategy="no", logging_steps=2, disable_tqdm=True, dataloader_num_workers=0, **options,
+        save_strategy="steps", save_steps=3, save_total_limit=1, logging_steps=2, disable_tqdm=True, dataloader_num_workers=0, **options,
     )  # fmt: skip
     Trainer(model=model, args=arguments, train_dataset=data, eval_dataset=data).train()
 
@@ -42,9 +41,10 @@ def main():
     gpt = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=2, n_embd=16, vocab_size=50, n_positions=16))
     shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
     bert = BertForSequenceClassification(BertConfig(vocab_size=50, max_position_embeddings=16, num_labels=3, **shape))
-    with tempfile.TemporaryDirectory() as folder:
-        train(gpt, Sentences(None), folder, gradient_accumulation_steps=2, eval_strategy="epoch")
-        train(bert, Sentences(3), folder, lr_scheduler_type="cosine", warmup_steps=2)
+    train(gpt, Sentences(None), "gpt", gradient_accumulation_steps=2, eval_strategy="epoch")
+    train(bert, Sentences(3), "bert", lr_scheduler_type="cosine", warmup_steps=2)
+    saved = BertForSequenceClassification.from_pretrained("bert/checkpoint-8")
+    assert all(torch.equal(one, other) for one, other in zip(saved.parameters(), bert.parameters(), strict=True))
     total = sum(float(p.double().sum()) for model in (gpt, bert) for p in model.parameters())
     print("DIGEST", repr(total), torch.rand(1).item(), random.random())
 
