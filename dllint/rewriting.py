@@ -10,7 +10,13 @@ from typing import Any
 from dllint.findings import Edit, Fix, Safety
 from dllint.interp.positions import sibling_around, statement_around
 from dllint.sites import Site
-from dllint.syntax.edits import remove_call_wrapper, remove_last_item, rename_callee, replace_call_argument
+from dllint.syntax.edits import (
+    remove_call_wrapper,
+    remove_last_item,
+    remove_method_call,
+    rename_callee,
+    replace_call_argument,
+)
 from dllint.syntax.statement_edits import (
     insert_statement_after,
     insert_statement_before,
@@ -54,19 +60,25 @@ def remove_operation(operation: Symbol) -> Edits:
     layer = operation.inputs[0] if operation.inputs else None
     if isinstance(layer, Instance) and layer.site is not None and layer.site.node is place.node:
         return _remove_layer(place)
-    given = _first_given(place.node, operation)
+    if _is_method(place.node, operation):
+        module: Any = place.module
+        return remove_method_call(module.source, place.node)
+    given = _first_given(place.node)
     return unwrap_call(place, given) if given is not None else ()
 
 
-def _first_given(node: ast.Call, operation: Symbol) -> ast.expr | None:
-    """In ``f(x, ...)``, ``f(input=x)`` or ``x.f(...)``, the expression ``x``."""
+def _is_method(node: ast.Call, operation: Symbol) -> bool:
+    """Whether an operation is of the form ``x.f(...)``, where ``f`` is applied to ``x``."""
+    if operation.name.endswith("()") or not isinstance(node.func, ast.Attribute) or operation.arguments is None:
+        return False
+    return len(operation.arguments.positional) == len(node.args) + 1
+
+
+def _first_given(node: ast.Call) -> ast.expr | None:
+    """In ``f(x, ...)`` and ``f(input=x)``, the expression ``x``."""
     keyword = next((k.value for k in node.keywords if k.arg == "input"), None)
     if keyword is not None:
         return keyword
-    given = operation.arguments.positional if operation.arguments is not None else ()
-    is_method = not operation.name.endswith("()") and len(given) == len(node.args) + 1
-    if is_method:
-        return node.func.value if isinstance(node.func, ast.Attribute) else None
     return node.args[0] if node.args and not isinstance(node.args[0], ast.Starred) else None
 
 

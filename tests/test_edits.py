@@ -17,7 +17,13 @@ import pytest
 from dllint.files.source import SourceFile, source_from_text
 from dllint.findings import Edit, Finding, Fix
 from dllint.fixes import apply_fixes
-from dllint.syntax.edits import remove_call_wrapper, remove_last_item, rename_callee, replace_call_argument
+from dllint.syntax.edits import (
+    remove_call_wrapper,
+    remove_last_item,
+    remove_method_call,
+    rename_callee,
+    replace_call_argument,
+)
 from dllint.syntax.statement_edits import (
     insert_statement_after,
     insert_statement_before,
@@ -100,6 +106,25 @@ def test_any_argument_can_be_the_one() -> None:
     assert unwrapped("p = softmax((1), input=(x), dim=1)", "input") == "p = (x)"
     assert unwrapped("p = softmax((1),\n  (x + 1), dim=1)", 1) == "p = (x + 1)"
     assert unwrapped("p = softmax(a, x + 1, 2) ** 2", 1) == "p = (x + 1) ** 2"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("p = x.softmax(1)", "p = x"),
+        ("p = (x + 1).softmax(dim=1).log()", "p = (x + 1).log()"),
+        ("p = model(x)[0] . softmax(\n    dim=1\n)", "p = model(x)[0]"),
+        ("p = ((\n    x + 1\n) ).softmax(1) * 2", "p = ((\n    x + 1\n) ) * 2"),
+        ("p = (x\n     .view(3, 3)\n     .softmax(1))", "p = (x\n     .view(3, 3))"),
+        ("p = x.softmax(1)if y else z", "p = x if y else z"),
+        ("p = x.softmax(  # over classes\n    1)", "p = x.softmax(  # over classes\n    1)"),
+        ("p = (x  # logits\n     .softmax(1))", "p = (x  # logits\n     .softmax(1))"),
+    ],
+)
+def test_a_method_call_gives_way_to_its_object(before: str, after: str) -> None:
+    source, _, call = call_in(before)
+    assert applied(source, remove_method_call(source, call)) == after
+    ast.parse(after)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ Edits = tuple[Edit, ...]
 
 _TRIVIA = re.compile(r"(?:[ \t\f\r\n]|\\(?=[\r\n])|#[^\r\n]*)*")
 _COMMA = re.compile(f"{_TRIVIA.pattern},{_TRIVIA.pattern}")
+_DOT = re.compile(r"((?:\s*\))*)\s*\.")  # behind an object, after the brackets around it
 _REST_OF_LINE = re.compile(r"[ \t]*,?[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n)")
 _COMMENT_OR_STRING = re.compile(
     r"\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(#[^\r\n]*)", re.DOTALL
@@ -120,6 +121,19 @@ def remove_call_wrapper(source: SourceFile, call: ast.Call, argument: ast.expr) 
     else:
         new = f"({inner})"
     return (Edit(start, end, _set_apart(text, start, end, new)),)
+
+
+def remove_method_call(source: SourceFile, call: ast.Call) -> Edits:
+    """Put the object in the place of a call of its method: ``x.softmax(1)`` becomes ``x``."""
+    assert isinstance(call.func, ast.Attribute)
+    text = source.text
+    end = _range(source, call)[1]
+    behind = _range(source, call.func.value)[1]
+    match = _DOT.match(text, behind)
+    if match is None or _comments(text[match.end() : end]):
+        return ()
+    blank = " " if re.match(r"\w", text[end : end + 1]) else ""
+    return (Edit(match.end(1), end, blank),)
 
 
 def remove_last_item(source: SourceFile, items: Sequence[ast.expr]) -> Edits:
