@@ -62,7 +62,8 @@ def remove_operation(operation: Symbol) -> Edits:
         return _remove_layer(place)
     if _is_method(place.node, operation):
         module: Any = place.module
-        return remove_method_call(module.source, place.node)
+        is_plain = all(_is_number(each) for each in place.node.args)  # else ``x`` may be a module that is not known
+        return remove_method_call(module.source, place.node) if is_plain else ()
     given = _first_given(place.node)
     return unwrap_call(place, given) if given is not None else ()
 
@@ -72,6 +73,10 @@ def _is_method(node: ast.Call, operation: Symbol) -> bool:
     if operation.name.endswith("()") or not isinstance(node.func, ast.Attribute) or operation.arguments is None:
         return False
     return len(operation.arguments.positional) == len(node.args) + 1
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node.operand if isinstance(node, ast.UnaryOp) else node, ast.Constant)
 
 
 def _first_given(node: ast.Call) -> ast.expr | None:

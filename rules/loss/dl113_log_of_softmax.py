@@ -84,17 +84,23 @@ class LogOfSoftmax(Rule):
             effect="logits that lie far apart give an infinite loss and gradients of nan, in float16 from a gap of 18",
             help="use `log_softmax`, which computes the same in one step",
             trace=[*trace, (event.site, "and their logarithm is minus infinity")],
-            fixes=_fixes(event, ctx),
+            fixes=_fixes(event, softmax, ctx),
         )
 
 
-def _fixes(event: LibraryCall, ctx: Context) -> list[Fix]:
-    """``log(softmax(x, dim))`` and ``softmax(x, dim).log()`` in one expression."""
+def _fixes(event: LibraryCall, softmax: Value, ctx: Context) -> list[Fix]:
+    """``log(softmax(x, dim))`` and ``softmax(x, dim).log()`` in one expression.
+
+    What has a ``softmax`` as an attribute of its own need not have a ``log_softmax``.
+    """
     outer = event.site.node
     if not isinstance(outer, ast.Call) or not isinstance(outer.func, ast.Attribute):
         return []
     inner = outer.args[0] if outer.args else outer.func.value
     if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "softmax":
+        return []
+    is_function = isinstance(softmax, Symbol) and softmax.name == "torch.softmax"
+    if not is_function or getattr(inner.func.value, "id", "") in ("self", "cls"):
         return []
     place = Site(event.site.module, inner)
     function = ctx.source_of(Site(event.site.module, inner.func))
