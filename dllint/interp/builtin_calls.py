@@ -11,6 +11,7 @@ from dllint.sites import Site
 from dllint.values import (
     Arguments,
     BoundMethod,
+    Choice,
     Class,
     Const,
     External,
@@ -102,6 +103,11 @@ _TYPES: dict[str, type] = {
 
 def _getattr(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     base, name = arguments.get(0, None), arguments.get(1, None)
+    if base is not None and isinstance(name, Choice):
+        rest = arguments.positional[2:]
+        each = [(guards, _getattr(machine, Arguments((base, o, *rest)), site)) for guards, o in name.options]
+        known = [(guards, value) for guards, value in each if value is not None]
+        return choose(known) if len(known) == len(each) else None
     if base is None or not isinstance(name, Const) or not isinstance(name.value, str):
         return None
     found = get_attribute(machine, base, name.value, site)

@@ -84,7 +84,7 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
         )
         return call(machine, callee.callable, merged, site)
     if isinstance(callee, Choice):
-        if roles.are_modules(machine, callee):
+        if roles.are_modules(machine, callee) and not any(_is_method_of_modules(o) for _, o in callee.options):
             return modules.call_module(machine, callee, arguments, site)
         return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
     if isinstance(callee, Setting):
@@ -105,6 +105,11 @@ def _is_bound_method(callee: Value) -> TypeGuard[Symbol]:
         and isinstance(callee.detail, str)
         and isinstance(callee.inputs[0], Instance | Symbol)
     )
+
+
+def _is_method_of_modules(callee: Value) -> bool:
+    """Whether a value is ``model.eval`` or another method that all modules have."""
+    return _is_bound_method(callee) and callee.detail in methods.OF_ANY_MODULE
 
 
 def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:

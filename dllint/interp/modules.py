@@ -103,7 +103,8 @@ def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Si
     result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, callee, arguments, result))
     note_saving(machine, name_of(callee), arguments, site)
-    machine.emit(OpaqueCall(site, tuple(arguments.all())))
+    owner = callee.inputs[:1] if isinstance(callee, Symbol) and callee.name == "getattr" else ()  # of some method
+    machine.emit(OpaqueCall(site, (*owner, *arguments.all())))
     return result
 
 

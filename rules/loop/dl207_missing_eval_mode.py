@@ -29,7 +29,8 @@ comment about the mode, and models that a framework or a context manager switche
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` behind it if training goes on and nothing
-else sets the mode. Unsafe because scores, and the running statistics of batch norm, change, as they should.
+else sets the mode; nothing where the same code also trains. Unsafe because scores, and the running statistics of batch
+norm, change, as they should.
 
 ## On real code
 424 public repositories: 22 findings in 9 of them, all true; most are notebooks, one is a test whose attack sets
@@ -54,6 +55,7 @@ from dllint.api import (
     Instance,
     ModeChange,
     ModelForward,
+    Node,
     OpaqueCall,
     OptimizerCreated,
     Program,
@@ -129,7 +131,7 @@ class MissingEvalMode(Rule):
                     continue
                 if key not in seen and not _is_meant(event, ctx):
                     seen.add(key)
-                    yield self._report(event, model, ctx)
+                    yield self._report(event, model, mine, ctx)
 
     def _starts_training(self, model: Value, event: ModelForward, ctx: Context) -> bool:
         """Whether a model is in training mode unless the program says otherwise.
@@ -194,7 +196,7 @@ class MissingEvalMode(Rule):
                     return True
         return False
 
-    def _report(self, event: ModelForward, model: Value, ctx: Context) -> Finding:
+    def _report(self, event: ModelForward, model: Value, evaluations: list[ModelForward], ctx: Context) -> Finding:
         called = _called(event, ctx)
         name = called or ctx.name_of(model) or "the model"
         return ctx.finding(
@@ -206,7 +208,11 @@ class MissingEvalMode(Rule):
             help=f"call `{name}.eval()` before the evaluation and `{name}.train()` before training goes on",
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
             fixes=offer(
-                "Switch to evaluation mode", _switch(event, called, ctx), "unsafe", of=event.site, at=event.site
+                "Switch to evaluation mode",
+                () if _is_shared(event, evaluations, ctx) else _switch(event, called, model, ctx),
+                "unsafe",
+                of=event.site,
+                at=event.site,
             ),
             confidence="likely",
         )
@@ -251,7 +257,15 @@ def _called(event: ModelForward, ctx: Context) -> str:
     return ctx.source_of(Site(event.site.module, node.func)).removesuffix(".forward")
 
 
-def _switch(event: ModelForward, called: str, ctx: Context) -> tuple[Edit, ...]:
+def _is_shared(event: ModelForward, evaluations: list[ModelForward], ctx: Context) -> bool:
+    """Whether the code that evaluates also trains: it gets to know by an argument what it is to do."""
+    return any(
+        other.site.node is event.site.node and not any(other is each for each in evaluations)
+        for other in ctx.all_of(ModelForward)
+    )
+
+
+def _switch(event: ModelForward, called: str, model: Value, ctx: Context) -> tuple[Edit, ...]:
     """Set the mode before the loop of the evaluation, and back behind it if training goes on and does not set it."""
     loops = [
         loop for loop in ctx.loops_around(event) if loop.frame is event.frame and isinstance(loop.site.node, ast.stmt)
@@ -267,13 +281,26 @@ def _switch(event: ModelForward, called: str, ctx: Context) -> tuple[Edit, ...]:
         return ()  # it would not last
     place = evaluation[-1].site if evaluation else event.site
     before = insert_before(place, f"{called}.eval()")
-    trains_again = any(
-        isinstance(other, Backward) for loop in ctx.loops_around(event) for other in walk(loop.body)
-    ) and not any(other.training is not False for other in ctx.all_of(ModeChange))
-    if not before or not trains_again:
+    if not before or not _must_be_set_back(event, model, ctx):
         return before
     after = insert_after(place, f"{called}.train()")
     return (*before, *after) if after else ()
+
+
+def _must_be_set_back(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """Whether training goes on after an evaluation in the mode that it finds, or may do so where nobody sees it."""
+
+    def sets_mode(other: Node) -> bool:
+        return isinstance(other, ModeChange) and other.training is not False and _matters(model, ctx, other)
+
+    training = [
+        list(walk(loop.body))
+        for loop in ctx.loops_around(event)
+        if any(isinstance(other, Backward) for other in walk(loop.body))
+    ]
+    if training or ctx.program.complete:
+        return not all(any(map(sets_mode, body)) for body in training)
+    return not any(map(sets_mode, ctx.all_of(ModeChange)))
 
 
 def _needs_training_mode(model: Value, ctx: Context) -> bool:
