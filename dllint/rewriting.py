@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -167,21 +167,53 @@ def insert_after(place: Site, text: str) -> Edits:
 
 
 def move_before(place: Site, target: Site) -> Edits:
-    """Move the statement at a place in front of that at another place of the same file."""
+    """Move the statement at a place in front of that at another place of the same file.
+
+    It is not moved if what it needs is set on the way, or if what stands on the way needs it to come later.
+    """
     statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or target.module is not place.module:
         return ()
     module: Any = place.module
+    passed = _between(module.tree, (other.end_lineno or other.lineno) + 1, statement.lineno)
+    if _depend(statement, passed) or not _set(ast.walk(other)).isdisjoint(_named(ast.walk(statement))):
+        return ()
     return move_statement(module.source, module.tree, statement, before=other)
 
 
 def move_after(place: Site, target: Site) -> Edits:
-    """Move the statement at a place behind that at another place of the same file, or behind the whole of a block."""
+    """Move the statement at a place behind that at another place of the same file, or behind the whole of a block.
+
+    It is not moved if it sets what is needed on the way, or needs what is set there.
+    """
     statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or statement is other or target.module is not place.module:
         return ()
     module: Any = place.module
+    if _depend(statement, _between(module.tree, statement.lineno + 1, (other.end_lineno or other.lineno) + 1)):
+        return ()
     return move_statement(module.source, module.tree, statement, after=other)
+
+
+def _between(tree: ast.Module, first: int, end: int) -> list[ast.AST]:
+    """The names and attributes on the lines from ``first`` to before ``end``."""
+    places = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
+    return [node for node in places if first <= node.lineno < end]
+
+
+def _depend(statement: ast.stmt, others: Iterable[ast.AST]) -> bool:
+    """Whether one of them sets what the other names: the order of the two matters."""
+    passed = list(others)
+    own = list(ast.walk(statement))
+    return not _set(passed).isdisjoint(_named(own)) or not _set(own).isdisjoint(_named(passed))
+
+
+def _named(nodes: Iterable[ast.AST]) -> set[str]:
+    return {ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)}
+
+
+def _set(nodes: Iterable[ast.AST]) -> set[str]:
+    return _named(node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store))
 
 
 def beside(place: Site, others: Sequence[Site]) -> Site | None:
