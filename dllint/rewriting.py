@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
-from dllint.interp.positions import sibling_around, statement_around
+from dllint.interp.positions import enclosing_definition, sibling_around, statement_around
 from dllint.sites import Site
 from dllint.syntax.edits import (
     remove_call_wrapper,
@@ -214,6 +214,24 @@ def _named(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _set(nodes: Iterable[ast.AST]) -> set[str]:
     return _named(node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store))
+
+
+def is_bound_at(place: Site, name: str, made: Site | None) -> bool:
+    """Whether a name stands, at a place, for what was made and assigned to it elsewhere in the same file."""
+    statement = statement_around(made) if made is not None else None
+    if made is None or statement is None or made.module is not place.module or not _binds(statement, name):
+        return False
+    here, there = enclosing_definition(place), enclosing_definition(made)
+    if here is there:
+        return statement.lineno < place.line
+    return there is None and here is not None and not any(_binds(node, name) for node in ast.walk(here))
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    """Whether a node is the assignment of one name, or a parameter of it."""
+    if isinstance(node, ast.arg):
+        return node.arg == name
+    return isinstance(node, ast.Assign) and [ast.unparse(target) for target in node.targets] == [name]
 
 
 def beside(place: Site, others: Sequence[Site]) -> Site | None:

@@ -16,6 +16,12 @@ def enclosing_scope(site: Site) -> str:
     return ".".join(names)
 
 
+def enclosing_definition(site: Site) -> ast.AST | None:
+    """The innermost function or class around a place; None at the top of a module."""
+    around = [node for node in _path(site) if isinstance(node, Definition) and node is not site.node]
+    return around[-1] if around else None
+
+
 def enclosing_statement(site: Site) -> str:
     """The innermost statement around a place as source with its white space collapsed; of a block, its header."""
     statements = list(_path(site))

@@ -72,6 +72,7 @@ from dllint.api import (
     Symbol,
     Value,
     add_entry,
+    is_bound_at,
     is_same_path,
     key_loaded,
     keys_read,
@@ -392,7 +393,4 @@ def _spelling(saved: Saved, optimizer: Value, name: str) -> str:
     receiver = saved.event.frame.receiver
     if isinstance(receiver, Instance):
         return next((f"self.{key}" for key, value in receiver.attributes.items() if value is optimizer), "")
-    module = saved.site.module
-    if optimizer.site is None or optimizer.site.module is not module or saved.event.frame.definition is not None:
-        return ""
-    return name
+    return name if is_bound_at(saved.site, name, optimizer.site) else ""
