@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -26,6 +27,8 @@ from dllint.syntax.statement_edits import (
 from dllint.values import Instance, Symbol
 
 Edits = tuple[Edit, ...]
+
+_COMMENT_BEHIND = re.compile(r"[ \t]*,[ \t]*#[^\r\n]*")
 
 
 def rename_call(call: Site, name: str) -> Edits:
@@ -143,7 +146,11 @@ def add_entry(table: Site, key: str, text: str) -> Edits:
     line_start = source.text.rfind("\n", 0, begins) + 1
     gap = " " if is_same_line or node.lineno == first.lineno else f"\n{source.text[line_start:begins]}"
     quote = source.text[ends - 1]
-    return (Edit(behind, behind, f",{gap}{quote}{key}{quote}: {text}"),)
+    entry = f"{gap}{quote}{key}{quote}: {text}"
+    comment = _COMMENT_BEHIND.match(source.text, behind)
+    if comment is not None:
+        return (Edit(comment.end(), comment.end(), f"{entry},"),)
+    return (Edit(behind, behind, f",{entry}"),)
 
 
 def _bounds(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
