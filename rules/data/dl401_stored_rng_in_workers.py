@@ -52,8 +52,8 @@ The draws are taken from the global generator of the same library, which the loa
 It is offered where all draws are in the file of the generator, and the global generator has the method.
 
 ## On real code
-424 public repositories: 2 findings, all true: two copies of a data set whose crops come from a generator made in
-`__init__`. Most data sets draw from the global generators.
+742 public repositories: 3 findings in 2 of them, all true: crops that come from a generator made in `__init__`. Most
+data sets draw from the global generators.
 """
 
 from __future__ import annotations

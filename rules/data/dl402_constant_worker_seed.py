@@ -30,8 +30,8 @@ Passes `worker_init_fn=None`, takes the seeding out of `__getitem__`, or moves i
 Unsafe because the run draws other random numbers, as it should.
 
 ## On real code
-424 public repositories: 12 findings in 11 of them, all true: the popular fix for torch before 1.9, and a seed plus
-the rank. Seeds of a generator that the samples do not use are shown if the rule is selected by name.
+742 public repositories: 20 findings in 19 of them, all true: the popular fix for torch before 1.9, and a seed plus the
+rank. Seeds of a generator that the samples do not use are shown if the rule is selected by name.
 """
 
 from __future__ import annotations

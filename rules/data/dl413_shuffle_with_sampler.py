@@ -24,7 +24,7 @@ is true, and a sampler of which nothing is known.
 the sampler.
 
 ## On real code
-424 public repositories: no finding (code that raises does not stay).
+742 public repositories: 1 finding, true, in a branch that nobody runs (code that raises does not stay).
 """
 
 from __future__ import annotations

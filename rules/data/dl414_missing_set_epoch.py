@@ -32,7 +32,7 @@ Calls `set_epoch` at the start of the epoch, where the sampler and the epoch hav
 changes the order of the data, as it should.
 
 ## On real code
-424 public repositories: 55 findings in 16 of them, all true.
+742 public repositories: 63 findings in 22 of them, all true.
 """
 
 from __future__ import annotations

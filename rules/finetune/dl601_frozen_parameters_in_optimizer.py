@@ -41,7 +41,7 @@ were frozen before, gives the optimizer only those that are trained; safe, since
 the optimizer's state.
 
 ## On real code
-424 public repositories: no finding; hardly anybody freezes in the middle of training and keeps `set_to_none=False`.
+742 public repositories: no finding; hardly anybody freezes in the middle of training and keeps `set_to_none=False`.
 Optimizers that are given frozen parameters from the start are reported if the rule is selected by name.
 """
 

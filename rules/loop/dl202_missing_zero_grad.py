@@ -30,8 +30,8 @@ Inserts `optimizer.zero_grad()` before the backward pass, or behind the step whe
 Unsafe because it changes training, as it should.
 
 ## On real code
-424 public repositories: 21 findings in 9 of them, all true: some clear once an epoch or before training, some never,
-and some are tests of models.
+742 public repositories: 27 findings in 15 of them, all true: some clear once an epoch or before training, some never,
+and some are measurements of speed or memory.
 """
 
 from __future__ import annotations

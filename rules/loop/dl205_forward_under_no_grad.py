@@ -26,7 +26,7 @@ out of the evaluation (`if self.training`).
 block gets a graph, too, so that it is better to take the forward pass out of it by hand.
 
 ## On real code
-424 public repositories: no finding. Torch raises where this happens, so it does not get that far.
+742 public repositories: no finding. Torch raises where this happens, so it does not get that far.
 """
 
 from __future__ import annotations

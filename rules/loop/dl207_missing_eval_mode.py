@@ -33,7 +33,7 @@ else sets the mode; nothing where the same code also trains. Unsafe because scor
 norm, change, as they should.
 
 ## On real code
-424 public repositories: 22 findings in 9 of them, all true; most are notebooks, one is a test whose attack sets
+742 public repositories: 31 findings in 14 of them, all true; many are notebooks, one is a test whose attack sets
 training mode again.
 """
 

@@ -35,8 +35,8 @@ updates become smaller, as they should, and the learning rate may have been chos
 Accelerate repeats is taken out.
 
 ## On real code
-424 public repositories: 14 findings in 8 of them, all true: nine loops with Adam or AdamW (`info`), two detectors,
-and divisions that Accelerate repeats.
+742 public repositories: 18 findings in 12 of them, all true: loops with Adam or AdamW (`info`), two detectors, and
+divisions that Accelerate repeats.
 """
 
 from __future__ import annotations

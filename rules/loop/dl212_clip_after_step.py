@@ -25,7 +25,7 @@ Moves the clipping in front of the step where both stand in the same block and n
 because updates become smaller, as they should.
 
 ## On real code
-424 public repositories: no finding.
+742 public repositories: 3 findings in 1 of them, all true: three copies of one script.
 """
 
 from __future__ import annotations

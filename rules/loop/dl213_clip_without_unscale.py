@@ -29,8 +29,8 @@ Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands 
 updates become larger, as they should.
 
 ## On real code
-424 public repositories: 3 findings in 3 of them, all true: the example of distributed minGPT clips scaled gradients,
-so does a contribution to a challenge, and a trainer of speech unscales with another scaler.
+742 public repositories: 14 findings in 7 of them, all true: the example of distributed minGPT, a recommender's trainer
+and several semi-supervised ones clip scaled gradients, and a trainer of speech unscales with another scaler.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ augmentations); Monte-Carlo dropout that says so; functions that no module calls
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
 
 ## On real code
-424 public repositories: 6 findings in 3 of them, all true: attention whose rate does not follow the mode, a dropout
-layer made in `forward`, and a discriminator with a bare `F.dropout`.
+742 public repositories: 13 findings in 7 of them, all true: attention whose rate does not follow the mode, a dropout
+layer made in `forward`, and models with a bare `F.dropout`.
 """
 
 from __future__ import annotations

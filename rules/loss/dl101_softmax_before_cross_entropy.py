@@ -26,7 +26,7 @@ or of a list, or appended by itself. Unsafe because it changes the gradients, an
 may read its probabilities: they need the softmax at their end.
 
 ## On real code
-424 public repositories: 17 findings in 4 of them, all true: discriminators and classifiers that end in a softmax, and
+742 public repositories: 31 findings in 13 of them, all true: discriminators and classifiers that end in a softmax, and
 sigmoids before the loss.
 """
 

@@ -25,7 +25,7 @@ is the last of a `Sequential` or of a list, or appended by itself. Unsafe becaus
 other callers of the model may read its probabilities: they need the sigmoid at their end.
 
 ## On real code
-424 public repositories: no finding. Bugs of this kind that were written into two of them are found.
+742 public repositories: 4 findings in 2 of them, all true: recommenders and a tagger that end in a sigmoid.
 """
 
 from __future__ import annotations

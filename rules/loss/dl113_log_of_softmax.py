@@ -20,7 +20,7 @@ mixed or multiplied first, be it in one of several calls; tensors without gradie
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
 
 ## On real code
-424 public repositories: 16 findings in 9 of them, all true; six of them are a lesson that shows the two steps on
+742 public repositories: 55 findings in 21 of them, all true; many are in lessons, six of which show the two steps on
 purpose.
 """
 

@@ -24,7 +24,7 @@ Uses `AdamW`, or `decoupled_weight_decay=True` for `NAdam` and `RAdam`. Unsafe b
 regularisation of equal strength the value must be tuned again.
 
 ## On real code
-424 public repositories: 9 findings in 6 of them, all true: decays of 0.01 to 0.3, which are recipes for `AdamW`.
+742 public repositories: 20 findings in 11 of them, all true: decays of 0.01 to 0.3, which are recipes for `AdamW`.
 Small ones, a common choice for `Adam` itself, are shown as `info`.
 """
 

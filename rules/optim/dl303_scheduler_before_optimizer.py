@@ -28,7 +28,7 @@ lambda) it is a `warning`.
 Moves the scheduler's step behind the optimizer's, where both stand in one block. Unsafe because it changes the rates.
 
 ## On real code
-424 public repositories: 52 findings in 26 of them, all true; most are `info`, written for torch before 1.1, which
+742 public repositories: 87 findings in 44 of them, all true; most are `info`, written for torch before 1.1, which
 wanted it so.
 """
 

@@ -32,7 +32,8 @@ above 0.9), schedulers that Accelerate has prepared, and those that Lightning is
 Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
 
 ## On real code
-424 public repositories: no finding.
+742 public repositories: 4 findings in 1 of them, all true: schedules sized in batches that Lightning steps once an
+epoch.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ an optimizer of one's own, and those that `configure_optimizers` makes but does 
 Removes the step. Unsafe because it changes the rates, as it should.
 
 ## On real code
-424 public repositories: no finding.
+742 public repositories: no finding.
 """
 
 from __future__ import annotations

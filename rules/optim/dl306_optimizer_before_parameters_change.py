@@ -28,8 +28,10 @@ Moves the change in front of the optimizer, where both stand in one block. Unsaf
 rely on the order, and because it changes training, as it should.
 
 ## On real code
-424 public repositories: 1 finding, true: the last layer of a classifier is replaced behind its optimizer. Moves
-behind the optimizer, which are harmless, are reported if the rule is selected by name.
+742 public repositories: 5 findings in 3 of them. Four are true: the last layer of a classifier is replaced behind its
+optimizer, and layers are made when training mode is set. One is false: a framework that shards the model gives the
+optimizer the new parameters out of sight. Moves behind the optimizer, which are harmless, are reported if the rule is
+selected by name.
 """
 
 from __future__ import annotations

@@ -44,8 +44,7 @@ Wraps the list in `nn.ModuleList`, the dict in `nn.ModuleDict`. Unsafe because p
 added, as they should be.
 
 ## On real code
-424 public repositories: 4 findings in 2 of them, all true: the embeddings of a graph model, and parameters of a
-TorchScript model, in lists.
+742 public repositories: 15 findings in 5 of them, all true: layers, embeddings and decoders in lists.
 """
 
 from __future__ import annotations

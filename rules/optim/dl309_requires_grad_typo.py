@@ -28,8 +28,8 @@ rule is selected by name.
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
 
 ## On real code
-424 public repositories: 7 findings in 7 of them, all but one true: layers and models that were meant to be frozen and
-are not. One is doubtful: the tensor is only saved.
+742 public repositories: 11 findings in 10 of them, all but one true: layers and models that were meant to be frozen
+and are not. One is doubtful: the tensor is only saved.
 """
 
 from __future__ import annotations

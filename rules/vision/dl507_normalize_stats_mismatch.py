@@ -31,7 +31,7 @@ Writes ImageNet's numbers where one is mistyped or the order is wrong, and for e
 Unsafe because it changes what the model sees, as it should.
 
 ## On real code
-424 public repositories: no finding.
+742 public repositories: no finding.
 """
 
 from __future__ import annotations

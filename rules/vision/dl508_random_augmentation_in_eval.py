@@ -34,7 +34,7 @@ Removes the steps where they are written in a transform that only evaluation use
 random place. Unsafe because the metric changes.
 
 ## On real code
-424 public repositories: 23 findings in 12 of them, all true: `random_split` of augmented data, the training transform
+742 public repositories: 43 findings in 19 of them, all true: `random_split` of augmented data, the training transform
 given to test data, and flips in validation transforms.
 """
 
