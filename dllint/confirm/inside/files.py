@@ -15,6 +15,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 _real_stat = os.stat
@@ -64,7 +65,8 @@ def guard_files(scratch: str, records: str) -> None:
 
 def _rebind(redirections: dict[int, Any]) -> None:
     """Put functions in the place of others, by their ids, that modules or their classes hold as their own."""
-    modules = [module for name, module in list(sys.modules.items()) if name not in _KEEP_FUNCTIONS and module]
+    loaded = [module for name, module in list(sys.modules.items()) if name not in _KEEP_FUNCTIONS]
+    modules = [module for module in loaded if isinstance(module, ModuleType)]
     classes = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
     for owner in (*modules, *classes):
         for name, value in list(vars(owner).items()):

@@ -98,7 +98,15 @@ def _redirect(module: str, functions: tuple[_Function, ...]) -> None:
             continue
         is_static = isinstance(original, staticmethod) or type(original).__name__ == "builtin_function_or_method"
         redirected = _redirecting(original.__func__ if isinstance(original, staticmethod) else original, function)
-        setattr(owner, name, staticmethod(redirected) if is_static and isinstance(owner, type) else redirected)
+        if isinstance(original, type):
+            setattr(owner, name, _class_of(redirected))
+        else:
+            setattr(owner, name, staticmethod(redirected) if is_static and isinstance(owner, type) else redirected)
+
+
+def _class_of(make: Callable[..., Any]) -> type:
+    """A class whose call makes an object in this way: annotations need a class where there was one."""
+    return type(make.__name__, (), {"__new__": lambda _, *arguments, **named: make(*arguments, **named)})
 
 
 def _redirecting(original: Callable[..., Any], function: _Function) -> Callable[..., Any]:
