@@ -19,6 +19,8 @@ from dllint.files.source import SourceError, SourceFile, read_source, source_fro
 from dllint.findings import Edit, Finding, Fix, Location, Problem, Report, sort_key
 from dllint.syntax.suppressions import Suppressions
 
+Run = Callable[..., "Result"]
+
 RULES = '''
 """Softmax where none belongs.
 
@@ -125,6 +127,33 @@ def _find(source: SourceFile) -> list[Finding]:
                         statement=statement, fixes=fixes)
             )  # fmt: skip
     return found
+
+
+class Result:
+    """What a run returned and wrote."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def lines(self) -> list[str]:
+        """The findings on standard output as ``path:line CODE``."""
+        found = []
+        for line in self.out.splitlines():
+            place, _, rest = line.partition(": ")
+            if "[DL" in rest:
+                found.append(f"{place.rpartition(':')[0]} {rest.partition('[')[2][:5]}")
+        return found
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+BOTH = "a = softmax(x)\nb = nozero(y)\n"
+"""A file with a finding of either rule."""
 
 
 if __name__ == "__main__":
