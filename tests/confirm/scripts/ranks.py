@@ -8,7 +8,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn as nn
 import torch.nn.functional as F
-from parting import leave_together
+from parting import end_together, leave_together
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
@@ -33,7 +33,8 @@ def train(rank, store):  # a file, since a port that is free now may be taken a 
             optimizer.step()
     total = float(sum(p.double().sum() for p in model.parameters()))
     os.write(1, f"DIGEST {rank} {total!r} {torch.rand(1).item()!r}\n".encode())  # at once, as two processes write
-    leave_together(store, rank)
+    is_forked = "fork" in sys.argv or "by-hand" in sys.argv
+    (leave_together if is_forked else end_together)(store, rank)
 
 
 def fork_by_hand():
