@@ -182,8 +182,9 @@ class MissingOptimizerStep(Rule):
 
 def _is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
     """Whether something of the optimizer's name takes a step there, which is another value only to dllint."""
-    step = re.compile(rf"\b{re.escape(ctx.name_of(optimizer))}\.step\(")
-    around = (backward.frame.definition, loop.site)
+    name = ctx.name_of(optimizer)
+    step = re.compile(rf"\b{re.escape(name)}\.step\(")
+    around = (backward.frame.definition, loop.site) if name else ()
     return any(step.search(ctx.source_of(site)) for site in around if site is not None)
 
 

@@ -1,7 +1,8 @@
 """Keeps the user's files as they are: what the script writes goes to a scratch folder, from where it also reads it.
 
 The functions of ``open``, ``os`` and ``torch`` that take paths are given those of the scratch folder. Files of the
-system, of caches and of temporary folders are left alone, as is what libraries write without Python.
+system, of caches and of temporary folders are left alone. What libraries write without Python is the matter of
+:mod:`dllint.confirm.inside.native_files`.
 """
 
 from __future__ import annotations

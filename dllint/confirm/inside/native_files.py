@@ -34,7 +34,8 @@ def _writes_into(path: Any, _: str) -> Any:
 
 
 def _opens_database(path: Any, _: str) -> Any:
-    return path if str(path) in ("", ":memory:") else for_writing(path, keep=True)
+    is_file = str(path) not in ("", ":memory:") and not str(path).startswith("file:")  # which may name no file
+    return for_writing(path, keep=True) if is_file else path
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ def of_databases(folder):
             connection.execute("create table if not exists trials (value)")
             connection.execute("insert into trials values (1)")
         assert sqlite3.connect(database=name).execute("select count(*) from trials").fetchone() == (1,)
+    assert sqlite3.connect("file::memory:?cache=shared", uri=True).execute("select 1").fetchone() == (1,)
     assert sqlite3.connect(":memory:").execute("select 1").fetchone() == (1,)
 
 
