@@ -58,10 +58,10 @@ from dllint.events import (
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
-from dllint.interp.origins import Origin
-from dllint.interp.pipelines import TransformStep
-from dllint.interp.positions import statement_around
-from dllint.interp.saving import SAVERS
+from dllint.interp.ask.origins import Origin
+from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.run.saving import SAVERS
+from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
     beside,

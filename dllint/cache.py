@@ -20,7 +20,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.files.atomic import write_atomic
 from dllint.findings import Edit, Finding, Fix, Hop, Location
-from dllint.interp.project import listing_digest
+from dllint.interp.source.project import listing_digest
 from dllint.registry import all_rule_files
 from dllint.worker import Outcome
 

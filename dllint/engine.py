@@ -18,12 +18,13 @@ from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
 from dllint.events import Program
 from dllint.findings import SEVERITY_RANK, Finding, Location, Problem
 from dllint.hooks import hooks_of
-from dllint.interp.entry import interpret
-from dllint.interp.facts import Facts
-from dllint.interp.machine import LimitError, Machine
-from dllint.interp.project import Project, SourceModule
-from dllint.interp.relevance import EVENT_WORDS, Concerned, Relevance
-from dllint.interp.word_graph import WordGraph
+from dllint.interp.run.entry import interpret
+from dllint.interp.run.machine import LimitError, Machine
+from dllint.interp.run.wiring import new_machine
+from dllint.interp.sieve.relevance import EVENT_WORDS, Concerned, Relevance
+from dllint.interp.sieve.word_graph import WordGraph
+from dllint.interp.source.facts import Facts
+from dllint.interp.source.project import Project, SourceModule
 from dllint.rule import Rule, Triggers, is_triggered
 
 Hook = Callable[..., Iterable[Finding] | None]
@@ -183,7 +184,7 @@ class _Run:
         self._crashing: set[type[Rule]] = set()
         self.settings = engine.settings
         self.analysis = analysis
-        self.machine = Machine(project, engine.facts, module, engine.relevance(module, project, rules))
+        self.machine = new_machine(project, engine.facts, module, engine.relevance(module, project, rules))
         self.machine.deadline = time.thread_time() + self.settings.time_limit
 
     def run(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node, OptimizerCreated, walk
-from dllint.interp.guards import contradict
+from dllint.interp.run.guards import contradict
 from dllint.sites import Guard
 
 State = TypeVar("State", bound=Hashable)

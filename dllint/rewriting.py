@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
-from dllint.interp.positions import enclosing_definition, sibling_around, statement_around
+from dllint.interp.source.positions import enclosing_definition, sibling_around, statement_around
 from dllint.sites import Site
 from dllint.syntax.edits import (
     remove_call_wrapper,

@@ -18,9 +18,9 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis, Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
-from dllint.interp.facts import Facts, load_facts
-from dllint.interp.machine import LimitError
-from dllint.interp.project import Project, SourceModule, project_root
+from dllint.interp.run.machine import LimitError
+from dllint.interp.source.facts import Facts, load_facts
+from dllint.interp.source.project import Project, SourceModule, project_root
 from dllint.registry import load_rules
 from dllint.rule import Rule
 from dllint.syntax.directives import mentions_suppression

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dllint.interp.facts import load_facts
+from dllint.interp.source.facts import load_facts
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,8 +12,8 @@ import pytest
 from dllint.config.settings import Settings
 from dllint.engine import Engine
 from dllint.findings import Finding
-from dllint.interp.facts import load_facts
-from dllint.interp.project import Project
+from dllint.interp.source.facts import load_facts
+from dllint.interp.source.project import Project
 from dllint.registry import load_rules
 from dllint.worker import in_deep_thread
 

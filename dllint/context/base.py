@@ -8,8 +8,8 @@ from typing import TypeVar, cast
 
 from dllint.events import Event, Program
 from dllint.flow import Structure
-from dllint.interp.facts import Facts
-from dllint.interp.machine import Machine
+from dllint.interp.run.machine import Machine
+from dllint.interp.source.facts import Facts
 from dllint.values import Value
 
 E = TypeVar("E", bound=Event)

@@ -11,8 +11,8 @@ from typing import TypeGuard
 
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow, is_of_runs
-from dllint.interp import graph, roles
-from dllint.interp.machine import Machine
+from dllint.interp.run import graph, roles
+from dllint.interp.run.machine import Machine
 from dllint.sites import Guards, Site
 from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 

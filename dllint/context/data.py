@@ -19,12 +19,11 @@ from dllint.events import (
     walk,
 )
 from dllint.flow import Structure
-from dllint.interp import pipelines, splits
-from dllint.interp.calls import call
-from dllint.interp.classes import find_member, role_of
-from dllint.interp.graph import inputs_of, sources
-from dllint.interp.machine import Machine
-from dllint.interp.pipelines import TransformStep
+from dllint.interp.ask import pipelines, splits
+from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.run.classes import find_member, role_of
+from dllint.interp.run.graph import inputs_of, sources
+from dllint.interp.run.machine import Machine
 from dllint.sites import Site
 from dllint.values import Arguments, BoundMethod, Class, Function, Instance, Items, Partial, Symbol, Value, alternatives
 
@@ -132,7 +131,7 @@ class DataView:
         if isinstance(function, Function | BoundMethod | Partial | Instance | Class) and function.site is not None:
             site = function.site
             with self._machine.aside(), self._machine.recording(body):
-                self._machine.run_arm((), lambda: (None, call(self._machine, function, Arguments(given), site)))
+                self._machine.run_arm((), lambda: (None, self._machine.call(function, Arguments(given), site)))
         return tuple(walk(body))
 
     def fetching(self, dataset: Instance) -> tuple[Event, ...]:

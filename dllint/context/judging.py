@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dllint.findings import Confidence
-from dllint.interp.origins import Origin
+from dllint.interp.ask.origins import Origin
 from dllint.sites import Guards
 from dllint.values import Items, Table, Value, alternatives
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from dllint.context.base import ProgramView
 from dllint.events import AttributeAssigned, Event, LibraryCall
-from dllint.interp import classes, graph, roles
-from dllint.interp.facts import Facts
-from dllint.interp.gradients import Gradient, gradient_of
-from dllint.interp.modules import HEADS, force
-from dllint.interp.origins import Origin, origins
-from dllint.interp.sensitivity import is_mode_sensitive
+from dllint.interp.ask.gradients import Gradient, gradient_of
+from dllint.interp.ask.origins import Origin, origins
+from dllint.interp.ask.sensitivity import is_mode_sensitive
+from dllint.interp.run import classes, graph, roles
+from dllint.interp.run.modules import HEADS, force
+from dllint.interp.source.facts import Facts
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
 
 _PARTS = ("attribute", "item", "element")
@@ -39,7 +39,7 @@ class Objects(ProgramView):
         return isinstance(value, Setting)
 
     def origins(self, value: Value) -> list[Origin]:
-        """Where a tensor's numbers come from (see :func:`dllint.interp.origins.origins`)."""
+        """Where a tensor's numbers come from (see :func:`dllint.interp.ask.origins.origins`)."""
         return origins(self._machine, value)
 
     def output(self, value: Value) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dllint.context.objects import Objects
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
-from dllint.interp import graph
+from dllint.interp.run import graph
 from dllint.values import Const, Symbol, Value
 
 

@@ -8,8 +8,8 @@ from itertools import islice
 from dllint.context.base import ProgramView
 from dllint.events import Backward, Event, Loop, walk
 from dllint.flow import Flow, State, follow, is_of_runs
-from dllint.interp import graph
-from dllint.interp.guards import consistent
+from dllint.interp.run import graph
+from dllint.interp.run.guards import consistent
 from dllint.sites import Guards
 from dllint.values import Symbol
 

@@ -10,8 +10,8 @@ from typing import Any
 from dllint.context.base import ProgramView
 from dllint.events import Event
 from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
-from dllint.interp.bindings import Definition
-from dllint.interp.positions import enclosing_scope, enclosing_statement
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule
 from dllint.sites import Site
 

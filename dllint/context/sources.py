@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Literal
 
 from dllint.context.base import ProgramView
-from dllint.interp.project import UNPARSABLE, SourceModule
+from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.sites import Site
 
 Where = Literal["everywhere", "here", "related", "elsewhere"]

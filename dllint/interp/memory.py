@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dllint.interp import bindings, classes, graph, guards
+from dllint.interp.run import classes, graph, guards
+from dllint.interp.source import bindings
 
 _REMEMBERED = (
     bindings.assigned_in,

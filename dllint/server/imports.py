@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from dllint.interp.project import WORD, Project, SourceModule
+from dllint.interp.source.project import WORD, Project, SourceModule
 
 _NAMELESS = re.compile(r"^[ \t]*from[ \t]*(?:\.+[ \t]*import|.*import[ \t]*\*)", re.MULTILINE)
 

@@ -25,8 +25,8 @@ from dllint.config.settings import Settings
 from dllint.engine import Engine
 from dllint.files.source import SourceFile
 from dllint.findings import Location
-from dllint.interp.facts import load_facts
-from dllint.interp.project import Project, SourceModule, project_root
+from dllint.interp.source.facts import load_facts
+from dllint.interp.source.project import Project, SourceModule, project_root
 
 
 class TrainingLoop(Rule):

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from dllint.interp.project import WORD, SourceModule
-from dllint.interp.word_graph import words_of
+from dllint.interp.sieve.word_graph import words_of
+from dllint.interp.source.project import WORD, SourceModule
 
 _STRING_OR_COMMENT = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}(?:[^\\]|\\[\s\S])*?'{3}"""

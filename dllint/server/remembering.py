@@ -26,10 +26,10 @@ from dllint.engine_rules import CrashRule, LimitRule
 from dllint.events import Program
 from dllint.files.source import SourceFile
 from dllint.findings import Finding
-from dllint.interp.facts import Facts
-from dllint.interp.machine import MAX_STEPS_OF_MODULE, Machine
-from dllint.interp.project import Project, SourceModule
-from dllint.interp.relevance import Concerned, Relevance
+from dllint.interp.run.machine import MAX_STEPS_OF_MODULE, Machine
+from dllint.interp.sieve.relevance import Concerned, Relevance
+from dllint.interp.source.facts import Facts
+from dllint.interp.source.project import Project, SourceModule
 from dllint.rule import Rule
 from dllint.server.imports import Imports
 from dllint.server.outline import Member, Outline

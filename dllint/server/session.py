@@ -17,7 +17,7 @@ from dllint.engine import syntax_errors
 from dllint.files.source import SourceError, SourceFile, display_path, source_from_text
 from dllint.findings import Finding, Location, Problem, fingerprints, sort_key
 from dllint.fixes import fix_source
-from dllint.interp.project import SourceModule
+from dllint.interp.source.project import SourceModule
 from dllint.runner import of_file
 from dllint.server.lens import loops_of
 from dllint.server.moving import moved

@@ -15,8 +15,8 @@ from dllint.engine import Engine
 from dllint.engine_rules import ENGINE_RULES
 from dllint.files.source import SourceFile
 from dllint.findings import Finding, Location
-from dllint.interp.facts import Facts, load_facts
-from dllint.interp.project import Project
+from dllint.interp.source.facts import Facts, load_facts
+from dllint.interp.source.project import Project
 from dllint.rule import Rule
 from dllint.testing.marks import read_marks
 

@@ -11,7 +11,7 @@ import pytest
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.files.source import SourceFile, source_from_text
-from dllint.interp.project import Project, SourceModule
+from dllint.interp.source.project import Project, SourceModule
 from dllint.server.imports import Imports
 from dllint.server.outline import Outline
 from dllint.server.remembering import Watch

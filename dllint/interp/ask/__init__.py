@@ -1,0 +1,1 @@
+"""Questions about what was interpreted: origins, gradients, modes, data."""

@@ -1,0 +1,251 @@
+"""Whether a value carries gradients back to parameters, and if not, where they were cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dllint.interp.ask.origins import origins
+from dllint.interp.run.graph import is_tensor_operation
+from dllint.interp.run.modules import force
+from dllint.interp.run.roles import known_or_guessed
+from dllint.sites import Site
+from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_MAX_DEPTH = 60
+_DATA = frozenset(("samples", "counter", "key", "compare", "not", "format", "range", "len", "enumerate"))
+_OPERATORS = frozenset(["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "negative"])
+_RANDOM = frozenset(  # unlike torch.zeros and torch.empty, these are not made in order to be filled
+    ("torch.rand", "torch.rand_like", "torch.randn", "torch.randn_like", "torch.randint", "torch.randint_like",
+     "torch.randperm", "torch.normal", "torch.arange", "torch.linspace", "torch.eye")
+)  # fmt: skip
+_LIKE = frozenset(  # only the shape of what they are given counts; all but random ones may be filled afterwards
+    ("torch.zeros_like", "torch.ones_like", "torch.empty_like", "torch.full_like", "torch.rand_like",
+     "torch.randn_like", "torch.randint_like", ".new_zeros", ".new_ones", ".new_empty", ".new_full")
+)  # fmt: skip
+_WITH_PARAMETERS = (
+    "Linear", "Bilinear", "LazyLinear", "Conv", "Embedding", "BatchNorm", "LayerNorm", "GroupNorm", "LSTM", "GRU",
+    "RNN", "MultiheadAttention", "Transformer", "PReLU", "Sequential",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place where a gradient that was there is cut off.
+
+    ``reason`` is ``no_grad``, ``detach`` or ``leaf`` (made anew with gradients on).
+    """
+
+    reason: str
+    site: Site
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """``flows`` is ``True``, ``False`` or ``None`` (not known); ``cuts`` are where something was cut off.
+
+    ``trained`` says that the gradient goes to the parameters of a model, not just to an input made with gradients on.
+    """
+
+    flows: bool | None
+    cuts: tuple[Cut, ...] = ()
+    trained: bool = False
+
+
+_READS_GRADIENT = re.compile(r"\.grad\b(?!\s*=[^=])")
+
+_NONE = Gradient(False)
+_UNKNOWN = Gradient(None)
+_FLOWS = Gradient(True, trained=True)
+_INPUT = Gradient(True)
+
+
+@dataclass(slots=True)
+class _Search:
+    """What one question has found out so far: a value that many others are computed from is followed once.
+
+    ``known`` has values with their gradients, by the identity of the value.
+    """
+
+    machine: Machine
+    known: dict[int, tuple[Value, Gradient]] = field(default_factory=dict)
+
+
+def gradient_of(machine: Machine, value: Value) -> Gradient:
+    """Follow a value back to what it was computed from."""
+    return _gradient(_Search(machine), value, 0)
+
+
+def _gradient(search: _Search, value: Value, depth: int) -> Gradient:
+    known = search.known.get(id(value))
+    if known is not None:
+        return known[1]
+    search.known[id(value)] = value, _UNKNOWN  # what is computed from itself, in a loop
+    found = _followed(search, value, depth)
+    search.known[id(value)] = value, found
+    return found
+
+
+def _followed(search: _Search, value: Value, depth: int) -> Gradient:
+    if depth > _MAX_DEPTH:
+        return _UNKNOWN
+    if isinstance(value, Const | Setting):
+        return _NONE
+    if isinstance(value, Choice):
+        return _one_of(_gradient(search, option, depth + 1) for _, option in value.options)
+    if isinstance(value, Items):
+        return _combine(_gradient(search, item, depth + 1) for item in value.items)
+    if isinstance(value, Table):
+        return _combine(_gradient(search, item, depth + 1) for item in value.contents.values())
+    if isinstance(value, Instance):
+        return _FLOWS if value.library_name == "torch.nn.Parameter" else _UNKNOWN
+    if isinstance(value, Symbol):
+        return _of_symbol(search, value, depth)
+    return _UNKNOWN
+
+
+def _all_cuts(parts: list[Gradient]) -> tuple[Cut, ...]:
+    return tuple(dict.fromkeys(cut for part in parts for cut in part.cuts))
+
+
+def _one_of(parts: Iterable[Gradient]) -> Gradient:
+    """The gradient of one of several alternatives: nothing is claimed unless they agree."""
+    found = list(parts)
+    flows = {part.flows for part in found}
+    cuts = _all_cuts(found)
+    agreed = found[0].flows if len(flows) == 1 else None if None in flows else True
+    return Gradient(agreed, cuts, any(part.trained for part in found))
+
+
+def _combine(parts: Iterable[Gradient]) -> Gradient:
+    """The gradient of something computed from several parts: one that carries is enough."""
+    found = list(parts)
+    cuts = _all_cuts(found)
+    if any(part.flows for part in found):
+        return Gradient(True, cuts, any(part.trained for part in found))
+    return Gradient(None if any(part.flows is None for part in found) else False, cuts)
+
+
+def _of_symbol(search: _Search, value: Symbol, depth: int) -> Gradient:
+    if value.name == "element":
+        return _of_element(search, value.inputs[0], depth)
+    leaf = _made_anew(search, value, depth)  # which it also is where gradients are off
+    if leaf is not None:
+        return leaf
+    if value.grad == "off" and value.name not in _DATA and not _is_kept(value):
+        return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
+    if value.grad == "unknown":
+        return _UNKNOWN
+    if _detaches(search.machine, value):
+        inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs)
+        cut = (Cut("detach", value.site),) if inner.trained and value.site is not None else ()
+        return Gradient(False, inner.cuts + cut)
+    if value.name in _DATA or value.name in _RANDOM:
+        return _NONE
+    if value.name in _LIKE:
+        return _UNKNOWN
+    if value.name in ("parameters", "named_parameters"):
+        return _FLOWS
+    if value.name == "scaled":
+        return _gradient(search, value.inputs[1], depth + 1)
+    return _of_operation(search, value, depth)
+
+
+def _of_element(search: _Search, source: Value, depth: int) -> Gradient:
+    """What an iteration yields is data, unless it goes over something that was computed."""
+    if isinstance(source, Items | Table | Choice):
+        inner = _gradient(search, source, depth + 1)
+        return inner if inner.flows else _UNKNOWN
+    if isinstance(source, Symbol) and (
+        source.name in ("call", "parameters", "named_parameters")
+        or source.name[:1] == "."
+        or is_tensor_operation(source)
+    ):
+        return _gradient(search, source, depth + 1)
+    return _NONE
+
+
+def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
+    name = value.name
+    forced = force(search.machine, value)
+    if forced is not value:
+        inner = _gradient(search, forced, depth + 1)
+        return inner if inner.flows is not None else _FLOWS  # a model, whatever it does inside, has parameters
+    if name in ("forward", "call"):
+        callee = value.inputs[0]
+        return _FLOWS if known_or_guessed(search.machine, callee) in ("module", "wrapper") else _UNKNOWN
+    if name.startswith("torch.nn.") and name.endswith("()"):
+        if name.removeprefix("torch.nn.").startswith(_WITH_PARAMETERS):
+            return _FLOWS
+        return _combine(_gradient(search, part, depth + 1) for part in value.inputs[1:])
+    if name == "attribute" and value.detail == "data" and _is_packed(search.machine, value.inputs[0]):
+        return _gradient(search, value.inputs[0], depth + 1)
+    if name in ("item", "slice"):
+        found = origins(search.machine, value)
+        if len(found) == 1 and found[0].value is not value:
+            return _gradient(search, found[0].value, depth + 1)
+        return _gradient(search, value.inputs[0], depth + 1)
+    if name[1:] in search.machine.facts.shape_only_methods and name.startswith(".") and value.inputs:
+        return _gradient(search, value.inputs[0], depth + 1)  # whatever the device or the shape
+    if name in _OPERATORS or name in ("sum", "abs", "max", "min", "filter") or name.startswith((".", "torch.")):
+        return _combine(_gradient(search, part, depth + 1) for part in value.inputs)
+    if name.startswith("numpy."):
+        return _NONE
+    return _UNKNOWN
+
+
+def _is_kept(value: Symbol) -> bool:
+    """Whether a value is an attribute that an object keeps: it need not be computed where it is read."""
+    if value.name != "attribute":
+        return False
+    owner = value.inputs[0]
+    return not (isinstance(owner, Symbol) and is_tensor_operation(owner))
+
+
+def _detaches(machine: Machine, value: Symbol) -> bool:
+    facts = machine.facts
+    if value.name == "attribute":
+        base = value.inputs[0]
+        if value.detail != "data" or not isinstance(base, Symbol):
+            return False
+        return is_tensor_operation(base) and not _is_packed(machine, base)
+    if value.name.startswith("."):
+        return value.name[1:] in facts.detach_methods
+    return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
+
+
+def _is_packed(machine: Machine, value: Value, depth: int = 3) -> bool:
+    """Whether a value is a packed sequence, or came from one by a layer that returns another."""
+    if not isinstance(value, Symbol) or value.name == "attribute" or value.name.endswith("pad_packed_sequence"):
+        return False
+    return value.name in machine.facts.packed or (
+        depth > 0 and any(_is_packed(machine, part, depth - 1) for part in value.inputs)
+    )
+
+
+def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
+    """A tensor made with ``requires_grad`` set: a new leaf, whatever its numbers were computed from."""
+    given = value.attributes.get("requires_grad") if value._attributes else None
+    if given is None and value.arguments is not None:
+        given = value.arguments.keywords.get("requires_grad")
+    if value.name == ".requires_grad_":
+        given = value.inputs[1] if len(value.inputs) > 1 else Const(True)
+    if isinstance(given, Choice):
+        return _UNKNOWN if any(isinstance(each, Const) and each.value is True for _, each in given.options) else None
+    if not isinstance(given, Const) or given.value is not True or not value.inputs:
+        return None
+    if value.name in _LIKE:
+        return _INPUT
+    inner = _gradient(search, value.inputs[0], depth + 1)  # the others are its type and its device
+    computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
+    if not (inner.trained or inner.cuts or computed) or value.site is None:
+        return _INPUT
+    module: Any = value.site.module
+    if depth > 0 and module.contains(_READS_GRADIENT):
+        return _INPUT  # to keep the gradient there, and to send it on later
+    return Gradient(False, (*inner.cuts, Cut("leaf", value.site)))

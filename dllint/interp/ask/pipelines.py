@@ -1,0 +1,241 @@
+"""Data pipelines: the steps of a composition of transforms, what a dataset applies to its samples, what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dllint.interp.ask import splits
+from dllint.interp.run.classes import find_member, role_of
+from dllint.interp.run.graph import inputs_of
+from dllint.sites import Guards
+from dllint.values import (
+    Absent,
+    Arguments,
+    Choice,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Items,
+    Setting,
+    Symbol,
+    Value,
+    alternatives,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_MAX_DEPTH = 6
+_MAX_VALUES = 400
+_SUBSET = "torch.utils.data.Subset"
+_TRAIN_FLAGS = frozenset(("train", "is_train", "training", "is_training", "istrain", "train_mode"))
+_EVAL_FLAGS = frozenset(("test", "is_test", "val", "is_val", "is_valid", "eval", "is_eval", "validation", "test_mode"))
+_PARTS = frozenset(
+    ("split", "mode", "phase", "image_set", "subset", "set", "partition", "set_name", "stage", "which_set", "usage",
+     "data_type", "dataset_type", "split_name", "data_split", "dset", "flag", "type", "part", "task")
+)  # fmt: skip
+_OF_TARGETS = ("target", "label", "mask")
+
+
+@dataclass(frozen=True, slots=True)
+class TransformStep:
+    """One step of a pipeline, taken under ``guards``. ``kind`` is the name of a library's transform, else empty."""
+
+    value: Value
+    guards: Guards
+    kind: str
+
+
+# ------------------------------------------------------------------------------------------------------ transforms
+
+
+def steps_of(machine: Machine, transform: Value, guards: Guards = (), depth: int = 0) -> list[TransformStep]:
+    """The steps of a transform in order: those of a composition or list, one for anything else."""
+    found: list[TransformStep] = []
+    for more, option in alternatives(transform):
+        if isinstance(option, Absent) or (isinstance(option, Const) and option.value is None):
+            continue
+        inner = list_of(machine, option)
+        if inner is not None and inner.exact and depth < _MAX_DEPTH:
+            for item in inner.items:
+                found.extend(steps_of(machine, item, guards + more, depth + 1))
+        else:
+            found.append(TransformStep(option, guards + more, kind_of(machine, option)))
+    return found
+
+
+def list_of(machine: Machine, value: Value) -> Items | None:
+    """The list of what a ``Compose`` or ``nn.Sequential`` applies one after another, or a list itself."""
+    if isinstance(value, Items):
+        return value
+    if not isinstance(value, Instance):
+        return None
+    if value.library_name in machine.facts.sequential:
+        return Items("list", value.arguments.positional, value.site, exact=value.arguments.exact)
+    if value.library_name.rpartition(".")[2] != "Compose" or not kind_of(machine, value):
+        return None
+    given = value.arguments.get(0, "transforms")
+    return given if isinstance(given, Items) else None
+
+
+def kind_of(machine: Machine, value: Value) -> str:
+    """The short name of a library's transform (``Normalize``); albumentations' are written ``A.Normalize``."""
+    name = value.library_name if isinstance(value, Instance) else ""
+    if name.startswith("albumentations."):
+        return f"A.{name.rpartition('.')[2]}"
+    return machine.facts.transform_kind(name)
+
+
+# -------------------------------------------------------------------------------------------------------- datasets
+
+
+def named_arguments(machine: Machine, instance: Instance) -> dict[str, Value]:
+    """The arguments of an object's constructor by parameter name; those whose name is not known by their position."""
+    names: tuple[str, ...] = machine.facts.signatures.get(instance.library_name, ())
+    if isinstance(instance.cls, Class):
+        init = find_member(machine, instance.cls, "__init__")
+        if isinstance(init, Function):
+            names = tuple(parameter.arg for parameter in init.node.args.args[1:])
+    positional = instance.arguments.positional
+    named = {names[i] if i < len(names) else str(i): value for i, value in enumerate(positional)}
+    return {**named, **instance.arguments.keywords}
+
+
+def inner_datasets(machine: Machine, dataset: Value) -> list[Value]:
+    """The datasets that a library's wrapper (``Subset``, ``ConcatDataset``) draws from."""
+    if not isinstance(dataset, Instance) or not dataset.library_name.startswith("torch.utils.data."):
+        return []
+    held = dataset.attributes.get("dataset") or dataset.attributes.get("datasets")
+    given = held or dataset.arguments.get(0, "dataset") or dataset.arguments.keywords.get("datasets")
+    if isinstance(given, Items):
+        return [option for item in given.items for _, option in alternatives(item)]
+    return [option for _, option in alternatives(given)] if given is not None else []
+
+
+def part_of(machine: Machine, dataset: Value) -> str:
+    """``train`` or ``eval`` by what a dataset was given (``train=False``, ``split="val"``, its path) and is called."""
+    if not isinstance(dataset, Instance):
+        return splits.part_of_texts(splits.texts_in(dataset))
+    named = named_arguments(machine, dataset)
+    told = _told(named)
+    if told:
+        return told
+    signature = machine.facts.signatures.get(dataset.library_name, ())
+    if "train" in signature and "train" not in named and dataset.arguments.exact:
+        return splits.TRAIN
+    texts = [dataset.hint]
+    for name, value in named.items():
+        if not isinstance(value, Instance) and "transform" not in name and not _is_flag(name, value):
+            texts.extend(splits.texts_in(value))
+    return splits.part_of_texts(texts)
+
+
+def _is_flag(name: str, value: Value) -> bool:
+    """Whether an argument says yes or no to what it is called: ``validation=validation`` may be either."""
+    default = value.default if isinstance(value, Setting) else None
+    is_switch = isinstance(default, Const) and isinstance(default.value, bool)
+    return is_switch or name in _TRAIN_FLAGS | _EVAL_FLAGS
+
+
+def _told(named: dict[str, Value]) -> str:
+    """What the arguments say that are there to say it."""
+    found = set()
+    for name, value in named.items():
+        if not isinstance(value, Const):
+            continue
+        if name in _TRAIN_FLAGS and isinstance(value.value, bool):
+            found.add(splits.TRAIN if value.value else splits.EVAL)
+        elif name in _EVAL_FLAGS and value.value is True:
+            found.add(splits.EVAL)
+        elif name in _PARTS and isinstance(value.value, str):
+            found.add(splits.part_of_text(value.value))
+    found.discard("")
+    return found.pop() if len(found) == 1 else ""
+
+
+def applied(machine: Machine, dataset: Value, guards: Guards = ()) -> list[TransformStep]:
+    """The library transforms that a dataset applies to its samples (compositions are one step), as far as is seen."""
+    return list(_applied(machine, dataset, guards, set(), 0))
+
+
+def _applied(machine: Machine, dataset: Value, guards: Guards, seen: set[int], depth: int) -> Iterator[TransformStep]:
+    for more, option in alternatives(dataset):
+        if id(option) in seen or depth > _MAX_DEPTH or not isinstance(option, Instance):
+            continue
+        seen.add(id(option))
+        inner = inner_datasets(machine, option)
+        for held in inner:
+            yield from _applied(machine, held, guards + more, seen, depth + 1)
+        sample = None if inner else sample_of(machine, option)
+        if sample is not None:
+            yield from _in_sample(machine, sample, option, guards + more, seen, depth)
+        elif not inner:
+            yield from _given(machine, option, guards + more, seen, depth)
+
+
+def sample_of(machine: Machine, dataset: Instance) -> Value | None:
+    """What ``dataset[index]`` returns, for a class of the project that says so itself."""
+    return _outcome(machine, dataset, "__getitem__", "index")
+
+
+def _outcome(machine: Machine, instance: Instance, method: str, given: str) -> Value | None:
+    """What a method of a class of the project returns for something unknown."""
+    member = find_member(machine, instance.cls, method) if isinstance(instance.cls, Class) else None
+    if not isinstance(member, Function) or member.site is None:
+        return None
+    with machine.aside():
+        return machine.invoke(member, Arguments((Symbol(given, site=member.site),)), member.site, receiver=instance)
+
+
+def _in_sample(
+    machine: Machine, sample: Value, dataset: Instance, guards: Guards, seen: set[int], depth: int
+) -> Iterator[TransformStep]:
+    """The transforms that were called on the way to a sample."""
+    pending: list[tuple[Guards, Value]] = [(guards, sample)]
+    visited: set[int] = set()
+    while pending and len(visited) < _MAX_VALUES:
+        here, value = pending.pop()
+        if id(value) in visited:
+            continue
+        visited.add(id(value))
+        if isinstance(value, Choice):
+            pending.extend((here + more, option) for more, option in value.options)
+            continue
+        if isinstance(value, Symbol) and value.inputs:
+            first = value.inputs[0]
+            if value.name.endswith("()") and kind_of(machine, first):
+                yield TransformStep(first, here, kind_of(machine, first))
+            elif value.name == "item" and isinstance(first, Instance) and first is not dataset:
+                yield from _applied(machine, first, here, seen, depth + 1)
+            elif value.name == ".__getitem__" and first is dataset:
+                yield from _given(machine, dataset, here, seen, depth)
+        pending.extend((here, source) for source in inputs_of(value))
+
+
+def _given(machine: Machine, dataset: Instance, guards: Guards, seen: set[int], depth: int) -> Iterator[TransformStep]:
+    """The transforms that a dataset was given to apply to its inputs, when a library's class applies them."""
+    if isinstance(dataset.cls, Class) and not any("datasets." in name for name in dataset.cls.library_bases):
+        return
+    named = named_arguments(machine, dataset) | dataset.attributes
+    for name, value in named.items():
+        if any(word in name for word in _OF_TARGETS):
+            continue
+        for more, option in alternatives(value):
+            if kind_of(machine, option):
+                yield TransformStep(option, guards + more, kind_of(machine, option))
+            elif isinstance(option, Instance) and "transform" in name and depth <= _MAX_DEPTH:
+                made = _outcome(machine, option, "__call__", "image")
+                if made is not None and not isinstance(made, Items):  # several views of one image are for comparing
+                    yield from _in_sample(machine, made, option, guards + more, seen, depth + 1)
+
+
+def is_dataset(machine: Machine, value: Value) -> bool:
+    """Whether a value is a dataset: a library's, or one of the project that has items."""
+    if not isinstance(value, Instance):
+        return False
+    if role_of(machine, value) == "dataset":
+        return True
+    return isinstance(value.cls, Class) and find_member(machine, value.cls, "__getitem__") is not None

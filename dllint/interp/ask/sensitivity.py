@@ -1,0 +1,162 @@
+"""Whether a module behaves differently in training and in evaluation mode."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.classes import has_unknown_base, role_of
+from dllint.values import (
+    Absent,
+    Choice,
+    Class,
+    Const,
+    Instance,
+    Items,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+    alternatives,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_CONTAINERS = frozenset(
+    ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
+     "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
+)  # fmt: skip
+_FUNCTIONS = re.compile(  # what is only asked in order to save memory changes no result
+    r"((\bF|functional|torch)\.|(?<![\w.]))((feature_)?(alpha_)?dropout([123]d)?|batch_norm)\(|"
+    r"^(?!.*checkpoint).*\.training\b",
+    re.MULTILINE,
+)
+_WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
+_NORMS = re.compile(r"BatchNorm|batch_norm")
+_RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
+
+
+@dataclass(slots=True)
+class _Search:
+    """What one question has found out so far: the parts of a module with their answers, by identity."""
+
+    machine: Machine
+    known: dict[int, tuple[Value, bool | None]] = field(default_factory=dict)
+
+
+def is_mode_sensitive(machine: Machine, value: Value) -> bool | None:
+    """``True`` if some part of a module depends on the mode, ``False`` if none does, ``None`` if that is not known."""
+    return _answer(_Search(machine), value)
+
+
+def _answer(search: _Search, value: Value) -> bool | None:
+    if isinstance(value, Const | Setting | Absent) or (isinstance(value, Symbol) and value.detail == "<items>"):
+        return False  # the last is what a container holds where nothing has been appended
+    known = search.known.get(id(value))
+    if known is not None:
+        return known[1]
+    search.known[id(value)] = value, False  # what is a part of itself adds nothing
+    found = _of_parts(search, value)
+    search.known[id(value)] = value, found
+    return found
+
+
+def _of_parts(search: _Search, value: Value) -> bool | None:
+    if isinstance(value, Choice):
+        return _any(_answer(search, option) for _, option in value.options)
+    if isinstance(value, Items):
+        return _any(_answer(search, option) for item in value.items for _, option in alternatives(item))
+    if isinstance(value, Table):
+        return _any(_answer(search, item) for item in value.contents.values())
+    if isinstance(value, Instance):
+        return _of_instance(search, value)
+    return None
+
+
+def _any(answers: object) -> bool | None:
+    found = list(answers)  # type: ignore[call-overload]
+    if any(answer is True for answer in found):
+        return True
+    return None if any(answer is None for answer in found) else False
+
+
+def _of_instance(search: _Search, value: Instance) -> bool | None:
+    facts = search.machine.facts
+    name = value.library_name
+    if name in facts.mode_sensitive:
+        return _has_rate(value)
+    if name in facts.mode_sensitive_with_dropout:
+        dropout = value.arguments.keywords.get("dropout")
+        return not (dropout is None or (isinstance(dropout, Const) and dropout.value == 0))
+    if name in facts.mode_insensitive or name in facts.loss_functions:
+        return False
+    if name.startswith(facts.mode_insensitive_prefixes):
+        return False
+    if name in facts.mode_insensitive_by_default:
+        return None if any(key.startswith(("norm", "drop")) for key in value.arguments.keywords) else False
+    if facts.role(name) == "wrapper" and name not in _CONTAINERS and value.arguments.positional:
+        return _any(_answer(search, o) for _, o in alternatives(value.arguments.positional[0]))
+    if name in _CONTAINERS:
+        appended = value.attributes.get("<items>")
+        parts = [*value.arguments.all(), *([appended] if appended is not None else [])]
+        return _any(_answer(search, part) for part in parts)
+    if not isinstance(value.cls, Class):
+        return True if name.startswith(facts.mode_sensitive_prefixes) else None
+    return _of_project_module(search, value, value.cls)
+
+
+def _has_rate(value: Instance) -> bool:
+    """Dropout with a constant rate of zero changes nothing."""
+    rate = value.arguments.get(0, "p") if "Dropout" in value.library_name else None
+    return not (isinstance(rate, Const) and rate.value == 0)
+
+
+def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | None:
+    """What the parts say; what they leave open is decided by the words that the code has for layers."""
+    code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
+    answers: list[bool | None] = [None if has_unknown_base(cls) else False, bool(_FUNCTIONS.search(code))]
+    for name, attribute in value.attributes.items():
+        is_called = f"self.{name}(" in code
+        for _, option in alternatives(attribute):
+            if isinstance(option, Items | Table) or role_of(search.machine, option) in ("module", "wrapper"):
+                answers.append(_answer(search, option))
+            elif is_called and isinstance(option, Instance | Symbol):
+                answers.append(None)  # else it is a setting, or what was read of one
+    whole = _any(answers)
+    if whole is not None:
+        return whole
+    words = _NORMS if _drops_nothing(value, cls) else _WORDS
+    return True if words.search(_RATE_OF_ZERO.sub("", code)) else None
+
+
+def _drops_nothing(value: Instance, cls: Class) -> bool:
+    """Whether a constructor takes a rate of dropout that is zero unless it is given, and is not given any."""
+    init = next(
+        (found for each in cls.lineage if isinstance(found := each.members.get("__init__"), ast.FunctionDef)), None
+    )
+    if init is None:
+        return False
+    signature = init.args
+    names = [each.arg for each in (*signature.posonlyargs, *signature.args)]
+    defaults = dict(zip(reversed(names), reversed(signature.defaults), strict=False))
+    defaults.update(
+        (each.arg, default)
+        for each, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
+        if default is not None
+    )
+    rates = [name for name in (*names, *defaults) if "drop" in name]
+    given = {*value.arguments.keywords, *names[: len(value.arguments.positional) + 1]}
+    return bool(rates) and all(
+        name not in given and isinstance(default := defaults.get(name), ast.Constant) and not default.value
+        for name in rates
+    )
+
+
+def _code_of(cls: Class) -> str:
+    """The source of a class without its comments."""
+    source = cls.module.source
+    last = cls.node.end_lineno or cls.node.lineno
+    return "\n".join(source.line_text(number).partition("#")[0] for number in range(cls.node.lineno, last + 1))

@@ -1,0 +1,133 @@
+"""Attribute access on abstract values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dllint.interp.run import names
+from dllint.interp.run.classes import find_member, is_module_class
+from dllint.sites import Site
+from dllint.values import (
+    BoundMethod,
+    Choice,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    ModuleReference,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+    choose,
+    give_hint,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+
+def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value:
+    """The value of ``base.name``."""
+    if isinstance(base, External):
+        return External(machine.facts.canonical(f"{base.name}.{name}"), site)
+    if isinstance(base, Instance):
+        return names.under_path(machine, _of_instance(machine, base, name, site))
+    if isinstance(base, Symbol):
+        known = base.attributes.get(name)
+        if known is not None:
+            return names.under_path(machine, known)
+        if name == "requires_grad" and base.grad == "off":
+            return Const(False, site)
+        return _materialise(machine, base, name, site)
+    if isinstance(base, ModuleReference):
+        return _of_module(machine, base, name)
+    if isinstance(base, Choice):
+        base = names.under_path(machine, base)
+        if isinstance(base, Choice):
+            usable = [o for o in base.options if not (isinstance(o[1], Const) and o[1].value is None)]
+            return choose(
+                [(guards, get_attribute(machine, option, name, site)) for guards, option in usable or base.options]
+            )
+        return get_attribute(machine, base, name, site)
+    if isinstance(base, Setting):
+        return _of_setting(machine, base, name, site)
+    if isinstance(base, Class):
+        member = find_member(machine, base, name)
+        return member if member is not None else Symbol("attribute", (base,), site, detail=name)
+    return Symbol("attribute", (base,), site, detail=name, grad=machine.grad)
+
+
+def _materialise(machine: Machine, base: Instance | Symbol, name: str, site: Site) -> Symbol:
+    """An unknown attribute becomes a symbol that is the same on every read, in all arms of a branch."""
+    symbol = Symbol("attribute", (base,), site, detail=name, grad=machine.grad)
+    symbol.hint = name
+    base.attributes[name] = symbol
+    return symbol
+
+
+def _of_module(machine: Machine, base: ModuleReference, name: str) -> Value:
+    value = names.module_attribute(machine, base.module, name)
+    if value is not None:
+        return value
+    submodule = machine.project.find_submodule(base.module, name)
+    return ModuleReference(submodule) if submodule is not None else Symbol("unknown", detail=name)
+
+
+def _of_setting(machine: Machine, base: Setting, name: str, site: Site) -> Value:
+    inner = get_attribute(machine, base.default, name, site)
+    return inner if isinstance(inner, Setting | Symbol) else Setting(f"{base.name}.{name}", inner, site)
+
+
+def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Value:
+    known = base.attributes.get(name)
+    if known is not None:
+        return known
+    if isinstance(base.cls, Class):
+        return _of_project_instance(machine, base, base.cls, name, site)
+    if name == "module" and machine.facts.role(base.cls) == "wrapper" and base.arguments.positional:
+        return base.arguments.positional[0]
+    signature = machine.facts.signatures.get(base.cls, ())
+    normalised = base.cls.startswith("torch.distributions.")  # its logits are not the ones it was given
+    if (name in signature or name in base.arguments.keywords) and not normalised:
+        given = base.arguments.get(signature.index(name) if name in signature else None, name)
+        if given is not None:
+            return given
+    return _materialise(machine, base, name, site)
+
+
+def _of_project_instance(machine: Machine, base: Instance, cls: Class, name: str, site: Site) -> Value:
+    member = find_member(machine, cls, name)
+    if isinstance(member, Function):
+        if member.kind == "property":
+            from dllint.values import Arguments
+
+            return machine.invoke(member, Arguments(), site, receiver=base)
+        if member.kind == "static":
+            return member
+        return BoundMethod(cls if member.kind == "class" else base, member)
+    if member is not None:
+        return member
+    if name == "__class__":
+        return cls
+    if name == "training" and is_module_class(machine, cls):
+        return Symbol("training-mode", (base,), site)
+    return _materialise(machine, base, name, site)
+
+
+def set_attribute(machine: Machine, base: Value, name: str, value: Value) -> None:
+    """Assign ``base.name = value`` where the base has attributes of its own."""
+    if isinstance(base, Instance | Symbol):
+        machine.write(base.attributes, name, value)
+        give_hint(value, name)
+    elif isinstance(base, Choice):
+        for guards, option in base.options:
+            if isinstance(option, Instance | Symbol):
+                before = option.attributes.get(name)
+                joined = value if before is None else choose([(guards, value), ((), before)])
+                machine.write(option.attributes, name, joined)
+    elif isinstance(base, ModuleReference):
+        machine.write(machine.module_scope(base.module).variables, name, value)
+    elif isinstance(base, Setting) and isinstance(base.default, Table):
+        machine.write(base.default.contents, name, value)

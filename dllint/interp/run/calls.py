@@ -1,0 +1,241 @@
+"""Calls: functions of the project are interpreted where they are called, classes instantiated, the rest looked up."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, TypeGuard
+
+from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
+from dllint.interp.run import containers, instances, library, methods, modules, names, roles, strings
+from dllint.interp.run.attributes import get_attribute
+from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
+from dllint.interp.run.opaque import opaque
+from dllint.interp.run.parameters import bind_parameters
+from dllint.interp.run.supers import SuperProxy
+from dllint.sites import Guards, Site
+from dllint.values import (
+    Arguments,
+    BoundMethod,
+    Choice,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Items,
+    ModuleReference,
+    Partial,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+    choose,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_MAX_OPTIONS = 4
+_CLIPS = re.compile(r"clip_?(the_)?grad", re.IGNORECASE)  # a project's own clipping function is known by its name
+
+
+def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
+    """Call a value."""
+    if isinstance(callee, Function):
+        return invoke(machine, callee, arguments, site)
+    if isinstance(callee, BoundMethod):
+        return invoke(machine, callee.function, arguments, site, receiver=callee.receiver)
+    if isinstance(callee, Class):
+        return instances.instantiate(machine, callee, arguments, site)
+    if isinstance(callee, External):
+        return library.call_external(machine, callee.name, arguments, site)
+    if isinstance(callee, Instance):
+        return modules.call_instance(machine, callee, arguments, site)
+    if isinstance(callee, Partial):
+        merged = Arguments(
+            callee.arguments.positional + arguments.positional,
+            {**callee.arguments.keywords, **arguments.keywords},
+            callee.arguments.exact and arguments.exact,
+        )
+        return call(machine, callee.callable, merged, site)
+    if isinstance(callee, Choice):
+        if roles.are_modules(machine, callee) and not any(_is_method_of_modules(o) for _, o in callee.options):
+            return modules.call_module(machine, callee, arguments, site)
+        return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
+    if isinstance(callee, Setting):
+        return call(machine, callee.default, arguments, site)
+    if _is_bound_method(callee):  # step = optimizer.step; step()
+        owner, name = callee.inputs[0], callee.detail
+        if isinstance(owner, Instance):
+            return _class_method(machine, owner, name, arguments, site)
+        return methods.call_unknown_method(machine, owner, name, arguments, site)
+    return modules.call_unknown(machine, callee, arguments, site)
+
+
+def _is_bound_method(callee: Value) -> TypeGuard[Symbol]:
+    """Whether a value is an attribute of an object, and so, when it is called, most likely a method of it."""
+    return (
+        isinstance(callee, Symbol)
+        and callee.name == "attribute"
+        and isinstance(callee.detail, str)
+        and isinstance(callee.inputs[0], Instance | Symbol)
+    )
+
+
+def _is_method_of_modules(callee: Value) -> bool:
+    """Whether a value is ``model.eval`` or another method that all modules have."""
+    return _is_bound_method(callee) and callee.detail in methods.OF_ANY_MODULE
+
+
+def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
+    """Call ``base.name(...)``."""
+    if isinstance(base, Instance):
+        return _instance_method(machine, base, name, arguments, site)
+    if isinstance(base, Symbol):
+        stored = base.attributes.get(name)
+        if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
+            return call(machine, names.under_path(machine, stored), arguments, site)
+        return methods.call_unknown_method(machine, base, name, arguments, site)
+    if isinstance(base, External | ModuleReference | Class | Function):
+        return call(machine, get_attribute(machine, base, name, site), arguments, site)
+    if isinstance(base, SuperProxy):
+        return _super_method(machine, base, name, arguments, site)
+    if isinstance(base, Items | Table):
+        return containers.call_method(machine, base, name, arguments, site)
+    if isinstance(base, Choice):
+        base = names.under_path(machine, base)
+        if isinstance(base, Choice):
+            if _is_called_as_one(machine, base, name):
+                return methods.call_unknown_method(machine, base, name, arguments, site)
+            return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
+        return call_method(machine, base, name, arguments, site)
+    if isinstance(base, Setting) and not isinstance(base.default, Const):
+        return call_method(machine, base.default, name, arguments, site)
+    if isinstance(base, Const) and isinstance(base.value, str):
+        return strings.string_method(base, name, arguments, site)
+    return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments, grad=machine.grad)
+
+
+def _is_called_as_one(machine: Machine, choice: Choice, name: str) -> bool:
+    """Whether a method need not be called on each option, as all have it or they are too many to follow."""
+    if name in methods.OF_ANY_MODULE and roles.are_modules(machine, choice):
+        return True
+    if len(choice.options) <= _MAX_OPTIONS:
+        return False
+    are_unknown = all(isinstance(option, Symbol) for _, option in choice.options)
+    return name in methods.OF_ANY_MODULE or are_unknown or bool(roles.common_role(machine, choice))
+
+
+def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -> Value:
+    """Do something with each option of a choice, as branches; options that are ``None`` would raise and drop out."""
+    options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(
+        choice.options
+    )
+    if len(options) > Choice.LIMIT or sum(not _is_cheap(value) for _, value in options) > _MAX_OPTIONS:
+        symbol = Symbol("unknown", tuple(value for _, value in options), site)
+        machine.emit(OpaqueCall(site, (symbol,)))
+        return symbol
+    if len(options) == 1:
+        return action(options[0][1])  # type: ignore[operator, no-any-return]
+    arms = [(guards, lambda value=value: (None, action(value))) for guards, value in options]  # type: ignore[operator]
+    outcomes = machine.branch(site, arms)
+    return choose([(guards, outcome[1]) for (guards, _), outcome in zip(options, outcomes, strict=True)])
+
+
+def _is_cheap(value: Value) -> bool:
+    """Whether nothing of the project is interpreted when a value, or a method of it, is called."""
+    return isinstance(value, Const | External) or (isinstance(value, Instance) and not isinstance(value.cls, Class))
+
+
+def _instance_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
+    stored = base.attributes.get(name)
+    if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
+        return call(machine, names.under_path(machine, stored), arguments, site)
+    return _class_method(machine, base, name, arguments, site)
+
+
+def _class_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
+    """Call a method that the class of an object has, whatever the object itself may hold under that name."""
+    if isinstance(base.cls, Class):
+        member = find_member(machine, base.cls, name)
+        if isinstance(member, Function):
+            if is_foreign_trainer(machine, base.cls):
+                return opaque(machine, member, arguments, site, base)
+            if name == "forward" and machine.frame.receiver is not base and is_module_class(machine, base.cls):
+                return modules.call_module(machine, base, arguments, site)  # the same as calling the model
+            if name == "set_epoch":
+                machine.emit(EpochSet(site, base))
+            return _call_member(machine, base, base.cls, member, arguments, site)
+        if member is not None:
+            return call(machine, member, arguments, site)
+    elif name == "forward" and role_of(machine, base) in ("module", "wrapper"):
+        return modules.call_instance(machine, base, arguments, site)
+    return methods.call_library_method(machine, base, name, arguments, site)
+
+
+def _call_member(
+    machine: Machine, base: Value, cls: Class, member: Function, arguments: Arguments, site: Site
+) -> Value:
+    if member.kind == "static":
+        return invoke(machine, member, arguments, site)
+    if member.kind == "class":
+        return invoke(machine, member, arguments, site, receiver=cls)
+    if member.kind == "property":
+        return call(machine, invoke(machine, member, Arguments(), site, receiver=base), arguments, site)
+    return invoke(machine, member, arguments, site, receiver=base)
+
+
+def _super_method(machine: Machine, base: SuperProxy, name: str, arguments: Arguments, site: Site) -> Value:
+    receiver = base.receiver
+    cls = receiver.cls if isinstance(receiver, Instance) else receiver
+    if isinstance(cls, Class):
+        member = find_member(machine, cls, name, after=base.owner)
+        if isinstance(member, Function):
+            return _call_member(machine, receiver, cls, member, arguments, site)
+    if name == "__init__":
+        if isinstance(receiver, Instance):
+            library.initialise_base(machine, receiver, arguments, site)
+        return Const(None)
+    return methods.call_library_method(machine, receiver, name, arguments, site)
+
+
+def invoke(
+    machine: Machine, function: Function, arguments: Arguments, site: Site, receiver: Value | None = None
+) -> Value:
+    """Interpret a call of a project function and return what it returns."""
+    if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
+        return opaque(machine, function, arguments, site, receiver)
+    if _is_irrelevant(machine, function, arguments, receiver):
+        return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
+        machine.emit(GradientClip(site, arguments.get(0, None), function.name))
+    scope = bind_parameters(machine, function, arguments, receiver)
+    owner = receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else function.owner
+    frame = Frame(
+        function.name,
+        function.owner.name if function.owner else "",
+        framework_of(machine, owner) or machine.frame.framework,
+        site,
+        machine.frame,
+        function.site,
+        receiver,
+    )
+    node = function.node
+    with machine.calling(function, scope, frame, site) as activation:
+        if isinstance(node, ast.Lambda):
+            return machine.evaluate(node.body, scope)
+        left = machine.execute_block(node.body, scope)
+    if activation.yielded:
+        return Symbol("generator", (choose(activation.yielded),), site)
+    returned: list[tuple[Guards, Value]] = list(activation.returned)
+    if left is None or not returned:
+        returned.append(((), Const(None)))
+    return choose(returned)
+
+
+def _is_irrelevant(machine: Machine, function: Function, arguments: Arguments, receiver: Value | None) -> bool:
+    """Whether interpreting a call could show no rule anything: neither in what it names nor in what it is given."""
+    if machine.relevance is None or machine.relevance.can_matter(function):
+        return False
+    return not any(roles.can_act(machine, value) for value in (*arguments.all(), *([receiver] if receiver else ())))

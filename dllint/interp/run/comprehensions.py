@@ -1,0 +1,68 @@
+"""Comprehensions: unrolled over a few known things, else evaluated once for a typical element."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from dllint.interp.run import containers
+from dllint.sites import Site
+from dllint.values import Const, Items, Scope, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_MAX_UNROLLED = 8
+Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+
+
+def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
+    """The list, set or dict that a comprehension makes."""
+    inner = Scope(scope.module, scope, scope.function)
+    machine.made(inner.variables)
+    site = Site(scope.module, node)
+    first = node.generators[0]
+    iterable = machine.evaluate(first.iter, scope)
+    if len(node.generators) == 1 and not first.ifs and _is_short(iterable):
+        assert isinstance(iterable, Items)
+        pairs = []
+        for item in iterable.items:
+            _assign(machine, first.target, item, inner)
+            pairs.append(_element(machine, node, inner))
+        return _collect(node, pairs, site, exact=True)
+    _assign(machine, first.target, containers.element_of(machine, iterable, site), inner)
+    for index, generator in enumerate(node.generators):
+        if index:
+            more = machine.evaluate(generator.iter, inner)
+            _assign(machine, generator.target, containers.element_of(machine, more, site), inner)
+        for condition in generator.ifs:
+            machine.evaluate(condition, inner)
+    return _collect(node, [_element(machine, node, inner)], site, exact=False)
+
+
+def _is_short(iterable: Value) -> bool:
+    if not isinstance(iterable, Items) or not iterable.exact or containers.is_conditional(iterable):
+        return False
+    return len(iterable.items) <= _MAX_UNROLLED
+
+
+def _assign(machine: Machine, target: ast.expr, value: Value, scope: Scope) -> None:
+    from dllint.interp.run.assignment import assign
+
+    assign(machine, target, value, scope)
+
+
+def _element(machine: Machine, node: Comprehension, scope: Scope) -> tuple[Value, Value]:
+    if isinstance(node, ast.DictComp):
+        return machine.evaluate(node.key, scope), machine.evaluate(node.value, scope)
+    return Const(None), machine.evaluate(node.elt, scope)
+
+
+def _collect(node: Comprehension, pairs: list[tuple[Value, Value]], site: Site, *, exact: bool) -> Value:
+    if not isinstance(node, ast.DictComp):
+        kind = "set" if isinstance(node, ast.SetComp) else "list"
+        return Items(kind, [value for _, value in pairs], site, exact=exact)
+    table = Table({}, site)
+    for key, value in pairs:
+        table.contents[key.value if isinstance(key, Const) and exact else Table.REST] = value
+    return table

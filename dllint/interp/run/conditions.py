@@ -1,0 +1,108 @@
+"""Whether a test is true, and what is known on either side of it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from dllint.interp.run import containers
+from dllint.interp.run.guards import guards_of, marked
+from dllint.interp.run.operators import compare
+from dllint.sites import Guard, Guards
+from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_COMPUTED = frozenset(("compare", "not", "negative", "+", "-", "*", "/", "//", "call", "bool", "int"))
+
+
+def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
+    """The guards of the two sides of a test, marked with which side the program's own defaults take."""
+    default = default_truth(machine, value)
+    periodic = _has_remainder(value)
+    positive = marked(guards_under(machine, node, True, value), default, periodic)
+    negative = marked(guards_under(machine, node, False, value), None if default is None else not default, periodic)
+    return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+
+
+def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) -> Guards:
+    """The conditions that are certain when a test, whose value is given, is true (or false).
+
+    A flag keeps the name by which it was tested first: ``self.parallel``, passed on as ``parallel``, is one condition,
+    and so is ``self.kind == "ce"`` in two methods.
+    """
+    found = guards_of(node, holds, machine.scope_of(node))
+    tested = _flag(node, value)
+    if tested is None:
+        return found
+    guard = found[0]
+    first = machine.tested.setdefault(id(tested), (tested, guard))[1]
+    if first.subject == guard.subject:
+        return found
+    return (Guard(first.subject, guard.relation, guard.operand, guard.holds, first.names | guard.names),)
+
+
+def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:
+    """What a test is about if that is one named thing: itself, or compared with a constant."""
+    while isinstance(node, ast.UnaryOp):
+        node = node.operand
+    if isinstance(value, Symbol) and value.name == "not":
+        value = value.inputs[0]
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.comparators[0], ast.Constant):
+        if not isinstance(value, Symbol) or value.name != "compare":
+            return None
+        node, value = node.left, value.inputs[0]
+    is_named = isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+    return value if is_named and isinstance(value, Setting | Symbol) else None
+
+
+def _has_remainder(value: Value, depth: int = 4) -> bool:
+    """Whether a remainder takes part in a test, as in ``(step + 1) % 4 == 0 or last``."""
+    if isinstance(value, Symbol):
+        return value.name == "%" or (
+            depth > 0 and value.name in _COMPUTED and any(_has_remainder(part, depth - 1) for part in value.inputs)
+        )
+    return isinstance(value, Choice) and depth > 0 and any(_has_remainder(o, depth - 1) for _, o in value.options)
+
+
+def _guards_behind(machine: Machine, value: Value, holds: bool) -> Guards:
+    """What must have held for a value to be true (or false): ``return False`` stood under a condition."""
+    if isinstance(value, Symbol) and value.name == "not":
+        return _guards_behind(machine, value.inputs[0], not holds)
+    if not isinstance(value, Choice):
+        return ()
+    known = [(truth(machine, option), guards) for guards, option in value.options]
+    fitting = [guards for outcome, guards in known if outcome is not (not holds)]
+    return fitting[0] if len(fitting) == 1 else ()
+
+
+def truth(machine: Machine, value: Value) -> bool | None:
+    """Whether a value is true in a test, or ``None`` when that is not certain."""
+    if isinstance(value, Const):
+        return bool(value.value)
+    if isinstance(value, Symbol):
+        return True if value.name == "training-mode" else None
+    if isinstance(value, Setting | External):  # what a library has under a name may be a constant, such as a flag
+        return None
+    if isinstance(value, Choice):
+        known = {truth(machine, option) for _, option in value.options}
+        return known.pop() if len(known) == 1 else None
+    if isinstance(value, Items):
+        return bool(value.items) if value.exact and not containers.is_conditional(value) else None
+    if isinstance(value, Table):
+        return bool(value.contents) if value.exact else None
+    return True
+
+
+def default_truth(machine: Machine, value: Value) -> bool | None:
+    """Whether a test is true when every setting has its default, or ``None`` when that is not known."""
+    if isinstance(value, Setting):
+        return truth(machine, value.default)
+    if isinstance(value, Symbol) and value.name == "not":
+        inner = default_truth(machine, value.inputs[0])
+        return None if inner is None else not inner
+    if isinstance(value, Symbol) and value.name == "compare" and len(value.inputs) == 2:
+        sides = [side.default if isinstance(side, Setting) else side for side in value.inputs]
+        return compare(getattr(ast, value.detail)(), sides[0], sides[1])
+    return truth(machine, value)

@@ -1,0 +1,182 @@
+"""The programs of a module: the module run as a script, and every function and class that this does not reach."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dllint.events import Block, Program
+from dllint.interp.run.classes import execute_attributes, find_member
+from dllint.interp.run.instances import instantiate
+from dllint.interp.run.names import module_attribute
+from dllint.interp.sieve.word_graph import words_of
+from dllint.sites import Site
+from dllint.values import Arguments, Class, Function, Instance
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+    from dllint.interp.sieve.relevance import Concerned
+    from dllint.interp.source.project import SourceModule
+
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+Visit = Callable[[Program, "Concerned | None"], None]
+
+
+def interpret(machine: Machine, visit: Visit) -> None:
+    """Interpret all programs of the machine's module, calling ``visit`` with each while its state is alive.
+
+    Where the machine knows what is relevant, definitions in which no rule could fire are left out, and ``visit`` is
+    told which rules could.
+    """
+    module = machine.main
+    body = Block()
+    with machine.recording(body):
+        machine.execute_block(module.tree.body, machine.module_scope(module))
+    visit(Program("module", module.name, module, body, machine.truncated), None)
+    _interpret_nested(machine, visit)
+    for definition in _callers_first(module):
+        relevance = machine.relevance
+        concerned = relevance.to_definition(definition, machine.reached) if relevance is not None else None
+        if concerned is not None and not concerned:
+            continue
+        if isinstance(definition, ast.ClassDef):
+            _interpret_class(machine, definition, concerned, visit)
+        elif definition not in machine.reached:
+            _interpret_function(machine, definition, concerned, visit)
+
+
+def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    """The top-level definitions, those that no other one mentions first.
+
+    A function is then seen with what its callers in the file pass before it would be interpreted on its own.
+    """
+    definitions = list(_definitions(module.tree.body))
+    names = {node.name for node in definitions}
+    mentioned: set[str] = set()
+    for node in definitions:
+        found = names.intersection(words_of(module, node)) - {node.name}
+        if found:  # as a word, but perhaps only in a comment or behind a dot, like ``model.train()``
+            mentioned.update(found.intersection(part.id for part in ast.walk(node) if isinstance(part, ast.Name)))
+    return sorted(definitions, key=lambda node: node.name in mentioned)
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield statement
+        elif isinstance(statement, ast.If | ast.Try):
+            yield from _definitions([*statement.body, *statement.orelse])
+
+
+def _interpret_function(
+    machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, concerned: Concerned | None, visit: Visit
+) -> None:
+    function = module_attribute(machine, machine.main, node.name)
+    if not isinstance(function, Function) or function.node is not node:
+        return
+    body = Block()
+
+    def run() -> None:
+        with machine.recording(body):
+            machine.invoke(function, Arguments(exact=False), Site(machine.main, node))
+        visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
+        _interpret_nested(machine, visit)
+
+    machine.renew_budget()
+    machine.grad = "on"
+    machine.run_arm((), run)
+
+
+def _interpret_nested(machine: Machine, visit: Visit) -> None:
+    """Interpret the functions that were defined within others and handed on: callbacks, whose caller is not seen.
+
+    They are seen with the variables around them as these are at the end.
+    """
+    nested, machine.nested = machine.nested, []
+    for function in nested:
+        node = function.node
+        if node in machine.reached or function.module is not machine.main or not isinstance(node, _FUNCTION):
+            continue
+        concerned = machine.relevance.to_nested(node) if machine.relevance is not None else None
+        if concerned is None or concerned:
+            machine.renew_budget()
+            machine.run_arm((), partial(_run_nested, machine, function, node, concerned, visit))
+
+
+def _run_nested(
+    machine: Machine,
+    function: Function,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    concerned: Concerned | None,
+    visit: Visit,
+) -> None:
+    body = Block()
+    with machine.recording(body):
+        machine.invoke(function, Arguments(exact=False), Site(machine.main, node))
+    visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
+    _interpret_nested(machine, visit)
+
+
+def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned | None, visit: Visit) -> None:
+    methods = [item for item in node.body if isinstance(item, _FUNCTION) and item.name != "__init__"]
+    if not any(method not in machine.reached for method in methods) and methods:
+        return
+    cls = module_attribute(machine, machine.main, node.name)
+    if not isinstance(cls, Class) or cls.node is not node:
+        return
+
+    def run() -> None:
+        start = Block()
+        with machine.recording(start):
+            execute_attributes(machine, cls)
+            instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
+        visited = False
+        for method in _outer_methods_first(machine.main, methods):
+            wanted = machine.relevance.to_method(node, method) if machine.relevance is not None else None
+            if method not in machine.reached and (wanted is None or wanted):
+                visited = True
+                machine.renew_budget()
+                visit_method = partial(_run_method, machine, instance, method, start, wanted, visit)
+                machine.run_arm((), visit_method)
+        if not visited:  # what the constructor does is part of what each method is seen with
+            visit(Program("class", cls.name, machine.main, start, machine.truncated), concerned)
+
+    machine.renew_budget()
+    machine.grad = "on"
+    machine.run_arm((), run)
+
+
+def _run_method(
+    machine: Machine,
+    instance: Instance,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    start: Block,
+    concerned: Concerned | None,
+    visit: Visit,
+) -> None:
+    cls = instance.cls
+    assert isinstance(cls, Class)
+    function = find_member(machine, cls, node.name)
+    if not isinstance(function, Function) or function.node is not node:
+        return
+    body = Block()
+    receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
+    with machine.recording(body):
+        machine.invoke(function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
+    whole = Block([start, body])
+    visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated), concerned)
+    _interpret_nested(machine, visit)
+
+
+def _outer_methods_first(
+    module: SourceModule,
+    methods: list[ast.FunctionDef | ast.AsyncFunctionDef],
+) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Methods that no other method calls come first: they are how the class is used."""
+    names = {method.name for method in methods}
+    called: set[str] = set()
+    for method in methods:
+        called.update(names.intersection(words_of(module, method)) - {method.name})
+    return sorted(methods, key=lambda method: method.name in called)

@@ -1,0 +1,280 @@
+"""Evaluation of expressions to abstract values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dllint.interp.run import comprehensions, containers, names
+from dllint.interp.run.attributes import get_attribute
+from dllint.interp.run.conditions import guards_under, test_guards, truth
+from dllint.interp.run.guards import text_of
+from dllint.interp.run.operators import combine, compare
+from dllint.interp.run.supers import super_of
+from dllint.sites import Guards, Site
+from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value, choose
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+
+def evaluate(machine: Machine, node: ast.expr, scope: Scope) -> Value:
+    """The abstract value of an expression. Calls in it are interpreted, and emit their events, in order."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        return Symbol("unknown", site=Site(scope.module, node))
+    return handler(machine, node, scope)
+
+
+def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
+    return Const(node.value, Site(scope.module, node))
+
+
+def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
+    return names.lookup(machine, node.id, scope)
+
+
+def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
+    base = evaluate(machine, node.value, scope)
+    return get_attribute(machine, base, node.attr, Site(scope.module, node))
+
+
+def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
+    site = Site(scope.module, node)
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        base = evaluate(machine, func.value, scope)
+        return machine.call_method(base, func.attr, arguments_of(machine, node, scope), site)
+    if isinstance(func, ast.Name) and func.id == "super":
+        return super_of(scope, site)
+    callee = evaluate(machine, func, scope)
+    return machine.call(callee, arguments_of(machine, node, scope), site)
+
+
+def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
+    """Evaluate the arguments of a call; ``*`` and ``**`` are expanded where their contents are known."""
+    positional: list[Value] = []
+    keywords: dict[str, Value] = {}
+    exact = True
+    for argument in node.args:
+        if isinstance(argument, ast.Starred):
+            value = evaluate(machine, argument.value, scope)
+            if isinstance(value, Items):
+                positional.extend(value.items)
+                exact = exact and value.exact
+            else:
+                positional.append(Symbol("element", (value,), value.site))
+                exact = False
+        else:
+            positional.append(evaluate(machine, argument, scope))
+    for keyword in node.keywords:
+        value = evaluate(machine, keyword.value, scope)
+        if keyword.arg is not None:
+            keywords[keyword.arg] = value
+        else:
+            entries, known = containers.entries_of(value)
+            keywords.update({str(key): item for key, item in entries.items()})
+            exact = exact and known
+    return Arguments(tuple(positional), keywords, exact)
+
+
+def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
+    kind = type(node).__name__.lower()
+    items: list[Value] = []
+    exact = True
+    for element in node.elts:
+        if isinstance(element, ast.Starred):
+            value = evaluate(machine, element.value, scope)
+            if isinstance(value, Items):
+                items.extend(value.items)
+                exact = exact and value.exact
+            else:
+                exact = False
+        else:
+            items.append(evaluate(machine, element, scope))
+    made = Items(kind, items, Site(scope.module, node), exact=exact)
+    made.contents["depth"] = machine.loop_depth
+    machine.made(made.contents)
+    return made
+
+
+def _dict(machine: Machine, node: ast.Dict, scope: Scope) -> Value:
+    table = Table({}, Site(scope.module, node))
+    machine.made(table.contents)
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        value = evaluate(machine, value_node, scope)
+        if key_node is None:
+            if isinstance(value, Table):
+                table.contents.update(containers.merged(table.contents, value.contents))
+            else:
+                table.contents[Table.REST] = value
+            continue
+        key = evaluate(machine, key_node, scope)
+        if isinstance(key, Const) and isinstance(key.value, str | int | float | bool | None):
+            table.contents[key.value] = value
+        else:
+            table.contents[Table.REST] = value
+    return table
+
+
+def _binary(machine: Machine, node: ast.BinOp, scope: Scope) -> Value:
+    chain = [node]  # left-deep chains are long in generated code, so they are not followed by recursion
+    while isinstance(chain[-1].left, ast.BinOp):
+        chain.append(chain[-1].left)
+    value = evaluate(machine, chain[-1].left, scope)
+    for part in reversed(chain):
+        value = combine(machine, part.op, value, evaluate(machine, part.right, scope), Site(scope.module, part))
+    return value
+
+
+def _unary(machine: Machine, node: ast.UnaryOp, scope: Scope) -> Value:
+    value = evaluate(machine, node.operand, scope)
+    site = Site(scope.module, node)
+    if isinstance(node.op, ast.Not):
+        known = truth(machine, value)
+        return Symbol("not", (value,), site) if known is None else Const(not known, site)
+    if isinstance(node.op, ast.USub):
+        if isinstance(value, Const) and isinstance(value.value, int | float):
+            return Const(-value.value, site)
+        return Symbol("negative", (value,), site, grad=machine.grad)
+    return value if isinstance(node.op, ast.UAdd) else Symbol("~", (value,), site)
+
+
+def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
+    """``a and b`` and ``a or b``: what is returned, with later operands only where the earlier ones let them be."""
+    wanted = isinstance(node.op, ast.And)
+    options: list[tuple[Guards, Value]] = []
+    reached: Guards = ()
+    for operand in node.values:
+        value = evaluate(machine, operand, scope)
+        known = truth(machine, value)
+        if known is (not wanted):
+            options.append((reached, value))
+            break
+        if known is None and operand is not node.values[-1]:
+            options.append((reached + guards_under(machine, operand, not wanted, value), value))
+            reached += guards_under(machine, operand, wanted, value)
+        elif operand is node.values[-1]:
+            options.append((reached, value))
+    return options[0][1] if len(options) == 1 else choose(options)
+
+
+def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
+    left = evaluate(machine, node.left, scope)
+    rights = [evaluate(machine, comparator, scope) for comparator in node.comparators]
+    site = Site(scope.module, node)
+    if len(rights) == 1:
+        known = compare(node.ops[0], left, rights[0])
+        if known is not None:
+            return Const(known, site)
+    return Symbol("compare", (left, *rights), site, detail=type(node.ops[0]).__name__)
+
+
+def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
+    test = evaluate(machine, node.test, scope)
+    known = truth(machine, test)
+    if known is not None:
+        depth = len(machine.path)
+        if isinstance(test, Symbol):  # the training path is taken, and what happens there happens in training only
+            machine.path.extend(guards_under(machine, node.test, known, test))
+        value = evaluate(machine, node.body if known else node.orelse, scope)
+        del machine.path[depth:]
+        return value
+    positive, negative = test_guards(machine, node.test, test)
+    outcomes = machine.branch(
+        Site(scope.module, node),
+        [
+            (positive, lambda: (None, evaluate(machine, node.body, scope))),
+            (negative, lambda: (None, evaluate(machine, node.orelse, scope))),
+        ],
+    )
+    return choose([(positive, outcomes[0][1]), (negative, outcomes[1][1])])
+
+
+def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:
+    base = evaluate(machine, node.value, scope)
+    site = Site(scope.module, node)
+    if isinstance(node.slice, ast.Slice):
+        bounds = [
+            evaluate(machine, bound, scope) if bound is not None else Const(None)
+            for bound in (node.slice.lower, node.slice.upper, node.slice.step)
+        ]
+        return containers.get_slice(machine, base, bounds, site)
+    index = evaluate(machine, node.slice, scope)
+    return containers.get_item(machine, base, index, text_of(node.slice), site)
+
+
+def _lambda(machine: Machine, node: ast.Lambda, scope: Scope) -> Value:
+    return Function(node, scope.module, scope)
+
+
+def _joined_string(machine: Machine, node: ast.JoinedStr, scope: Scope) -> Value:
+    parts: list[Value] = []
+    for part in node.values:
+        value = part.value if isinstance(part, ast.FormattedValue) else part
+        parts.append(evaluate(machine, value, scope))
+    if all(isinstance(part, Const) for part in parts):
+        return Const("".join(str(part.value) for part in parts if isinstance(part, Const)), Site(scope.module, node))
+    return Symbol("format", tuple(parts), Site(scope.module, node))
+
+
+def _named(machine: Machine, node: ast.NamedExpr, scope: Scope) -> Value:
+    value = evaluate(machine, node.value, scope)
+    machine.write(scope.variables, node.target.id, value)
+    return value
+
+
+def _yield(machine: Machine, node: ast.Yield | ast.YieldFrom, scope: Scope) -> Value:
+    value: Value = Const(None)
+    if node.value is not None:
+        value = evaluate(machine, node.value, scope)
+        if isinstance(node, ast.YieldFrom):
+            value = containers.element_of(machine, value, Site(scope.module, node))
+    if machine.activation is not None:
+        guards = tuple(machine.path[machine.activation.path_start :])
+        machine.activation.yielded.append((guards, value))
+    return Symbol("unknown", site=Site(scope.module, node))
+
+
+def _await(machine: Machine, node: ast.Await, scope: Scope) -> Value:
+    return evaluate(machine, node.value, scope)
+
+
+def _starred(machine: Machine, node: ast.Starred, scope: Scope) -> Value:
+    return evaluate(machine, node.value, scope)
+
+
+def _comprehension(
+    machine: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope
+) -> Value:
+    return comprehensions.comprehend(machine, node, scope)
+
+
+_HANDLERS: dict[type[ast.AST], Callable[[Machine, Any, Scope], Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Call: _call,
+    ast.List: _sequence,
+    ast.Tuple: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _dict,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.BoolOp: _bool_op,
+    ast.Compare: _compare,
+    ast.IfExp: _if_exp,
+    ast.Subscript: _subscript,
+    ast.Lambda: _lambda,
+    ast.JoinedStr: _joined_string,
+    ast.NamedExpr: _named,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Await: _await,
+    ast.Starred: _starred,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+}

@@ -1,0 +1,164 @@
+"""Questions about the graph of values: what a value comes from, what it reaches, and what it is behind its wrappers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.roles import guess_role
+from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+# Methods that return the object they are called on, or something that stands for it.
+SELF_RETURNING = frozenset(
+    (".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16", ".train", ".eval", ".requires_grad_", ".apply",
+     ".share_memory", ".compile", ".to_empty")
+)  # fmt: skip
+
+_LIMIT = 400
+
+
+def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
+    """The value and everything it was computed from, nearest first."""
+    seen: set[int] = set()
+    pending = [value]
+    for current in pending:  # which grows meanwhile
+        if len(seen) >= limit:
+            return
+        if id(current) not in seen:
+            seen.add(id(current))
+            yield current
+            pending.extend(current.inputs if isinstance(current, Symbol) else inputs_of(current))
+
+
+def inputs_of(value: Value) -> tuple[Value, ...]:
+    """The values that a value was directly made from."""
+    if isinstance(value, Symbol):
+        return value.inputs
+    if isinstance(value, Choice):
+        return tuple(option for _, option in value.options)
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Table):
+        return tuple(value.contents.values())
+    if isinstance(value, Setting):
+        return (value.default,)
+    return ()
+
+
+def mentions_attribute(value: Value, name: str) -> bool:
+    """Whether ``.name`` of something takes part in a value."""
+    return any(
+        isinstance(source, Symbol) and source.name == "attribute" and source.detail == name
+        for source in sources(value, 40)
+    )
+
+
+def gradient_owner(value: Value) -> Value | None:
+    """For ``p.grad`` or ``p.grad.data``, the value of ``p``."""
+    while isinstance(value, Symbol) and value.name == "attribute" and value.inputs:
+        if value.detail == "grad":
+            return value.inputs[0]
+        value = value.inputs[0]
+    return None
+
+
+def unwrapped(machine: Machine, value: Value) -> Value:
+    """The object behind wrappers (``DataParallel(net)``), moves (``net.to(device)``) and ``.module``."""
+    for _ in range(12):
+        if isinstance(value, Instance) and machine.facts.role(value.library_name) == "wrapper":
+            if not value.arguments.positional:
+                return value
+            value = value.arguments.positional[0]
+        elif (isinstance(value, Symbol) and value.name in SELF_RETURNING and value.inputs) or (
+            isinstance(value, Symbol)
+            and value.name == "attribute"
+            and value.detail in ("module", "_orig_mod")
+            and value.inputs
+        ):
+            value = value.inputs[0]
+        elif isinstance(value, Setting):
+            value = value.default
+        else:
+            break
+    return value
+
+
+def objects(machine: Machine, value: Value | None) -> list[Value]:
+    """The objects a value may be, behind wrappers; more than one for a choice, each once."""
+    if value is None:
+        return []
+    found: list[Value] = []
+    pending = [value]
+    while pending:
+        current = unwrapped(machine, pending.pop(0))
+        if isinstance(current, Choice):
+            pending.extend(option for _, option in current.options)
+        elif not any(current is known for known in found):
+            found.append(current)
+    return found
+
+
+def _held_by(value: Value) -> Iterator[Value]:
+    """What an object holds, and what a function closes over. A tensor does not hold the model that computed it."""
+    if isinstance(value, Symbol):
+        if not is_tensor_operation(value):
+            yield from value.inputs
+    elif isinstance(value, Instance):
+        yield from value.arguments.all()
+        yield from value.attributes.values()
+    elif isinstance(value, BoundMethod):
+        yield value.receiver
+        yield value.function
+    elif isinstance(value, Partial):
+        yield value.callable
+        yield from value.arguments.all()
+    elif isinstance(value, Function):
+        used = _names_in(value.node)
+        scope: Scope | None = value.scope
+        while scope is not None:
+            yield from (held for name, held in scope.variables.items() if name in used)
+            scope = scope.parent
+    else:
+        yield from inputs_of(value)
+
+
+@lru_cache(maxsize=4096)
+def _names_in(node: ast.AST) -> frozenset[str]:
+    return frozenset(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+
+
+def is_tensor_operation(value: Symbol) -> bool:
+    """Whether a symbol is a result of computing with tensors, rather than an object."""
+    name = value.name
+    if name == "forward" or name.startswith(("torch.", "numpy.")) or (not name[:1].isidentifier() and name[:1] != "."):
+        return True
+    if name == "call":
+        return guess_role(value.inputs[0]) == "module"
+    return (
+        name.startswith(".")
+        and bool(value.inputs)
+        and (isinstance(value.inputs[0], Symbol) and is_tensor_operation(value.inputs[0]))
+    )
+
+
+def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
+    """The identities of all objects that can be got at from a value: inputs, arguments, attributes and items."""
+    frontier: list[Value] = [start]
+    seen: set[int] = set()
+    for _ in range(depth):
+        following: list[Value] = []
+        for value in frontier:
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            seen.add(id(unwrapped(machine, value)))
+            following.extend(_held_by(value))
+        frontier = following
+        if len(seen) > _LIMIT:
+            break
+    return frozenset(seen)

@@ -1,0 +1,431 @@
+"""The state of an interpretation: where we are, under which conditions, and what has been recorded so far."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
+from dllint.interp.run.guards import names_in
+from dllint.interp.sieve.relevance import Relevance
+from dllint.interp.source.facts import Facts
+from dllint.interp.source.project import Project, SourceModule
+from dllint.sites import Guard, Guards, Site
+from dllint.values import (
+    Absent,
+    Arguments,
+    Class,
+    Entries,
+    Function,
+    Instance,
+    Items,
+    OpenAttributes,
+    Scope,
+    Symbol,
+    Value,
+    choose,
+)
+
+E = TypeVar("E", bound=Event)
+
+MISSING: Any = object()
+Writes = dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]]
+
+MAX_DEPTH = 24
+MAX_STEPS = 12_000  # statements of one program
+MAX_STEPS_OF_MODULE = 40_000  # statements of all programs of a module; behind that, each gets a small share
+_SHARE = 1_500
+MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
+MIN_CALLS_PER_FUNCTION = 3
+
+
+class LimitError(Exception):
+    """The interpretation took longer than it may."""
+
+
+class Activation:
+    """What a running function has returned and yielded so far, each value with the guards on the way to it.
+
+    ``ended`` holds what the branches that returned have written, but for the function's own ``variables``.
+    """
+
+    __slots__ = ("caller", "ended", "path_start", "returned", "variables", "yielded")
+
+    def __init__(self, path_start: int, variables: dict[str, Value], caller: Activation | None) -> None:
+        self.path_start = path_start
+        self.variables = variables
+        self.caller = caller
+        self.returned: list[tuple[Guards, Value]] = []
+        self.yielded: list[tuple[Guards, Value]] = []
+        self.ended: list[tuple[Guards, Writes]] = []
+
+    def end(self, guards: Guards, writes: Writes) -> None:
+        """Remember what a branch that returned has written."""
+        lasting = {where: entry for where, entry in writes.items() if entry[0] is not self.variables}
+        if lasting:
+            self.ended.append((guards, lasting))
+
+
+class _Journal:
+    """What an arm of a branch has overwritten, and which containers it has ``made`` itself."""
+
+    __slots__ = ("entries", "made")
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.made: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What a machine does with code: the functions of this room that all others need, each given the machine first."""
+
+    evaluate: Callable[[Machine, ast.expr, Scope], Value]
+    execute: Callable[[Machine, ast.stmt, Scope], str | None]
+    execute_block: Callable[[Machine, Sequence[ast.stmt], Scope], str | None]
+    call: Callable[[Machine, Value, Arguments, Site], Value]
+    call_method: Callable[[Machine, Value, str, Arguments, Site], Value]
+    invoke: Callable[..., Value]
+
+
+class Machine:
+    """Interprets one entry point of a project. :func:`dllint.interp.run.wiring.new_machine` makes one.
+
+    Every change of a variable, attribute or container goes through :meth:`write`, so that the branches of a condition
+    can be interpreted one after the other from the same state and joined.
+    """
+
+    def __init__(
+        self, project: Project, facts: Facts, main: SourceModule, relevance: Relevance | None, operations: Operations
+    ) -> None:
+        self.evaluate: Callable[[ast.expr, Scope], Value] = partial(operations.evaluate, self)
+        self.execute: Callable[[ast.stmt, Scope], str | None] = partial(operations.execute, self)
+        self.execute_block: Callable[[Sequence[ast.stmt], Scope], str | None] = partial(operations.execute_block, self)
+        self.call: Callable[[Value, Arguments, Site], Value] = partial(operations.call, self)
+        self.call_method: Callable[[Value, str, Arguments, Site], Value] = partial(operations.call_method, self)
+        self.invoke: Callable[..., Value] = partial(operations.invoke, self)
+        self.project = project
+        self.facts = facts
+        self.main = main
+        self.relevance = relevance
+        self.scopes: dict[SourceModule, Scope] = {}
+        self.block: Block | None = None
+        self.frame = Frame("")
+        self.grad = "on"
+        self.contexts: frozenset[str] = frozenset()
+        self.path: list[Guard] = []
+        self.activation: Activation | None = None
+        self.reached: set[ast.AST] = set()
+        self.nested: list[Function] = []
+        self.forwards: dict[Symbol, Value] = {}
+        self.loss_classes: dict[ast.AST, bool] = {}
+        self.tested: dict[int, tuple[Value, Guard]] = {}
+        self.roles: dict[Class, str] = {}
+        self.frameworks: dict[Class, str] = {}
+        self.steps = 0
+        self.truncated = False
+        self.loop_depth = 0
+        self._budget = MAX_STEPS
+        self._spent = 0
+        self.deadline = float("inf")
+        self._running: list[Function] = []
+        self._calls: dict[ast.AST, int] = {}
+        self._journal: _Journal | None = None
+        self._interrupted: list[tuple[Guards, Writes]] = []
+
+    # ------------------------------------------------------------------------------------------ recording
+
+    def emit(self, event: E) -> E:
+        """Record an event with the circumstances in which it happens."""
+        if self.block is not None:
+            event.frame = self.frame
+            event.grad = self.grad
+            event.contexts = self.contexts
+            event.guards = tuple(self.path)
+            self.block.items.append(event)
+        return event
+
+    def leave(self, kind: str, site: Site) -> str:
+        """Record that control leaves the current block, and return the kind."""
+        if self.block is not None:
+            self.block.items.append(Leave(kind, site))
+        return kind
+
+    @contextmanager
+    def recording(self, block: Block | None) -> Iterator[None]:
+        """Record into ``block`` (or nowhere) for a while."""
+        outer, self.block = self.block, block
+        try:
+            yield
+        finally:
+            self.block = outer
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Interpret something whose effects on values last but whose events, guards and modes are not of this place.
+
+        Used for what is evaluated on demand: bindings of imported modules, forwards of models, default arguments.
+        """
+        saved = (self.block, self.path, self.grad, self.contexts, self.activation, self._journal, self.frame)
+        self.block, self.path, self.grad, self.contexts, self._journal = None, [], "on", frozenset(), None
+        try:
+            yield
+        finally:
+            self.block, self.path, self.grad, self.contexts, self.activation, self._journal, self.frame = saved
+
+    # ------------------------------------------------------------------------------------------ state
+
+    def write(self, container: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set ``container[key]``; inside a branch the old value is kept for the other arms."""
+        journal = self._journal
+        if journal is not None and id(container) not in journal.made:
+            journal.entries.append((container, key, container.get(key, MISSING)))
+        container[key] = value
+
+    def made(self, container: dict[Any, Any]) -> None:
+        """A container is made here: the other arms of the branch we are in never see it, so nothing need be kept."""
+        if self._journal is not None:
+            self._journal.made.add(id(container))
+
+    def delete(self, container: dict[Any, Any], key: Any) -> None:
+        """Remove ``container[key]``, if it is there; inside a branch it is kept for the other arms."""
+        if key in container:
+            journal = self._journal
+            if journal is not None and id(container) not in journal.made:
+                journal.entries.append((container, key, container[key]))
+            del container[key]
+
+    def run_arm(self, guards: Guards, body: Any) -> tuple[Any, Writes]:
+        """Interpret ``body()`` under guards, undo its writes, and return its result and the writes."""
+        outer, journal = self._journal, _Journal()
+        self._journal = journal
+        self.path.extend(guards)
+        try:
+            result = body()
+        finally:
+            if guards:
+                del self.path[-len(guards) :]
+            self._journal = outer
+            writes: Writes = {}
+            for container, key, _ in journal.entries:
+                where = (id(container), key)
+                if where not in writes:
+                    writes[where] = (container, key, container.get(key, MISSING))
+            for container, key, old in reversed(journal.entries):
+                if old is MISSING:
+                    container.pop(key, None)
+                else:
+                    container[key] = old
+        return result, writes
+
+    def join(self, arms: list[tuple[Guards, Writes]]) -> None:
+        """Apply the writes of the arms that go on, each under its guards."""
+        if len(arms) == 1:
+            for container, key, value in arms[0][1].values():
+                self._set(container, key, value)
+            return
+        touched = {where: entry for _, writes in arms for where, entry in writes.items()}
+        for where, (container, key, _) in touched.items():
+            before = container.get(key, MISSING)
+            options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
+            if _agree(options):
+                self._set(container, key, options[0][1])
+                continue
+            there = [(guards, value) for guards, value in options if value is not MISSING]
+            if there and len(there) < len(options):
+                there.extend(_unset(container, key, options))
+            self._set(container, key, join_values(there))
+
+    def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
+        if value is MISSING:
+            self.delete(container, key)
+        else:
+            self.write(container, key, value)
+
+    def branch(self, site: Site, arms: list[tuple[Guards, Any]]) -> list[Any]:
+        """Interpret each arm (guards, callable) from the current state and join the outcomes.
+
+        An arm's callable returns a pair: what leaves (``return``, ``break``, … or ``None``) and a result. The results
+        are returned in order; arms that leave do not take part in the join.
+        """
+        outcomes, recorded, live = [], [], []
+        for guards, body in arms:
+            outer = self.block
+            block = self.block = Block() if outer is not None else None
+            try:
+                (left, result), writes = self.run_arm(guards, body)
+            finally:
+                self.block = outer
+            outcomes.append((left, result, writes))
+            if block is not None:
+                recorded.append(Arm(guards, block))
+            if left is None:
+                live.append((guards, writes))
+            elif left in ("break", "continue"):
+                self._interrupted.append((guards, writes))
+            elif left == "return" and self.activation is not None:
+                self.activation.end((*self.path[self.activation.path_start :], *guards), writes)
+        if self.block is not None and any(arm.body.items for arm in recorded):
+            self.block.items.append(Branch(site, recorded))
+        if live:
+            self.join(live)
+        return outcomes
+
+    # ------------------------------------------------------------------------------------------ limits
+
+    def tick(self) -> bool:
+        """Count a step; false when the budget of this interpretation is used up.
+
+        Raises:
+            LimitError: the deadline has passed.
+        """
+        self.steps += 1
+        self.truncated = self.truncated or self.steps > self._budget
+        if self.steps % 256 == 0 and time.thread_time() > self.deadline:
+            raise LimitError
+        return self.steps <= self._budget
+
+    def may_call(self, function: Function) -> bool:
+        """Whether a call of the function can be interpreted: not too deep, not recursive, not too often."""
+        node = function.node
+        if len(self._running) >= MAX_DEPTH or self.steps > self._budget:
+            return False
+        if sum(1 for running in self._running if running.node is node) > 1:
+            return False
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        return self._calls.get(node, 0) < max(MIN_CALLS_PER_FUNCTION, MAX_LINES_PER_FUNCTION // lines)
+
+    @contextmanager
+    def calling(self, function: Function, scope: Scope, frame: Frame, site: Site) -> Iterator[Activation]:
+        """Interpret inside a call of ``function``; behind it, what its branches that returned wrote may hold, too."""
+        node = function.node
+        self._calls[node] = self._calls.get(node, 0) + 1
+        if self.block is not None:
+            self.reached.add(node)
+        saved = (self.block, self.frame, self.activation, self.grad)
+        if self.block is not None:
+            self.block.items.append(Invocation(frame, site, body := Block()))
+            self.block = body
+        self.frame = frame
+        activation = self.activation = Activation(len(self.path), scope.variables, self.activation)
+        if function.grad is not None:
+            self.grad = function.grad
+        self._running.append(function)
+        try:
+            yield activation
+        finally:
+            self._running.pop()
+            self.block, self.frame, self.activation, self.grad = saved
+            for guards, writes in activation.ended:
+                self.join([((), {}), (guards, writes)])
+
+    @contextmanager
+    def looping(self, loop: Loop) -> Iterator[None]:
+        """Record the body of a loop; behind it, what its ``break`` and ``continue`` branches wrote may hold, too."""
+        outer, interrupted = self.block, self._interrupted
+        self._interrupted = []
+        self.loop_depth += 1
+        if outer is not None:
+            outer.items.append(loop)
+            self.block = loop.body
+        try:
+            yield
+        finally:
+            self.block = outer
+            self.loop_depth -= 1
+            pending, self._interrupted = self._interrupted, interrupted
+            for guards, writes in pending:
+                self.join([((), {}), (guards, writes)])
+
+    def renew_budget(self) -> None:
+        """Start counting afresh, for the next program of the same module."""
+        self._spent += self.steps
+        self._budget = MAX_STEPS if self._spent < MAX_STEPS_OF_MODULE else _SHARE
+        self.steps = 0
+        self.truncated = False
+        self._calls.clear()
+
+    def in_foreign_loop(self, items: Items) -> bool:
+        """Whether a list is changed inside a loop that is not known to run once since the list was made."""
+        return bool(self.loop_depth > items.contents.get("depth", 0))
+
+    def scope_of(self, test: ast.expr) -> str:
+        """The function whose variables a test reads, for the guards that it makes.
+
+        Where a caller has merely passed them on under the same names, it is the caller: ``if scaler is not None`` says
+        the same in ``backward(loss, scaler)`` and in the function that calls it.
+        """
+        frame, activation = self.frame, self.activation
+        if activation is None:
+            return frame.scope
+        own = [name for name in names_in(test) if name in activation.variables]
+        while own and activation.caller is not None and frame.caller is not None:
+            outer = activation.caller.variables
+            if not all(outer.get(name) is activation.variables[name] for name in own):
+                break
+            frame, activation = frame.caller, activation.caller
+        return frame.scope
+
+    def module_scope(self, module: SourceModule) -> Scope:
+        """The variables of a module: those executed (the entry's) or evaluated on demand."""
+        scope = self.scopes.get(module)
+        if scope is None:
+            scope = self.scopes[module] = Scope(module)
+        return scope
+
+    def site(self, module: SourceModule, node: ast.AST) -> Site:
+        return Site(module, node)
+
+
+def _unset(container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]) -> list[tuple[Guards, Any]]:
+    """What stands for an entry on the paths that did not set it, where others did more than read it."""
+    if isinstance(container, OpenAttributes):
+        if all(value is MISSING or container.is_read(value) for _, value in options):
+            return []
+    elif not isinstance(container, Entries):
+        return []
+    unset = container.unset(key)
+    return [(guards, unset) for guards, value in options if value is MISSING]
+
+
+def _agree(options: list[tuple[Guards, Any]]) -> bool:
+    """Whether all paths have the same object."""
+    first = options[0][1]
+    if len(options) == 2:  # nearly always, and this is asked for every variable of every branch
+        return options[1][1] is first
+    return all(value is first for _, value in options)
+
+
+def join_values(options: list[tuple[Guards, Any]]) -> Any:
+    """Join what different paths wrote to one place: values, or the raw contents of a container."""
+    first = options[0][1]
+    if _agree(options):
+        return first
+    if isinstance(first, Value):
+        return choose(options)
+    if isinstance(first, tuple):
+        return _join_items(options)
+    return False if isinstance(first, bool) else first
+
+
+def _join_items(options: list[tuple[Guards, tuple[Value, ...]]]) -> tuple[Value, ...]:
+    """Join the items of a list that branches extended: the additions of each become conditional."""
+    shortest = min((items for _, items in options), key=len)
+    common = 0
+    while common < len(shortest) and all(items[common] is shortest[common] for _, items in options):
+        common += 1
+    joined = list(shortest[:common])
+    for guards, items in options:
+        others = [(more, Absent()) for more, rest in options if rest is not items]
+        joined.extend(choose([(guards, item), *others]) for item in items[common:])
+    return tuple(joined)
+
+
+def owner_of(receiver: Value | None) -> Class | None:
+    """The project class of an instance."""
+    return receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else None

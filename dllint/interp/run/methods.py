@@ -1,0 +1,384 @@
+"""Methods of library objects and of unresolved ones: optimizers step, losses go backward, models change their mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from dllint.events import (
+    AttributeAssigned,
+    Backward,
+    EpochSet,
+    GradientClip,
+    LibraryCall,
+    ModeChange,
+    ModelChanged,
+    OpaqueCall,
+    OptimizerStep,
+    ParametersAdded,
+    ParametersUpdated,
+    ScalerUnscale,
+    ScalerUpdate,
+    SchedulerStep,
+    StateRestored,
+    ZeroGrad,
+)
+from dllint.interp.run import argparse_calls, graph
+from dllint.interp.run.roles import known_or_guessed, matters
+from dllint.interp.run.saving import note_saving
+from dllint.sites import Site
+from dllint.values import Arguments, BoundMethod, Choice, Const, Function, Instance, Items, Partial, Symbol, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+Method = Callable[["Machine", Value, str, Arguments, Site], "Value | None"]
+
+# Methods whose result is what a function of the library returns.
+_AS_FUNCTIONS = {
+    "softmax": "torch.softmax",
+    "log_softmax": "torch.log_softmax",
+    "sigmoid": "torch.sigmoid",
+    "sigmoid_": "torch.sigmoid",
+    "logsigmoid": "torch.logsigmoid",
+    "log": "torch.log",
+    "log_": "torch.log",
+    "exp": "torch.exp",
+    "matmul": "torch.matmul",
+    "mm": "torch.mm",
+    "bmm": "torch.bmm",
+    "relu": "torch.relu",
+    "tanh": "torch.tanh",
+}
+_UPDATES = frozenset(("add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_", "div_"))
+
+
+def call_library_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
+    """A method that a library class (perhaps an ancestor of a project class) defines."""
+    if isinstance(base, Instance) and base.library_name.startswith("argparse."):
+        found = argparse_calls.call_method(machine, base, name, arguments, site)
+        if found is not None:
+            return found
+    return _method(machine, base, name, arguments, site)
+
+
+def call_unknown_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
+    """A method of something unresolved: the name of the method is all there is to go by."""
+    return _method(machine, base, name, arguments, site)
+
+
+def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
+    handler = _METHODS.get(name)
+    if handler is not None:
+        result = handler(machine, base, name, arguments, site)
+        if result is not None:
+            return result
+    function = _AS_FUNCTIONS.get(name)
+    if function is not None and not isinstance(base, Instance):
+        given = _with_receiver(base, arguments)
+        result = Symbol(function, tuple(given.all()), site, arguments=given, grad=machine.grad)
+        machine.emit(LibraryCall(site, function, given, result))
+        return result
+    if isinstance(base, Instance) and base.library_name in machine.facts.random_generators:
+        return _draw(machine, base, name, arguments, site)
+    if name in _UPDATES:
+        owner = graph.gradient_owner(base)
+        if owner is not None:
+            machine.emit(AttributeAssigned(site, owner, "grad", Symbol(f".{name}", (base, *arguments.all()), site)))
+        elif _updates_parameters(machine, base, name, arguments):
+            machine.emit(ParametersUpdated(site, base))
+    note_saving(machine, name, arguments, site)
+    if name not in machine.facts.harmless_methods:
+        _maybe_opaque(machine, base, name, arguments, site)
+    return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+
+
+def _draw(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
+    """A method of a random generator. ``torch.Generator().manual_seed(0)`` is the generator itself."""
+    given = _with_receiver(base, arguments)
+    result = base if name == "manual_seed" else Symbol(f".{name}", tuple(given.all()), site, arguments=arguments)
+    machine.emit(LibraryCall(site, f"{base.library_name}.{name}", given, result))
+    return result
+
+
+def _with_receiver(base: Value, arguments: Arguments) -> Arguments:
+    return Arguments((base, *arguments.positional), arguments.keywords, arguments.exact)
+
+
+def _maybe_opaque(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> None:
+    if name.startswith("register_") and any(isinstance(value, Function) for value in arguments.all()):
+        machine.emit(OpaqueCall(site, tuple(arguments.all()), name, base))  # a hook: it may do anything, later
+        return
+    if isinstance(base, Instance) and base.library_name and machine.facts.is_harmless(base.library_name):
+        return
+    given = tuple(value for value in arguments.all() if matters(machine, value))
+    if isinstance(base, Symbol) and graph.is_tensor_operation(base) and not given:
+        return
+    if given or matters(machine, base):
+        machine.emit(OpaqueCall(site, given, name, base))
+
+
+def _updates_parameters(machine: Machine, base: Value, name: str, arguments: Arguments) -> bool:
+    """``p.data.add_(-lr * p.grad)``: in place, on a parameter, with something that comes from a gradient."""
+    return any(graph.mentions_attribute(value, "grad") for value in arguments.all()) and (
+        graph.mentions_attribute(base, "data") or machine.grad == "off"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- training
+
+
+def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    role = known_or_guessed(machine, base)
+    first = arguments.get(0, None)
+    if role == "scheduler":
+        machine.emit(SchedulerStep(site, base, arguments))
+        return Const(None)
+    if first is not None and (role == "scaler" or (not role and known_or_guessed(machine, first) == "optimizer")):
+        machine.emit(OptimizerStep(site, first, scaler=base))
+        return Const(None)
+    if role == "optimizer":
+        closure = arguments.get(0, "closure")
+        if isinstance(closure, Function | BoundMethod | Partial):
+            before, machine.grad = machine.grad, "on"  # optimizers run closures with gradients on
+            machine.call(closure, Arguments(), site)
+            machine.grad = before
+        elif first is not None and not isinstance(base, Instance):
+            return None  # step(loss): not an optimizer of torch's kind
+        machine.emit(OptimizerStep(site, base))
+        return Symbol(".step", (base,), site)
+    return None
+
+
+def _zero_grad(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    flag = arguments.get(0, "set_to_none")
+    to_none = True if flag is None else bool(flag.value) if isinstance(flag, Const) else None
+    machine.emit(ZeroGrad(site, base, to_none))
+    return Const(None)
+
+
+def _zero_in_place(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``p.grad.zero_()`` and ``p.grad.data.zero_()``."""
+    owner = graph.gradient_owner(base)
+    if owner is None:
+        return None
+    machine.emit(ZeroGrad(site, owner, False))
+    return base
+
+
+def _backward(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    first = arguments.get(0, "loss") or arguments.keywords.get("tensor")
+    role = known_or_guessed(machine, base)
+    if name == "manual_backward" or (first is not None and _is_helper(machine, base, role)):
+        machine.emit(Backward(site, first, via=_helper_name(machine, base) or name))
+        return Const(None)
+    scaler: Value | None = None
+    loss = base
+    if isinstance(base, Symbol) and base.name == "scaled":
+        scaler, loss = base.inputs[0], base.inputs[1]
+    machine.emit(Backward(site, loss, scaler=scaler))
+    return Const(None)
+
+
+def _is_helper(machine: Machine, base: Value, role: str) -> bool:
+    """Whether ``base.backward(loss)`` means "go backward from loss": an accelerator, engine or wrapped optimizer."""
+    if role in ("optimizer", "module", "helper"):
+        return True
+    owner = base.inputs[0] if isinstance(base, Symbol) and base.name == "attribute" else None
+    if isinstance(owner, Symbol) and (owner.name in ("forward", "call") or graph.is_tensor_operation(owner)):
+        return False  # a tensor of a model's output, which may be given a gradient
+    return isinstance(base, Instance) or (isinstance(base, Symbol) and base.name in ("attribute", "parameter", "item"))
+
+
+def _helper_name(machine: Machine, base: Value) -> str:
+    return machine.facts.frameworks.get(base.library_name, "") if isinstance(base, Instance) else ""
+
+
+def _scale(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    first = arguments.get(0, "outputs")
+    if first is None or known_or_guessed(machine, base) != "scaler":
+        return None
+    return Symbol("scaled", (base, first), site, grad=machine.grad)
+
+
+def _scale_loss(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``amp.scale_loss(loss, optimizer)``, whatever ``amp`` is: apex, imported where it is there."""
+    return arguments.get(0, "loss")
+
+
+def _unscale(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    machine.emit(ScalerUnscale(site, base, arguments.get(0, "optimizer")))
+    return Const(None)
+
+
+def _update(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    if known_or_guessed(machine, base) != "scaler":
+        return None
+    machine.emit(ScalerUpdate(site, base))
+    return Const(None)
+
+
+def _clip(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    target = arguments.get(0, "parameters")
+    if known_or_guessed(machine, base) == "module":
+        target = base
+    machine.emit(GradientClip(site, target, f"{_helper_name(machine, base) or 'method'}.{name}"))
+    return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments)
+
+
+def _add_param_group(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    machine.emit(ParametersAdded(site, base, arguments.get(0, "param_group")))
+    return Const(None)
+
+
+def _set_epoch(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    machine.emit(EpochSet(site, base))
+    return Const(None)
+
+
+# ------------------------------------------------------------------------------------------------------- modules
+
+
+def _train(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    flag = arguments.get(0, "mode")
+    if name == "eval" and arguments.positional:
+        return None
+    training: bool | None = name == "train"
+    if name == "train" and flag is not None:
+        training = bool(flag.value) if isinstance(flag, Const) and isinstance(flag.value, bool) else None
+        if not isinstance(flag, Const):
+            role = known_or_guessed(machine, base)
+            if role not in ("module", "wrapper"):
+                return None
+    machine.emit(ModeChange(site, base, training))
+    return base if isinstance(base, Instance | Choice) else Symbol(f".{name}", (base,), site)
+
+
+def _same_module(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """Moves and casts of a module return the module itself."""
+    role = known_or_guessed(machine, base)
+    if isinstance(base, Instance) or (isinstance(base, Choice) and role == "module"):
+        machine.emit(ModelChanged(site, base, name, arguments, base))
+        return base
+    result = Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if role in ("module", "wrapper"):
+        machine.emit(ModelChanged(site, base, name, arguments, result))
+    return result
+
+
+def _parameters(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    return Symbol(name, (base,), site)
+
+
+def _load_state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    machine.emit(StateRestored(site, base, arguments.get(0, "state_dict"), arguments))
+    return Symbol(".load_state_dict", (base, *arguments.all()), site, arguments=arguments)
+
+
+def _requires_grad(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    flag = arguments.get(0, "requires_grad") or Const(True)
+    machine.emit(AttributeAssigned(site, base, "requires_grad", flag))
+    if isinstance(base, Instance):
+        return base
+    return Symbol(".requires_grad_", (base, flag), site, arguments=arguments, grad=machine.grad)
+
+
+def _add_module(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``add_module(name, child)`` and ``append(child)`` on modules and module lists."""
+    child = arguments.positional[-1] if arguments.positional else arguments.keywords.get("module")
+    if not isinstance(base, Instance) or child is None:
+        return None
+    key = arguments.get(0, "name")
+    if name != "append" and isinstance(key, Const) and isinstance(key.value, str):
+        machine.write(base.attributes, key.value, child)
+    held = base.attributes.get("<items>")
+    items = held.items if isinstance(held, Items) else ()
+    machine.write(base.attributes, "<items>", Items("list", (*items, child), site))
+    return base
+
+
+def _apply(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``model.apply(init_weights)`` returns the model."""
+    return base if isinstance(arguments.get(0, "fn"), Function | BoundMethod | Partial) else None
+
+
+def _prepare(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``accelerator.prepare(...)`` and ``fabric.setup(...)`` wrap models and return the rest as they are."""
+    helper = _helper_name(machine, base)
+    if not helper or not arguments.positional:
+        return None
+    wrapper = "accelerate.PreparedModel" if helper == "accelerate" else "lightning.fabric.PreparedModel"
+    prepared: list[Value] = []
+    for given in arguments.positional:
+        if known_or_guessed(machine, given) in ("module", "wrapper"):
+            prepared.append(Instance(wrapper, Arguments((given,)), site))
+        else:
+            prepared.append(given)
+    return prepared[0] if len(prepared) == 1 else Items("tuple", prepared, site)
+
+
+def _unwrap(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    given = arguments.get(0, "model")
+    if not _helper_name(machine, base) or given is None:
+        return None
+    return graph.unwrapped(machine, given)
+
+
+def _get_state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``accelerator.get_state_dict(model)`` is that of the unwrapped model."""
+    given = arguments.get(0, "model")
+    if not _helper_name(machine, base) or given is None:
+        return None
+    return Symbol("state_dict", (graph.unwrapped(machine, given),), site)
+
+
+# Methods that do the same on every module, so that it does not matter which of several it is.
+OF_ANY_MODULE = frozenset(
+    ("train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad", "load_state_dict", "requires_grad_",
+     "to", "cuda", "cpu", "half", "float", "double", "bfloat16", "modules", "named_modules", "children")
+)  # fmt: skip
+
+_METHODS: dict[str, Method] = {
+    "step": _step,
+    "scale_loss": _scale_loss,
+    "zero_grad": _zero_grad,
+    "zero_": _zero_in_place,
+    "backward": _backward,
+    "manual_backward": _backward,
+    "scale": _scale,
+    "unscale_": _unscale,
+    "update": _update,
+    "clip_grad_norm_": _clip,
+    "clip_grad_value_": _clip,
+    "clip_gradients": _clip,
+    "add_param_group": _add_param_group,
+    "set_epoch": _set_epoch,
+    "train": _train,
+    "eval": _train,
+    "to": _same_module,
+    "cuda": _same_module,
+    "cpu": _same_module,
+    "half": _same_module,
+    "float": _same_module,
+    "double": _same_module,
+    "bfloat16": _same_module,
+    "to_empty": _same_module,
+    "parameters": _parameters,
+    "named_parameters": _parameters,
+    "state_dict": _parameters,
+    "children": _parameters,
+    "named_children": _parameters,
+    "modules": _parameters,
+    "named_modules": _parameters,
+    "load_state_dict": _load_state_dict,
+    "requires_grad_": _requires_grad,
+    "add_module": _add_module,
+    "register_module": _add_module,
+    "append": _add_module,
+    "apply": _apply,
+    "prepare": _prepare,
+    "setup": _prepare,
+    "setup_module": _prepare,
+    "unwrap_model": _unwrap,
+    "get_state_dict": _get_state_dict,
+}

@@ -1,0 +1,308 @@
+"""Calls of objects: modules (``forward`` is interpreted only when somebody asks), losses, and unknown callables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dllint.events import LossCall, ModelForward, OpaqueCall
+from dllint.interp.run.classes import find_member, is_module_class, role_of
+from dllint.interp.run.opaque import opaque
+from dllint.interp.run.roles import name_of
+from dllint.interp.run.saving import note_saving
+from dllint.interp.sieve.word_graph import words_of
+from dllint.sites import Guards, Site
+from dllint.values import (
+    Absent,
+    Arguments,
+    Choice,
+    Class,
+    Const,
+    External,
+    Function,
+    Instance,
+    Items,
+    Symbol,
+    Table,
+    Value,
+    alternatives,
+    choose,
+)
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+
+def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site: Site) -> Value:
+    """Call an object: ``criterion(x, y)``, ``model(x)``, ``transform(image)``."""
+    if isinstance(callee.cls, Class):
+        member = find_member(machine, callee.cls, "__call__")
+        if isinstance(member, Function):
+            return machine.invoke(member, arguments, site, receiver=callee)
+        role = role_of(machine, callee)
+        if role == "loss-class":
+            return _library_loss(machine, callee, arguments, site)
+        if is_module_class(machine, callee.cls):
+            return call_module(machine, callee, arguments, site)
+        return opaque(machine, callee, arguments, site, receiver=callee)
+    if machine.facts.role(callee.cls) == "loss-class":
+        return _library_loss(machine, callee, arguments, site)
+    if role_of(machine, callee) in ("module", "wrapper"):
+        return call_module(machine, callee, arguments, site)
+    return Symbol(f"{callee.cls}()", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+
+
+def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
+    """Call a module, or what is one of several modules; its ``forward`` is interpreted on demand."""
+    name = "forward"
+    if (
+        isinstance(model, Instance)
+        and model.library_name.startswith("torch.nn.")
+        and role_of(machine, model) == "module"
+    ):
+        name = f"{model.library_name}()"
+    result = Symbol(name, (model, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(ModelForward(site, model, arguments, result))
+    if isinstance(model, Instance) and isinstance(model.cls, Class) and machine.block is not None:
+        _run_losses(machine, model, model.cls, result)
+    return result
+
+
+def _run_losses(machine: Machine, model: Instance, cls: Class, result: Symbol) -> None:
+    """A module that computes losses is interpreted where it is called: the losses are seen with their inputs."""
+    forward = find_member(machine, cls, "forward")
+    if not isinstance(forward, Function) or not computes_loss(machine, cls) or not machine.may_call(forward):
+        return
+    assert result.site is not None and result.arguments is not None
+    machine.forwards[result] = result
+    machine.forwards[result] = machine.invoke(forward, result.arguments, result.site, receiver=model)
+
+
+def computes_loss(machine: Machine, cls: Class) -> bool:
+    """Whether the source of a class, or of one it derives from, names a loss function."""
+    for ancestor in cls.lineage:
+        known = machine.loss_classes.get(ancestor.node)
+        if known is None:
+            known = not machine.facts.loss_words.isdisjoint(words_of(ancestor.module, ancestor.node))
+            machine.loss_classes[ancestor.node] = known
+        if known:
+            return True
+    return False
+
+
+def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
+    """Call something unresolved. It may be a model, and it may do anything to what it is given."""
+    package = _looked_up_in(callee)
+    if machine.facts.is_module_factory(f"{package}.get_model"):
+        return machine.call(External(f"{package}.get_model"), arguments, site)
+    result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(ModelForward(site, callee, arguments, result))
+    note_saving(machine, name_of(callee), arguments, site)
+    owner = callee.inputs[:1] if isinstance(callee, Symbol) and callee.name == "getattr" else ()  # of some method
+    machine.emit(OpaqueCall(site, (*owner, *arguments.all())))
+    return result
+
+
+def _looked_up_in(callee: Value) -> str:
+    """The library that a function is looked up in by its name: ``models.__dict__[arch]``, ``getattr(models, arch)``."""
+    if not isinstance(callee, Symbol) or not callee.inputs or not isinstance(callee.inputs[0], External):
+        return ""
+    name = callee.inputs[0].name
+    if callee.name == "item":
+        return name.removesuffix(".__dict__") if name.endswith(".__dict__") else ""
+    return name if callee.name == "getattr" else ""
+
+
+# ------------------------------------------------------------------------------------------------------- losses
+
+
+def _library_loss(machine: Machine, criterion: Instance, arguments: Arguments, site: Site) -> Value:
+    """A call of a loss object: the constructor's options are those of the loss."""
+    facts = machine.facts
+    cls = criterion.library_name or _loss_base(machine, criterion)
+    function = facts.loss_functions[cls]
+    constructor = facts.signatures[cls]
+    options = _bind(constructor, criterion.arguments)
+    return record_loss(machine, function, arguments, site, options, criterion)
+
+
+def _loss_base(machine: Machine, criterion: Instance) -> str:
+    assert isinstance(criterion.cls, Class)
+    return next(name for name in criterion.cls.library_bases if name in machine.facts.loss_functions)
+
+
+def record_loss(
+    machine: Machine,
+    function: str,
+    arguments: Arguments,
+    site: Site,
+    options: dict[str, Value] | None = None,
+    criterion: Value | None = None,
+) -> Symbol:
+    """Emit the event of a loss and return its value."""
+    signature = machine.facts.signatures[function]
+    bound = {**(options or {}), **_bind(signature, arguments)}
+    first, second = signature[0], signature[1]
+    if criterion is not None:  # some loss objects are called with keywords of their own forward
+        first, second = ("input", "target") if "input" in bound or "target" in bound else (first, second)
+    given = bound.pop(first, None)
+    target = bound.pop("target" if "target" in signature else second, None)
+    result = Symbol(function, tuple(arguments.all()), site, arguments=arguments, grad=machine.grad)
+    machine.emit(LossCall(site, function, given, target, bound, criterion, result))
+    return result
+
+
+def _bind(signature: tuple[str, ...], arguments: Arguments) -> dict[str, Value]:
+    """Arguments by parameter name; nothing positional when the argument list is not known exactly."""
+    bound = dict(zip(signature, arguments.positional, strict=False))
+    return {**bound, **arguments.keywords}
+
+
+# ------------------------------------------------------------------------------------------- forwards on demand
+
+
+def force(machine: Machine, value: Value) -> Value:
+    """What the call of a module returns: its ``forward`` interpreted on the training path; else the value itself."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return value
+    if value.name != "forward" and value.name != "torch.nn.Sequential()":
+        return value
+    known = machine.forwards.get(value)
+    if known is None:
+        machine.forwards[value] = value  # what a recursive model sees
+        known = machine.forwards[value] = _force(machine, value, value.inputs[0])
+    return known
+
+
+def _force(machine: Machine, result: Symbol, model: Value) -> Value:
+    arguments = result.arguments or Arguments(result.inputs[1:])
+    site = result.site
+    assert site is not None
+    if isinstance(model, Choice):
+        inner = choose(list(_behind_wrappers(machine, model)))
+        options = [
+            (
+                guards,
+                force(
+                    machine,
+                    Symbol("forward", (option, *result.inputs[1:]), site, arguments=arguments, grad=result.grad),
+                ),
+            )
+            for guards, option in alternatives(inner)
+        ]
+        return choose(options)
+    if not isinstance(model, Instance):
+        return result
+    if isinstance(model.cls, Class):
+        return _force_project(machine, result, model, model.cls, arguments, site)
+    if model.cls in machine.facts.sequential:
+        return _run_sequence(machine, model, arguments, result)
+    if machine.facts.role(model.cls) == "wrapper" and model.arguments.positional:
+        inner = Symbol(
+            "forward", (model.arguments.positional[0], *result.inputs[1:]), site, arguments=arguments, grad=result.grad
+        )
+        return force(machine, inner)
+    return _replaced_head(machine, model, result)
+
+
+def _behind_wrappers(machine: Machine, model: Value, depth: int = 0) -> Iterator[tuple[Guards, Value]]:
+    """The modules that a value is, without what wraps them: wrapped on some paths or not, a module is the same one."""
+    for guards, option in alternatives(model):
+        if (
+            isinstance(option, Instance)
+            and machine.facts.role(option.library_name) == "wrapper"
+            and option.arguments.positional
+            and depth < _MAX_WRAPPERS
+        ):
+            wrapped = _behind_wrappers(machine, option.arguments.positional[0], depth + 1)
+            yield from ((guards + more, inner) for more, inner in wrapped)
+        else:
+            yield guards, option
+
+
+def _replaced_head(machine: Machine, model: Instance, result: Symbol) -> Value:
+    """The output of a library's classifier whose last layer the program has replaced is that layer's output."""
+    if not machine.facts.is_module_factory(model.library_name) or "inception" in model.library_name:
+        return result
+    head = next((model.attributes[name] for name in HEADS if isinstance(model.attributes.get(name), Instance)), None)
+    if head is None:
+        return result
+    features = Symbol("unknown", (model, *result.inputs[1:]), result.site, grad=result.grad)
+    return apply_last(machine, (head,), features, result)
+
+
+_MAX_WRAPPERS = 4
+HEADS = ("fc", "classifier", "head", "heads", "_fc", "last_linear")
+
+
+def _force_project(
+    machine: Machine, result: Symbol, model: Instance, cls: Class, arguments: Arguments, site: Site
+) -> Value:
+    forward = find_member(machine, cls, "forward")
+    if isinstance(forward, Function):
+        if not machine.may_call(forward):
+            return result
+        with machine.aside():
+            machine.grad = result.grad
+            return machine.invoke(forward, arguments, site, receiver=model)
+    if sequence_items(machine, model) is not None:
+        return _run_sequence(machine, model, arguments, result)
+    return result
+
+
+def _run_sequence(machine: Machine, model: Instance, arguments: Arguments, result: Symbol) -> Value:
+    """The output of ``nn.Sequential``: only its last item matters for what is returned."""
+    items = sequence_items(machine, model)
+    if not items:
+        return result
+    value: Value = Symbol("unknown", (model, *arguments.all()), result.site, grad=result.grad)
+    return apply_last(machine, items, value, result)
+
+
+def apply_last(machine: Machine, items: tuple[Value, ...], given: Value, result: Symbol) -> Value:
+    """Apply the last items of a sequence: more than one where the last ones may be absent or change only the shape."""
+    last = items[-1]
+    options: list[tuple[tuple[object, ...], Value]] = []
+    for guards, option in alternatives(last):
+        if isinstance(option, Absent):
+            value = apply_last(machine, items[:-1], given, result) if len(items) > 1 else given
+        else:
+            before = given
+            if (
+                isinstance(option, Instance)
+                and f"{option.library_name}()" in machine.facts.shape_only
+                and len(items) > 1
+            ):
+                before = apply_last(machine, items[:-1], given, result)
+            with machine.aside():
+                machine.grad = result.grad
+                assert result.site is not None
+                value = force(machine, machine.call(option, Arguments((before,)), option.site or result.site))
+        options.append((guards, value))
+    return choose(options)  # type: ignore[arg-type]
+
+
+def sequence_items(machine: Machine, model: Instance) -> tuple[Value, ...] | None:
+    """The items of an ``nn.Sequential`` (or a class derived from it), when at least the last one is known."""
+    appended = model.attributes.get("<items>")
+    extra = appended.items if isinstance(appended, Items) else ()
+    arguments = model.arguments
+    if isinstance(model.cls, Class):
+        return extra or None
+    if extra:
+        return (*arguments.positional, *extra)
+    if len(arguments.positional) == 1:
+        first = arguments.positional[0]
+        if isinstance(first, Table):
+            return tuple(first.entries().values()) or None
+        if isinstance(first, Symbol) and first.name == "element":
+            return None
+        if isinstance(first, Symbol) and first.inputs and isinstance(first.inputs[0], Items):  # OrderedDict([...])
+            pairs = [pair for pair in first.inputs[0].items if isinstance(pair, Items) and len(pair.items) == 2]
+            return tuple(pair.items[1] for pair in pairs) or None
+    return arguments.positional or None
+
+
+def is_none(value: Value | None) -> bool:
+    """Whether a value is the constant ``None``."""
+    return isinstance(value, Const) and value.value is None

@@ -1,0 +1,163 @@
+"""What a name means: local and global variables, imports across the project, and names of libraries."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.guards import consistent
+from dllint.sites import Site
+from dllint.values import Choice, Const, External, ModuleReference, Scope, Symbol, Value, choose
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+    from dllint.interp.source.project import SourceModule
+
+_BUILTINS = frozenset(dir(builtins))
+_MODULE_VARIABLES = frozenset(("__file__", "__doc__", "__package__", "__spec__", "__builtins__"))
+
+
+def lookup(machine: Machine, name: str, scope: Scope) -> Value:
+    """The value of a variable as seen from a scope."""
+    current: Scope | None = scope
+    while current is not None:
+        if current.parent is None:
+            break
+        if name not in current.global_names:
+            value = current.variables.get(name)
+            if value is not None:
+                return under_path(machine, value)
+        current = current.parent
+    return under_path(machine, global_name(machine, name, scope.module))
+
+
+def under_path(machine: Machine, value: Value) -> Value:
+    """A value with the options removed that the conditions in force exclude."""
+    if not isinstance(value, Choice) or not machine.path:
+        return value
+    subjects = value.subjects
+    relevant = [guard for guard in machine.path if guard.subject in subjects]
+    if not relevant:
+        return value
+    possible = [option for option in value.options if consistent(option[0], relevant)]
+    return choose(possible) if possible and len(possible) < len(value.options) else value
+
+
+def global_name(machine: Machine, name: str, module: SourceModule) -> Value:
+    """The value of a module-level name, evaluated on demand if it was not executed, or a builtin."""
+    found = module_attribute(machine, module, name)
+    if found is not None:
+        return found
+    if name in _BUILTINS:
+        return External(name)
+    return machine.module_scope(module).undefined.setdefault(name, Symbol("unknown", detail=name))
+
+
+def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value | None:
+    """What ``module.name`` is, or ``None`` if the module does not bind it."""
+    scope = machine.module_scope(module)
+    value = scope.variables.get(name) or declared(machine, module, name)
+    if value is not None:
+        return value
+    if name == "__name__":
+        return Const("__main__" if module is machine.main else module.name)
+    if name in _MODULE_VARIABLES:
+        return Symbol("unknown", detail=name)
+    statements = module.bindings.names.get(name)
+    if statements:
+        return _evaluate_binding(machine, module, scope, name, statements)
+    return _from_star(machine, module, name)
+
+
+def declared(machine: Machine, module: SourceModule, name: str) -> External | None:
+    """What a module-level name is by the user's facts, which call it by the end of its dotted path in the project."""
+    if not machine.facts.declared:
+        return None
+    file = module.file.parent if module.is_package else module.file.with_suffix("")
+    parts = [*file.parts, name]
+    for length in range(2, len(parts) - len(machine.project.root.parts) + 1):
+        dotted = ".".join(parts[-length:])
+        if dotted in machine.facts.declared:
+            return External(machine.facts.canonical(dotted))
+    return None
+
+
+def _evaluate_binding(
+    machine: Machine, module: SourceModule, scope: Scope, name: str, statements: list[ast.stmt]
+) -> Value:
+    """Execute just the top-level statements that bind a name."""
+    scope.variables[name] = Symbol("unknown", detail=name)  # what a circular definition sees
+    with machine.aside():
+        for statement in statements[-4:]:
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                bind_import(machine, statement, scope, only=name)
+            elif not isinstance(statement, ast.For | ast.While | ast.With | ast.AugAssign) and machine.tick():
+                machine.execute(statement, scope)
+    return scope.variables[name]
+
+
+def _from_star(machine: Machine, module: SourceModule, name: str) -> Value | None:
+    if name.startswith("_"):
+        return None
+    for statement in reversed(module.bindings.stars):
+        origin = machine.project.find(module, statement.module or "", statement.level)
+        if origin is not None and origin is not module:
+            found = module_attribute(machine, origin, name)
+            if found is not None:
+                return found
+        elif origin is None and not statement.level and statement.module:
+            full = machine.facts.canonical(f"{statement.module}.{name}")
+            if full in machine.facts.roles or full in machine.facts.signatures or _is_listed_class(machine, full):
+                return External(full)
+    return None
+
+
+def _is_listed_class(machine: Machine, name: str) -> bool:
+    """Whether a name is that of a library's module or transform."""
+    facts = machine.facts
+    is_module = name == "torch.nn.Module" or name in facts.mode_insensitive or name in facts.mode_sensitive
+    return is_module or facts.transform_kind(name)[:1].isupper()
+
+
+def bind_import(machine: Machine, statement: ast.Import | ast.ImportFrom, scope: Scope, only: str = "") -> None:
+    """Bind the names of an import statement in a scope (or just the one named)."""
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
+            bound = alias.asname or alias.name.partition(".")[0]
+            if not only or bound == only:
+                target = alias.name if alias.asname else bound
+                machine.write(scope.variables, bound, _imported_module(machine, scope.module, target))
+        return
+    for alias in statement.names:
+        bound = alias.asname or alias.name
+        if alias.name == "*" or (only and bound != only):
+            continue
+        value = _imported_name(machine, statement, alias.name, scope.module)
+        machine.write(scope.variables, bound, value)
+
+
+def _imported_module(machine: Machine, importer: SourceModule, name: str) -> Value:
+    found = machine.project.find(importer, name)
+    if found is not None and found is not importer:
+        return ModuleReference(found)
+    return External(machine.facts.canonical(name))
+
+
+def _imported_name(machine: Machine, statement: ast.ImportFrom, name: str, importer: SourceModule) -> Value:
+    origin = statement.module or ""
+    module = machine.project.find(importer, origin, statement.level)
+    if module is not None:
+        value = module_attribute(machine, module, name) if module is not importer else None
+        if value is not None:
+            return value
+        submodule = machine.project.find_submodule(module, name)
+        if submodule is not None:
+            return ModuleReference(submodule)
+        return Symbol("unknown", detail=name, site=Site(importer, statement))
+    inside = machine.project.find_in_namespace(importer, origin, statement.level, name)
+    if inside is not None:
+        return ModuleReference(inside)
+    if statement.level:
+        return Symbol("unknown", detail=name, site=Site(importer, statement))
+    return External(machine.facts.canonical(f"{origin}.{name}"))

@@ -1,0 +1,105 @@
+"""Operators on abstract values: folded where both sides are known, else kept as a symbol."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dllint.interp.run import containers
+from dllint.sites import Site
+from dllint.values import Choice, Const, Items, Setting, Symbol, Table, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_OPERATORS: dict[type[ast.AST], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.Pow: ("**", operator.pow),
+    ast.MatMult: ("@", operator.matmul),
+    ast.BitAnd: ("&", operator.and_),
+    ast.BitOr: ("|", operator.or_),
+    ast.BitXor: ("^", operator.xor),
+    ast.LShift: ("<<", operator.lshift),
+    ast.RShift: (">>", operator.rshift),
+}
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda a, b: a in b,
+    ast.NotIn: lambda a, b: a not in b,
+}
+
+
+def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site: Site) -> Value:
+    """The value of ``left op right``."""
+    symbol, function = _OPERATORS[type(op)]
+    if isinstance(left, Const) and isinstance(right, Const):
+        folded = _fold(symbol, function, left.value, right.value)
+        if folded is not None:
+            return Const(folded, site)
+    if symbol == "+" and isinstance(left, Items) and isinstance(right, Items):
+        return Items(left.kind, left.items + right.items, site, exact=left.exact and right.exact)
+    if symbol == "|" and isinstance(left, Table) and isinstance(right, Table):
+        return Table({**left.contents, **containers.merged(left.contents, right.contents)}, site)
+    if symbol == "*" and isinstance(left, Items):
+        repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
+        count = right.value if repeated and isinstance(right, Const) else 1
+        return Items(left.kind, left.items * count, site, exact=left.exact and repeated)
+    return Symbol(symbol, (left, right), site, grad=machine.grad)
+
+
+def _fold(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Compute with constants, unless the result could be huge or is an error."""
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    text = isinstance(left, str) and symbol in "+%" and len(left) < 1000
+    if not (numbers or text) or (symbol in ("**", "<<") and (abs(left) > 1e6 or abs(right) > 64)):
+        return None
+    try:
+        return function(left, right)
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
+    if isinstance(left, Const) and isinstance(right, Const):
+        return _compare_constants(op, left.value, right.value)
+    if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) and isinstance(right, Const) and right.value is None:
+        if isinstance(left, Symbol | Setting | Choice):
+            return None
+        return isinstance(op, ast.IsNot | ast.NotEq)
+    if isinstance(op, ast.Eq | ast.NotEq) and _is_whole(left) and isinstance(right, Const) and right.value == 0:
+        return isinstance(op, ast.Eq)
+    if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Const):
+        if isinstance(right, Items) and right.exact and all(isinstance(item, Const) for item in right.items):
+            present = any(isinstance(item, Const) and item.value == left.value for item in right.items)
+            return present is isinstance(op, ast.In)
+        if isinstance(right, Table) and right.exact:
+            return containers.has_key(right, left.value, isinstance(op, ast.In))
+    return None
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether a value is ``step % 1``: what happens in each of so many steps happens in all."""
+    divisor = value.inputs[1] if isinstance(value, Symbol) and value.name == "%" else None
+    return isinstance(divisor, Const) and type(divisor.value) is int and divisor.value == 1
+
+
+def _compare_constants(op: ast.cmpop, left: Any, right: Any) -> bool | None:
+    try:
+        return bool(_COMPARISONS[type(op)](left, right))
+    except TypeError:
+        return None

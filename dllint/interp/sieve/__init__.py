@@ -1,0 +1,1 @@
+"""What is worth interpreting: the words that definitions can reach."""

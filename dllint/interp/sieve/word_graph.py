@@ -1,0 +1,229 @@
+"""Which words a definition can reach: its own, and those of everything it names across the project.
+
+A word of interest is a bit, a set of words an integer. Answers are kept, so one graph serves all files of a project.
+Some words of interest stand in any code (``load``, ``train``, ``labels``): they count where something of that name is
+called, or given as a keyword.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dllint.interp.source.project import WORD
+
+if TYPE_CHECKING:
+    from dllint.interp.source.project import Project, SourceModule
+
+Node = tuple["SourceModule", str]
+
+_COMMON = frozenset(
+    ("Dataset", "IterableDataset", "Module", "Optimizer", "PreTrainedModel", "Trainer", "array", "compile", "eval",
+     "full", "labels", "linear", "load", "log", "long", "mm", "padding", "parameters", "save", "scale", "script",
+     "seed", "stack", "step", "train", "zeros")
+)  # fmt: skip
+_PROSE = re.compile(
+    r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\#[^\n]*""",
+)
+_COMMON_IN_USE = re.compile(rf"\b({'|'.join(sorted(_COMMON))})(?:\s*\(|=(?!=)|\)\s*:)")
+_IMPORT = ast.Import | ast.ImportFrom
+
+
+class WordGraph:
+    """The words of interest that definitions reach, by following the names in them.
+
+    ``mattering`` is where :class:`~dllint.interp.sieve.relevance.Relevance` keeps which functions do something, by the
+    words that stand for doing something; other files ask about the same functions.
+    """
+
+    def __init__(self, project: Project, interesting: Iterable[str]) -> None:
+        self._project = project
+        self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
+        self._interesting = frozenset(self._bits)
+        self._closures: dict[Node, int] = {}
+        self.mattering: dict[tuple[ast.AST, int], bool] = {}
+        self._words: dict[ast.stmt, frozenset[str]] = {}
+        self._masks: dict[ast.stmt, int] = {}
+        self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the two above
+
+    def forget(self, module: SourceModule) -> None:
+        """Let go of what is known about a module that is no more, and of all that may have come from it."""
+        self._closures.clear()
+        self.mattering.clear()
+        for statement in self._statements.pop(module, ()):
+            self._words.pop(statement, None)
+            self._masks.pop(statement, None)
+
+    def mask(self, words: Iterable[str]) -> int:
+        """A set of words as an integer; words of no interest do not count."""
+        mask = 0
+        for word in self._interesting.intersection(words):
+            mask |= self._bits[word]
+        return mask
+
+    def words(self, module: SourceModule, statement: ast.stmt) -> frozenset[str]:
+        """The words in the source of a statement, those in its comments and strings included."""
+        known = self._words.get(statement)
+        if known is None:
+            known = self._words[statement] = frozenset(words_of(module, statement))
+            self._statements.setdefault(module, set()).add(statement)
+        return known
+
+    def own(self, module: SourceModule, statement: ast.stmt) -> int:
+        """The words of interest in the code of a statement: what its comments and its prose say does not count."""
+        known = self._masks.get(statement)
+        if known is None:
+            known = 0
+            if not self._interesting.isdisjoint(self.words(module, statement)):
+                code = _PROSE.sub(_without_prose, _text_of(module, statement))
+                words = self._interesting.intersection(WORD.findall(code))
+                if not words.isdisjoint(_COMMON):
+                    words = (words - _COMMON).union(_COMMON_IN_USE.findall(code))
+                known = self.mask(words)
+            self._masks[statement] = known
+        return known
+
+    def closure(self, module: SourceModule, name: str) -> int:
+        """The words reachable from a module-level name (Tarjan: definitions that name each other share them)."""
+        start = (module, name)
+        known = self._closures.get(start)
+        if known is None:
+            self._search(start)
+            known = self._closures[start]
+        return known
+
+    def _search(self, start: Node) -> None:
+        index: dict[Node, int] = {}
+        low: dict[Node, int] = {}
+        component: list[Node] = []
+        on_stack: set[Node] = set()
+        work: list[tuple[Node, Iterator[Node]]] = []
+
+        def enter(node: Node) -> None:
+            index[node] = low[node] = len(index)
+            component.append(node)
+            on_stack.add(node)
+            own, successors = self._contents(node)
+            self._closures[node] = own
+            work.append((node, iter(successors)))
+
+        enter(start)
+        while work:
+            node, successors = work[-1]
+            for successor in successors:
+                if successor not in self._closures:
+                    enter(successor)
+                    break
+                if successor in on_stack:
+                    low[node] = min(low[node], index[successor])
+                self._closures[node] |= self._closures[successor]
+            else:
+                work.pop()
+                if low[node] == index[node]:
+                    self._close(node, component, on_stack)
+                if work:
+                    parent = work[-1][0]
+                    low[parent] = min(low[parent], low[node])
+                    self._closures[parent] |= self._closures[node]
+
+    def _close(self, root: Node, component: list[Node], on_stack: set[Node]) -> None:
+        """Give all members of a finished component the words of all of them."""
+        members = component[component.index(root) :]
+        del component[-len(members) :]
+        mask = 0
+        for member in members:
+            on_stack.discard(member)
+            mask |= self._closures[member]
+        for member in members:
+            self._closures[member] = mask
+
+    def _contents(self, node: Node) -> tuple[int, list[Node]]:
+        """The words of a definition itself, and the definitions it names."""
+        module, name = node
+        if not name:  # a whole module
+            return self.mask(module.words), []
+        mask = 0
+        words: set[str] = set()
+        successors: list[Node] = []
+        for statement in module.bindings.names.get(name, ()):
+            if isinstance(statement, _IMPORT):
+                mask |= self.of_import(statement, name)
+                successors.extend(self.imported(module, statement, name))
+            else:
+                mask |= self.own(module, statement)
+                words.update(self.words(module, statement))
+        bound = module.bindings.names
+        successors.extend((module, word) for word in words if word != name and word in bound)
+        successors.extend(self._through_stars(module, words))
+        return mask, successors
+
+    def of_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
+        """The words of interest in the full name of what an import binds to ``name``.
+
+        A common word counts only where it is given another name: under its own, it is looked for where it is used.
+        """
+        aliases = [alias for alias in statement.names if (alias.asname or alias.name.partition(".")[0]) == name]
+        parts = {part for alias in aliases for part in alias.name.split(".") if part not in _COMMON or alias.asname}
+        origin = statement.module if isinstance(statement, ast.ImportFrom) and not statement.level else None
+        return self.mask(parts.union(origin.split(".")) if origin else parts)
+
+    def imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
+        """The definitions in other modules that an import binds to a name; an empty name stands for a whole module."""
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                target = self._project.find(module, alias.name)
+                if target is not None:
+                    yield (target, "")
+            return
+        origin = self._project.find(module, statement.module or "", statement.level)
+        for alias in statement.names:
+            if (alias.asname or alias.name) != name:
+                continue
+            if origin is not None and (alias.name in origin.bindings.names or origin.bindings.stars):
+                yield (origin, alias.name) if alias.name in origin.bindings.names else (origin, "")
+                continue
+            submodule = self._project.find_in_namespace(module, statement.module or "", statement.level, alias.name)
+            if submodule is not None:
+                yield (submodule, "")
+
+    def classes(self, module: SourceModule, names: Iterable[str]) -> Iterator[tuple[SourceModule, ast.ClassDef]]:
+        """The classes of the project that names stand for in a module, defined in it or imported."""
+        for name in names:
+            for statement in module.bindings.names.get(name, ()):
+                if isinstance(statement, ast.ClassDef):
+                    yield module, statement
+                elif isinstance(statement, _IMPORT):
+                    for origin, original in self.imported(module, statement, name):
+                        found = origin.bindings.names.get(original, ())
+                        yield from ((origin, each) for each in found if isinstance(each, ast.ClassDef))
+
+    def _through_stars(self, module: SourceModule, words: set[str]) -> Iterator[Node]:
+        for statement in module.bindings.stars:
+            origin = self._project.find(module, statement.module or "", statement.level)
+            if origin is None or origin is module:
+                continue
+            for word in words:
+                if word in origin.bindings.names:
+                    yield (origin, word)
+            if origin.bindings.stars:
+                yield (origin, "")
+
+
+def _without_prose(text: re.Match[str]) -> str:
+    """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
+    return text[0] if text[0][0] != "#" and len(text[0].split()) == 1 else "''"
+
+
+def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
+    """The words in the source of a statement, its decorators included."""
+    return WORD.findall(_text_of(module, statement))
+
+
+def _text_of(module: SourceModule, statement: ast.stmt) -> str:
+    starts = module.source.line_starts
+    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+    last = statement.end_lineno or first
+    end = starts[last] if last < len(starts) else len(module.source.text)
+    return module.source.text[starts[first - 1] : end]

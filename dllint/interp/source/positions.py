@@ -1,0 +1,83 @@
+"""The statement and the scope around a place in the source, found by position when a finding needs them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from dllint.interp.source.bindings import Definition, blocks_of
+from dllint.sites import Site
+
+
+def enclosing_scope(site: Site) -> str:
+    """``Class.method``, ``function`` or an empty string: the definitions around a place."""
+    names = [node.name for node in _path(site) if isinstance(node, Definition) and node is not site.node]
+    return ".".join(names)
+
+
+def enclosing_definition(site: Site) -> ast.AST | None:
+    """The innermost function or class around a place; None at the top of a module."""
+    around = [node for node in _path(site) if isinstance(node, Definition) and node is not site.node]
+    return around[-1] if around else None
+
+
+def enclosing_statement(site: Site) -> str:
+    """The innermost statement around a place as source with its white space collapsed; of a block, its header."""
+    statements = list(_path(site))
+    if not statements:
+        return ""
+    statement = statements[-1]
+    source: Any = site.module.source  # type: ignore[attr-defined]
+    first = statement.lineno
+    last = statement.end_lineno or first
+    body = next(blocks_of(statement), None)
+    if body:
+        last = max(first, body[0].lineno - 1)
+    return " ".join(" ".join(source.line_text(line) for line in range(first, last + 1)).split())
+
+
+def statement_around(site: Site) -> ast.stmt | None:
+    """The statement that a place is or that is around it, unless the place is in the header of a compound one."""
+    if isinstance(site.node, ast.stmt):
+        return site.node
+    statements = list(_path(site))
+    return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
+
+
+def sibling_around(site: Site, other: Site) -> ast.stmt | None:
+    """The statement around another place that stands in the same block as the statement around a place."""
+    statement = statement_around(site)
+    if statement is None or other.module is not site.module:
+        return None
+    tree: Any = site.module.tree  # type: ignore[attr-defined]
+    parent = next((outer for outer in reversed(list(_path(site))) if outer is not statement), tree)
+    block = next((block for block in blocks_of(parent) if any(each is statement for each in block)), [])
+    return next((each for each in _path(other) if any(each is sibling for sibling in block)), None)
+
+
+def _path(site: Site) -> Iterator[ast.stmt]:
+    """The statements around a place, outermost first."""
+    line = getattr(site.node, "lineno", None)
+    tree: Any = getattr(site.module, "tree", None)
+    if line is None or tree is None:
+        return
+    column = getattr(site.node, "col_offset", 0)
+    blocks: list[list[ast.stmt]] = [tree.body]
+    while blocks:
+        around = next((s for s in blocks.pop() if _contains(s, line, column)), None)
+        if around is None:
+            continue
+        yield around
+        blocks = list(blocks_of(around))
+
+
+def _contains(statement: ast.stmt, line: int, column: int) -> bool:
+    first = statement.lineno
+    for decorator in getattr(statement, "decorator_list", ()):
+        first = min(first, decorator.lineno)
+    if not first <= line <= (statement.end_lineno or first):
+        return False
+    if line == first and column < statement.col_offset and first == statement.lineno:
+        return False
+    return not (line == statement.end_lineno and column >= (statement.end_col_offset or 0) and line != first)

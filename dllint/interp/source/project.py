@@ -1,0 +1,378 @@
+"""The user's project: its modules, found and parsed on demand, and how their imports resolve.
+
+Only files of the project are ever opened. An import that leads nowhere in the project is a library's.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+
+from dllint.files.parsing import parse_module
+from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
+from dllint.interp.source.bindings import Bindings, bindings_of
+
+_ONE_WORD = re.compile(r"\\b(\w+)\\b")
+WORD = re.compile(r"[^\W\d]\w*")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
+_MAX_SEARCHED = 1500
+_SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
+_MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
+
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
+
+class SourceModule:
+    """One file of the project: its text, the words in it and, once asked for, its syntax tree.
+
+    ``name`` is the dotted name by which it was first imported, or the stem of the file.
+    """
+
+    def __init__(self, source: SourceFile, name: str) -> None:
+        self.source = source
+        self.file = source.path
+        self.path = source.display
+        self.name = name
+        self._among: tuple[frozenset[str], frozenset[str]] | None = None
+        self._contains: dict[re.Pattern[str], bool] = {}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The identifiers (and words in strings and comments) of the file."""
+        return frozenset(WORD.findall(self.source.text))
+
+    def contains(self, pattern: re.Pattern[str]) -> bool:
+        """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
+        known = self._contains.get(pattern)
+        if known is None:
+            word = _ONE_WORD.fullmatch(pattern.pattern)
+            known = word[1] in self.words if word else pattern.search(self.source.text) is not None
+            self._contains[pattern] = known
+        return known
+
+    def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
+        """Which of some words the file contains."""
+        if self._among is None or self._among[0] is not interesting:
+            self._among = (interesting, self.words & interesting)
+        return self._among[1]
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree.
+
+        Raises:
+            UNPARSABLE: Python cannot parse the file.
+        """
+        return parse_module(self.source.text)
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        """The names bound at the top level; none in a file that cannot be parsed (which is reported on its own)."""
+        try:
+            return bindings_of(self.tree.body)
+        except UNPARSABLE:
+            return Bindings()
+
+    @cached_property
+    def method_calls(self) -> dict[str, list[ast.Call]]:
+        """All calls ``x.name(...)`` in the file, by name."""
+        found: dict[str, list[ast.Call]] = {}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.setdefault(node.func.attr, []).append(node)
+        return found
+
+    @cached_property
+    def entry_makers(self) -> list[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
+        """All nodes in the file that can give a dict an entry, or an object a field, in the order of ``ast.walk``."""
+        kinds = (ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)
+        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
+
+    @property
+    def is_package(self) -> bool:
+        return self.file.name == "__init__.py"
+
+    def __repr__(self) -> str:
+        return f"SourceModule({self.path})"
+
+
+class Project:
+    """The modules below a root. Everything is read once and kept for the life of the object.
+
+    ``used`` collects the files and folders that answers were found in, so that it is known what they depend on.
+    """
+
+    def __init__(self, root: Path, overlay: Mapping[Path, str] | None = None) -> None:
+        self.root = root
+        self._overlay = dict(overlay or {})
+        self._modules: dict[Path, SourceModule | None] = {}
+        self._listings: dict[Path, frozenset[str]] = {}
+        self._bases: dict[Path, tuple[Path, ...]] = {}
+        self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
+        self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
+        self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self.used: set[Path] = set()
+        self._told: set[int] = set()  # answers whose dependencies are in `used` already
+        self._known_paths: dict[Path, Path] = {}
+
+    def module(self, file: Path, name: str = "") -> SourceModule | None:
+        """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
+        self._use(file)
+        if file not in self._modules:
+            try:
+                self._modules[file] = self.load(file, name)
+            except SourceError:
+                self._modules[file] = None
+        return self._modules[file]
+
+    def load(self, file: Path, name: str = "") -> SourceModule:
+        """Read a module.
+
+        Raises:
+            SourceError: the file cannot be read.
+        """
+        known = self._modules.get(file)
+        if known is None:
+            text = self._overlay.get(file)
+            source = read_source(file) if text is None else source_from_text(text, file)
+            known = self._modules[file] = SourceModule(source, name or file.stem)
+        return known
+
+    def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
+        """Take a module to have another text from now on; without a text, to be what is on disk.
+
+        Where the text has been made a ``module`` already, that one is used.
+
+        What was worked out from the old text is forgotten. The file must have been there before, or in the overlay.
+
+        Returns:
+            The module as it was, if it had been read.
+        """
+        if text is None:
+            self._overlay.pop(file, None)
+        else:
+            self._overlay[file] = text
+        old = self._modules.pop(file, None)
+        self._imported.pop(file, None)
+        if old is not None:
+            self._imports = {
+                key: entry for key, entry in self._imports.items() if entry[0] is not old and key[0] is not old
+            }
+            self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
+            if module is not None:
+                module.name = old.name
+        if module is not None:
+            self._modules[file] = module
+        return old
+
+    def start_noting(self) -> None:
+        """Forget what has been used so far."""
+        self.used, self._told = set(), set()
+
+    def _use(self, path: Path) -> None:
+        """Note that an answer depends on a file or folder. Each is one object: comparing paths is slow."""
+        self.used.add(self._known_paths.setdefault(path, path))
+
+    def digest(self, path: Path) -> str:
+        """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
+        if path in self._listings:
+            return listing_digest(self._listings[path])
+        module = self._modules.get(path)
+        return module.source.digest if module is not None else ""
+
+    def _remember(self, memory: dict[Key, tuple[Found, frozenset[Path]]], key: Key, find: Callable[[], Found]) -> Found:
+        """Find something once, and say each time what the answer depends on."""
+        answer = memory.get(key)
+        if answer is None:
+            before = (self.used, self._told)
+            self.start_noting()
+            answer = memory[key] = (find(), frozenset(self.used))
+            self.used, self._told = before
+        found, used = answer
+        if id(used) not in self._told:
+            self._told.add(id(used))
+            self.used.update(used)
+        return found
+
+    def find(self, importer: SourceModule, name: str, level: int = 0) -> SourceModule | None:
+        """The project module that ``import name`` in ``importer`` means, or ``None`` if it is not in the project.
+
+        ``level`` counts the leading dots of a relative import.
+        """
+        key = (importer, name, level)
+        return self._remember(self._imports, key, lambda: self._find(importer, name, level))
+
+    def _find(self, importer: SourceModule, name: str, level: int) -> SourceModule | None:
+        parts = name.split(".") if name else []
+        if level:
+            base = importer.file.parent
+            for _ in range(level - 1):
+                base = base.parent
+            return self._module_at(base, parts, name)
+        for base in self._search_path(importer.file.parent):
+            found = self._module_at(base, parts, name)
+            if found is not None:
+                return found
+        return None
+
+    def _module_at(self, base: Path, parts: list[str], name: str) -> SourceModule | None:
+        folder = base
+        for part in parts[:-1]:
+            if part not in self._list(folder):
+                return None
+            folder = folder / part
+        if parts and parts[-1] not in self._list(folder) and f"{parts[-1]}.py" not in self._list(folder):
+            return None
+        target = folder / parts[-1] if parts else folder
+        if "__init__.py" in self._list(target):
+            return self.module(target / "__init__.py", name)
+        if parts and f"{parts[-1]}.py" in self._list(folder):
+            return self.module(folder / f"{parts[-1]}.py", name)
+        return None
+
+    def find_submodule(self, package: SourceModule, name: str) -> SourceModule | None:
+        """The module ``name`` inside a package."""
+        return self.find(package, name, 1) if package.is_package else None
+
+    def find_in_namespace(self, importer: SourceModule, package: str, level: int, name: str) -> SourceModule | None:
+        """The module ``name`` inside a folder without ``__init__.py`` that is imported as a package."""
+        return self.find(importer, f"{package}.{name}" if package else name, level)
+
+    def _search_path(self, folder: Path) -> tuple[Path, ...]:
+        """Where an absolute import of a file in ``folder`` is looked up: there, above, and in their src/ and lib/."""
+        known = self._bases.get(folder)
+        if known is None:
+            bases = [folder]
+            while bases[-1] != self.root and bases[-1].parent != bases[-1] and self.root in bases[-1].parents:
+                bases.append(bases[-1].parent)
+            sources = [base / name for base in bases for name in _SOURCES if name in self._list(base)]
+            known = self._bases[folder] = (*bases, *sources)
+        return known
+
+    def _list(self, folder: Path) -> frozenset[str]:
+        self._use(folder)
+        known = self._listings.get(folder)
+        if known is None:
+            try:
+                known = frozenset(os.listdir(folder))
+            except OSError:
+                known = frozenset()
+            overlaid = {file.relative_to(folder).parts[0] for file in self._overlay if folder in file.parents}
+            known = self._listings[folder] = known | overlaid
+        return known
+
+    def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
+        """The project modules that a file imports, judged by its text (nothing is parsed).
+
+        Names that might be submodules are taken from all words of the file, so the answer may be too large, never
+        too small.
+        """
+        return self._remember(self._imported, module.file, lambda: tuple(dict.fromkeys(self._find_imported(module))))
+
+    def _find_imported(self, module: SourceModule) -> Iterator[SourceModule]:
+        for match in _IMPORT.finditer(module.source.text):
+            origin, plain = match.groups()
+            if plain is not None:
+                for part in plain.split(","):
+                    yield from self._with_parents(module, part.split(" as ")[0].strip(), 0)
+            else:
+                dotted = origin.lstrip(".")
+                level = len(origin) - len(dotted)
+                yield from self._with_parents(module, dotted, level)
+                yield from self._possible_submodules(module, dotted, level)
+
+    def _with_parents(self, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
+        parts = name.split(".")
+        for count in range(1, len(parts) + 1):
+            found = self.find(module, ".".join(parts[:count]), level)
+            if found is not None:
+                yield found
+
+    def _possible_submodules(self, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
+        package = self.find(module, name, level)
+        if package is not None and not package.is_package:
+            return
+        folder_names = self._list(package.file.parent) if package is not None else self._namespace(module, name, level)
+        for entry in folder_names:
+            stem = entry.removesuffix(".py")
+            if stem in module.words and stem != "__init__":
+                found = self.find(module, f"{name}.{stem}" if name else stem, level)
+                if found is not None:
+                    yield found
+
+    def _namespace(self, module: SourceModule, name: str, level: int) -> frozenset[str]:
+        parts = name.split(".") if name else []
+        bases = self._search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
+        for base in bases:
+            listing = self._list(base.joinpath(*parts))
+            if listing:
+                return listing
+        return frozenset()
+
+    def mentioning(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
+        """The files of the whole project, imported or not, that contain all of the patterns.
+
+        Very large projects are searched in part.
+        """
+        for file in self._all_files():
+            module = self.module(file)
+            if module is not None and all(module.contains(pattern) for pattern in patterns):
+                yield module
+
+    def _all_files(self) -> tuple[Path, ...]:
+        return self._remember(self._everything, self.root, self._search)
+
+    def _search(self) -> tuple[Path, ...]:
+        found: list[Path] = []
+        for folder, subfolders, names in os.walk(self.root):
+            self._list(Path(folder))
+            subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
+            found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+            if len(found) > _MAX_SEARCHED:
+                break
+        return tuple(found[:_MAX_SEARCHED])
+
+    def closure(self, module: SourceModule) -> list[SourceModule]:
+        """A module and all project modules that it imports, directly or not."""
+        found = {module: None}
+        pending = [module]
+        while pending:
+            for imported in self.imported_by(pending.pop()):
+                if imported not in found:
+                    found[imported] = None
+                    pending.append(imported)
+        return list(found)
+
+
+def project_root(file: Path, working_directory: Path) -> Path:
+    """The folder that bounds the search for a file's imports.
+
+    It is the nearest folder above the file with a ``.git`` or a packaging file, or the working directory if that lies
+    nearer or nothing is found; for a file elsewhere, its own folder.
+    """
+    for folder in file.parents:
+        if folder == working_directory:
+            return folder
+        try:
+            if not _MARKERS.isdisjoint(os.listdir(folder)):
+                return folder
+        except OSError:
+            break
+    return file.parent
+
+
+@lru_cache(maxsize=4096)
+def listing_digest(names: frozenset[str]) -> str:
+    """A digest of the names in a folder that bear on what can be imported from it; empty if there are none."""
+    importable = sorted(name for name in names if name.endswith(".py") or ("." not in name and name != "__pycache__"))
+    text = "\n".join(importable).encode("utf-8", "surrogateescape")
+    return blake2b(text, digest_size=16).hexdigest() if text else ""
