@@ -1,7 +1,7 @@
 """What dllint reports: findings, the places they are about, and the edits that would mend them.
 
 Everything here is plain immutable data. Rules make it, and the reports, the fixer, the baseline and the
-language server read it, so this module imports nothing of dllint.
+language server read it, so this module imports nothing of dllint but what a claim may assume.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dllint.assumptions import Assumptions
+
 Severity = Literal["error", "warning", "info"]
-Confidence = Literal["certain", "likely"]
+Confidence = Literal["certain", "likely", "possible"]
 Category = Literal["correctness", "suspicious", "performance", "reproducibility", "pedantic"]
 Safety = Literal["safe", "unsafe", "suggestion"]
 
 SEVERITY_RANK: dict[str, int] = {"info": 0, "warning": 1, "error": 2}
+CONFIDENCE_RANK: dict[Confidence, int] = {"possible": 0, "likely": 1, "certain": 2}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,7 +76,9 @@ class Finding:
     ``trace`` leads from the cause to the place reported. ``scope`` (``Class.method``) and ``statement`` (the
     flagged statement with its white space collapsed) identify the finding when lines move.
     ``pedantic`` marks a variant of the rule that is off unless the rule is named in ``--select`` (or ``ALL`` is).
-    ``confirmable`` says that a run can settle it.
+    ``confirmable`` says that a run can settle it. ``assumptions`` are what the claim takes for granted; how sure it is
+    (``confidence``) follows from them. ``others`` are further places of the same root cause, which are not reported on
+    their own. ``alone`` is the definition (file and line) that was interpreted by itself to find it, or ``None``.
     """
 
     code: str
@@ -83,6 +88,7 @@ class Finding:
     severity: Severity
     category: Category
     confidence: Confidence = "certain"
+    assumptions: Assumptions = ()
     effect: str = ""
     help: str = ""
     scope: str = ""
@@ -92,6 +98,8 @@ class Finding:
     pedantic: bool = False
     confirmable: bool = False
     url: str = ""
+    others: tuple[Location, ...] = ()
+    alone: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from dllint.config.load import ConfigError, ConfigLoader, Source, find_config, parse_override, project_root, read_chain
 from dllint.config.schema import KEYS, check, json_schema
-from dllint.config.toml import key_lines, line_of
+from dllint.files.toml import key_lines, line_of
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dllint.config import toml
 from dllint.config.schema import BY_NAME, check
 from dllint.errors import UserError
+from dllint.files import toml
 from dllint.files.source import display_path
 
 FILE_NAMES = (".dllint.toml", "dllint.toml", "pyproject.toml")

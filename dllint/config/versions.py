@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dllint.config import toml
+from dllint.files import toml
 
 # fmt: off
 PACKAGES = frozenset((

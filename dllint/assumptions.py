@@ -1,0 +1,44 @@
+"""What a claim takes for granted: the interpreter records it, and how sure a finding is follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["alternative", "default", "no-default", "entry", "name", "opaque", "version", "effect"]
+
+KINDS: dict[Kind, str] = {
+    "alternative": "a value is one of several, and the others are not known to behave alike",
+    "default": "it holds for the program's own default of a setting",
+    "no-default": "a setting without a default is taken to have some value",
+    "entry": "code is interpreted by itself, as nothing that could be followed calls it",
+    "name": "what something is for is guessed from its name",
+    "opaque": "code that could not be followed is taken to leave something alone",
+    "version": "it depends on the version of a library, which is not known",
+    "effect": "what it does to training depends on something that is not known",
+}
+"""The kinds of assumptions, each with what it means."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Assumption:
+    """One thing that a claim takes for granted. ``text`` completes the sentence "this assumes that …".
+
+    Of a value that is one of several, ``choice`` identifies the choice and ``option`` tells which of its ``options``
+    it is: claims about all of them together do not assume any.
+    """
+
+    kind: Kind
+    text: str
+    choice: str = ""
+    option: int = 0
+    options: int = 0
+
+
+Assumptions = tuple[Assumption, ...]
+
+
+def union(*parts: Iterable[Assumption]) -> Assumptions:
+    """All assumptions of some claims, each once, in order."""
+    return tuple(dict.fromkeys(assumption for part in parts for assumption in part))

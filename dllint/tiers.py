@@ -1,0 +1,59 @@
+"""How sure a finding is, by what it assumes.
+
+``certain`` is a claim that assumes nothing. ``likely`` is one that assumes only kinds of things whose claims were
+measured to be true at least nine times in ten (``dllint/assumptions.toml``). Everything else is ``possible``: a
+question, which is shown when somebody asks for it and which a run can answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import cast
+
+from dllint.assumptions import Assumption, Assumptions, Kind
+from dllint.files.toml import parse
+from dllint.findings import CONFIDENCE_RANK, Confidence
+
+_RELIABLE = 0.9
+_RATES = Path(__file__).parent / "assumptions.toml"
+
+
+def confidence_of(assumptions: Iterable[Assumption]) -> Confidence:
+    """How sure a claim is that rests on these assumptions."""
+    kinds = {assumption.kind for assumption in assumptions}
+    if not kinds:
+        return "certain"
+    return "likely" if kinds <= reliable_kinds() else "possible"
+
+
+@lru_cache(maxsize=1)
+def reliable_kinds() -> frozenset[Kind]:
+    """The kinds of assumptions whose claims were measured to be true at least nine times in ten."""
+    rates = cast("dict[Kind, dict[str, int]]", parse(_RATES.read_text("utf-8")))
+    return frozenset(kind for kind, counts in rates.items() if _rate(counts) >= _RELIABLE)
+
+
+def _rate(counts: dict[str, int]) -> float:
+    """The share of claims of a kind that were judged and are true; nothing judged is nothing known."""
+    judged = counts["true"] + counts["false"] + counts["doubtful"]
+    return counts["true"] / judged if judged else 0.0
+
+
+def over_all_options(groups: list[Assumptions]) -> Assumptions:
+    """What several claims about one place assume together.
+
+    Where there is a claim for every option of a choice, the choice is no assumption any more: it is so in any case. Of
+    the rest, the claim that assumes least counts.
+    """
+    covered: dict[str, set[int]] = {}
+    totals: dict[str, int] = {}
+    for group in groups:
+        for assumption in group:
+            if assumption.choice:
+                covered.setdefault(assumption.choice, set()).add(assumption.option)
+                totals[assumption.choice] = assumption.options
+    complete = {choice for choice, seen in covered.items() if len(seen) == totals[choice]}
+    reduced = [tuple(each for each in group if each.choice not in complete) for group in groups]
+    return min(reduced, key=lambda group: (-CONFIDENCE_RANK[confidence_of(group)], len(group)))
