@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dllint.assumptions import Assumption, Assumptions
 from dllint.context import Context
 from dllint.context.checkpoints import (
     CheckpointView,
@@ -15,7 +16,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.data import DataView, Pass
-from dllint.context.judging import flatten, judge, likely_under
+from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.sources import Where
 from dllint.events import (
     Arm,
@@ -104,6 +105,8 @@ __all__ = [
     "Absent",
     "Arguments",
     "Arm",
+    "Assumption",
+    "Assumptions",
     "AttributeAssigned",
     "Backward",
     "Block",
@@ -173,6 +176,7 @@ __all__ = [
     "ZeroGrad",
     "add_entry",
     "alternatives",
+    "assumed_under",
     "beside",
     "flatten",
     "insert_after",
@@ -182,7 +186,6 @@ __all__ = [
     "judge",
     "key_loaded",
     "keys_read",
-    "likely_under",
     "move_after",
     "move_before",
     "offer",

@@ -16,7 +16,7 @@ from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
 from dllint.events import Program
-from dllint.findings import SEVERITY_RANK, Finding, Location, Problem
+from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem
 from dllint.hooks import hooks_of
 from dllint.interp.run.entry import interpret
 from dllint.interp.run.machine import LimitError, Machine
@@ -26,6 +26,7 @@ from dllint.interp.sieve.word_graph import WordGraph
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.project import Project, SourceModule
 from dllint.rule import Rule, Triggers, is_triggered
+from dllint.tiers import confidence_of, over_all_options
 
 Hook = Callable[..., Iterable[Finding] | None]
 
@@ -158,18 +159,24 @@ def _engine_finding(rule: type[Rule], place: Location, message: str) -> Finding:
 
 
 def _distinct(findings: list[Finding]) -> list[Finding]:
-    """One finding per rule and place: programs overlap, and the surest and most severe version is kept."""
-    best: dict[tuple[str, Location], Finding] = {}
+    """One finding per rule and place: programs overlap, and the surest and most severe version is kept.
+
+    What holds for each option of a choice holds whichever it is.
+    """
+    groups: dict[tuple[str, Location], list[Finding]] = {}
     for finding in findings:
-        key = (finding.code, finding.location)
-        known = best.get(key)
-        if known is None or _weight(finding) > _weight(known):
-            best[key] = finding
-    return list(best.values())
+        groups.setdefault((finding.code, finding.location), []).append(finding)
+    return [_best(group) for group in groups.values()]
 
 
-def _weight(finding: Finding) -> tuple[bool, bool, int]:
-    return (not finding.pedantic, finding.confidence == "certain", SEVERITY_RANK[finding.severity])
+def _best(group: list[Finding]) -> Finding:
+    best = max(group, key=_weight)
+    assumptions = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
+    return replace(best, assumptions=assumptions, confidence=confidence_of(assumptions))
+
+
+def _weight(finding: Finding) -> tuple[bool, int, int]:
+    return (not finding.pedantic, CONFIDENCE_RANK[finding.confidence], SEVERITY_RANK[finding.severity])
 
 
 class _Run:

@@ -358,7 +358,8 @@ class Program:
 
     ``kind`` is ``module``, ``function`` or ``class``. ``complete`` is true for a module run as a script: its objects
     are not used by anybody else. ``truncated`` programs were too long to be followed to the end: what is missing in
-    them may happen all the same.
+    them may happen all the same. ``alone`` is the definition that was interpreted by itself, as nothing that could be
+    followed calls it; of what a library calls (``forward``, ``training_step``) that is no assumption.
     """
 
     kind: str
@@ -366,6 +367,7 @@ class Program:
     module: Any
     body: Block
     truncated: bool = False
+    alone: Site | None = None
 
     @property
     def complete(self) -> bool:

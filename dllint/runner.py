@@ -19,7 +19,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
-from dllint.findings import SEVERITY_RANK, Finding, Location, Problem, Report, sort_key
+from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Report, sort_key
 from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.worker import Outcome, Worker
@@ -205,7 +205,7 @@ def of_file(
         The findings, and the number of those that comments suppress.
     """
     ignored = settings.ignored_in(outcome.file)
-    findings = [finding for finding in _distinct(found) if finding.code not in ignored]
+    findings = [f for f in _distinct(found) if f.code not in ignored and f.confidence != "possible"]
     return _suppress(outcome, findings, settings, ignored, overlay) if outcome.has_comments else (findings, 0)
 
 
@@ -220,10 +220,10 @@ def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     return list(best.values())
 
 
-def _weight(finding: Finding) -> tuple[bool, bool, int, int]:
+def _weight(finding: Finding) -> tuple[bool, int, int, int]:
     return (
         not finding.pedantic,
-        finding.confidence == "certain",
+        CONFIDENCE_RANK[finding.confidence],
         SEVERITY_RANK[finding.severity],
         len(finding.trace),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any, Protocol
 
+from dllint.assumptions import Assumption
+
 
 class Module(Protocol):
     """The file a value was made in, as far as values need to know it."""
@@ -40,10 +42,11 @@ class Guard:
     ``subject`` is the normalised text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
     ``>``, ``>=`` or ``in``; the negated forms are expressed by ``holds``. ``names`` are the variables it reads.
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
-    ``periodic`` marks conditions that hold every so many times: a remainder takes part in them.
+    ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what
+    is taken for granted by whoever takes the condition to hold: that a value which is one of several is this one.
     """
 
-    __slots__ = ("by_default", "holds", "names", "operand", "periodic", "relation", "subject")
+    __slots__ = ("assumption", "by_default", "holds", "names", "operand", "periodic", "relation", "subject")
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Guard:
         names: frozenset[str] = frozenset(),
         by_default: bool | None = None,
         periodic: bool = False,
+        assumption: Assumption | None = None,
     ) -> None:
         self.subject = subject
         self.relation = relation
@@ -62,6 +66,7 @@ class Guard:
         self.names = names
         self.by_default = by_default
         self.periodic = periodic
+        self.assumption = assumption
 
     def key(self) -> tuple[str, str, str, bool]:
         return (self.subject, self.relation, repr(self.operand), self.holds)

@@ -395,9 +395,9 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
     for guards, value in options:
         for more, option in value.options if isinstance(value, Choice) else (((), value),):
             kind = type(option)
-            for index, (_, seen) in enumerate(flat):
+            for index, (known, seen) in enumerate(flat):
                 if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
-                    flat[index] = ((), seen)  # whichever way it came
+                    flat[index] = (_shared(known, guards + more), seen)  # whichever of the two ways it came
                     break
             else:
                 flat.append((guards + more, option))
@@ -411,11 +411,39 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
 _COMPARABLE = (Const, External)
 
 
+def _shared(left: Guards, right: Guards) -> Guards:
+    """The conditions that two ways have in common."""
+    if not left or not right:
+        return ()
+    keys = {guard.key() for guard in right}
+    return tuple(guard for guard in left if guard.key() in keys)
+
+
 def give_hint(value: Value, name: str) -> None:
     """Remember the first name that an object, or each of several possible objects, is bound to."""
     for _, option in alternatives(value):
         if isinstance(option, Instance | Symbol) and not option.hint:
             option.hint = name
+
+
+def described(value: Value) -> str:
+    """A value in a few words, for people: its class, its name, or that it is unresolved."""
+    if isinstance(value, Const):
+        return f"`{value.value!r}`"
+    if isinstance(value, Instance):
+        return f"`{value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition('.')[2]}`"
+    if isinstance(value, Class | Function):
+        return f"`{value.name}`"
+    if isinstance(value, BoundMethod):
+        return f"`{value.function.name}`"
+    if isinstance(value, External):
+        return f"`{value.name.rpartition('.')[2]}`"
+    name = (
+        value.hint or (value.detail if value.name in ("parameter", "attribute") else "")
+        if isinstance(value, Symbol)
+        else ""
+    )
+    return f"`{name}`" if name else "something unresolved"
 
 
 def same(left: Value, right: Value) -> bool:

@@ -4,35 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dllint.findings import Confidence
+from dllint.assumptions import Assumption, Assumptions
 from dllint.interp.ask.origins import Origin
-from dllint.sites import Guards
+from dllint.interp.run.guards import consistent
+from dllint.sites import Guard, Guards
 from dllint.values import Items, Table, Value, alternatives
 
 
 def judge(
     origins: Sequence[Origin], wrong: Callable[[Origin], bool], given: Guards = ()
-) -> tuple[list[Origin], Confidence] | None:
-    """Decide over all possible origins of a value whether it is wrong.
+) -> tuple[list[Origin], Assumptions] | None:
+    """Decide over all possible origins of a value whether it is wrong, and what that takes for granted.
 
-    All origins wrong is ``certain``. Some wrong is ``likely`` when these are the ones that the program's own defaults
-    choose, and ``given``, the conditions of the place in question, hold by default as well; otherwise nothing is
-    claimed, and the answer is ``None``.
+    Where all origins are wrong, nothing is: whichever it is. Where some are, these must be the ones; that they are what
+    the program's own defaults choose is an assumption of one kind, that they are the ones at all one of another.
+    ``given`` are the conditions of the place in question. The answer is ``None`` where nothing is wrong.
     """
+    origins = [origin for origin in origins if consistent(origin.guards, given)] or origins
     bad = [origin for origin in origins if wrong(origin)]
     if not bad:
         return None
     if len(bad) == len(origins):
-        return bad, "certain"
-    if any(guard.by_default is False for guard in given):
-        return None
-    chosen = [origin for origin in bad if origin.guards and all(guard.by_default for guard in origin.guards)]
-    return (chosen, "likely") if chosen else None
+        return bad, ()
+    by_default = [origin for origin in bad if origin.guards and all(guard.by_default for guard in origin.guards)]
+    if by_default and not any(guard.by_default is False for guard in given):
+        return by_default, assumed_under(by_default[0].guards)
+    return bad, (Assumption("alternative", f"of {len(origins)} ways to get there, one of {len(bad)} is taken"),)
 
 
-def likely_under(guards: Guards) -> Confidence:
-    """``certain`` where the conditions hold by the program's own defaults (or there are none), else ``likely``."""
-    return "certain" if all(guard.by_default for guard in guards) else "likely"
+def assumed_under(guards: Guards) -> Assumptions:
+    """What is assumed by whoever takes some conditions to hold: their default, or that they hold at all."""
+    return tuple(
+        guard.assumption
+        or (
+            Assumption("default", f"`{_text(guard)}`, as by default")
+            if guard.by_default
+            else Assumption("alternative", f"`{_text(guard)}`")
+        )
+        for guard in guards
+    )
+
+
+def _text(guard: Guard) -> str:
+    """A condition as people write it, without the scope that its variables are told apart by."""
+    return str(guard).replace(f"{guard.subject}", guard.subject.rpartition(":")[2])
 
 
 def flatten(value: Value | None) -> list[Value]:

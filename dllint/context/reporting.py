@@ -4,41 +4,50 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from dllint.context.base import ProgramView
+from dllint.assumptions import Assumption
+from dllint.context.assuming import Assuming
 from dllint.events import Event
-from dllint.findings import Confidence, Edit, Finding, Fix, Hop, Location, Safety, Severity
+from dllint.findings import Edit, Finding, Fix, Hop, Location, Safety, Severity
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule
 from dllint.sites import Site
+from dllint.tiers import confidence_of
 
 URL = "https://dllint.readthedocs.io/rules/{name}"
 
 
-class Reporting(ProgramView):
+class Reporting(Assuming):
     """Findings, places in the source and edits of it."""
 
     def finding(
         self,
         rule: Rule,
-        site: Site,
+        at: Event | Site,
         message: str,
         *,
+        on: Iterable[Any] = (),
+        assuming: Iterable[Assumption] = (),
         effect: str = "",
         help: str = "",
         trace: Iterable[tuple[Site, str]] = (),
         fixes: Sequence[Fix] = (),
         severity: Severity | None = None,
-        confidence: Confidence = "certain",
         pedantic: bool = False,
     ) -> Finding:
-        """Report something at ``site``: what is wrong, what it does to training, and what to do about it.
+        """Report something at an event or a place: what is wrong, what it does to training, and what to do about it.
+
+        How sure that is follows from what is assumed: by the event, by what else the claim rests ``on`` (see
+        :meth:`assumptions_of`), and by the rule itself (``assuming``).
 
         What a unit test does is no training: findings in one are shown only where the rule is selected by name.
         """
+        site = at.site if isinstance(at, Event) else at
+        assumptions = self.assumptions_of(at if isinstance(at, Event) else None, *on, *assuming, *self._alone())
+        alone = self.program.alone
         return Finding(
             code=rule.code,
             name=rule.name,
@@ -46,7 +55,8 @@ class Reporting(ProgramView):
             location=self.location(site),
             severity=severity or rule.severity,
             category=rule.category,
-            confidence=confidence,
+            confidence=confidence_of(assumptions),
+            assumptions=assumptions,
             effect=effect,
             help=help,
             scope=enclosing_scope(site),
@@ -56,7 +66,13 @@ class Reporting(ProgramView):
             pedantic=pedantic or self._is_unit_test(),
             confirmable=rule.confirmable,
             url=URL.format(name=rule.name),
+            alone=(alone.path, alone.line) if alone is not None else None,
         )
+
+    def _alone(self) -> Iterator[Assumption]:
+        """That somebody calls a definition which was interpreted by itself, and calls it so."""
+        if self.program.alone is not None:
+            yield Assumption("entry", f"`{self.program.name}` is called, which nothing that could be followed does")
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""

@@ -14,7 +14,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Engine
 from dllint.engine_rules import ENGINE_RULES
 from dllint.files.source import SourceFile
-from dllint.findings import Finding, Location
+from dllint.findings import CONFIDENCE_RANK, Finding, Location
 from dllint.interp.source.facts import Facts, load_facts
 from dllint.interp.source.project import Project
 from dllint.rule import Rule
@@ -68,7 +68,7 @@ class Linted:
         return self.source.position(self.source.span(finding.location)[0])[0]
 
     def mismatches(self, *, known: bool) -> Iterator[str]:
-        """Where findings and marks differ, as text.
+        """Where findings and marks differ, as text. A question (a ``possible`` finding) is no false alarm.
 
         Args:
             known: whether known misses and known false alarms (``# todo:``) must still be what they were.
@@ -80,7 +80,8 @@ class Linted:
         messages = {(self.line_of(finding), finding.code): finding.message for finding in self.findings}
         for place in sorted(expected - found):
             yield self._describe(*place, "missed alarm")
-        for place in sorted(set(found - expected) - set(todo)):
+        reported = Counter((self.line_of(each), each.code) for each in self.findings if each.confidence != "possible")
+        for place in sorted(set(reported - expected) - set(todo)):
             what = "reported more often than marked" if place in expected else "false alarm"
             yield self._describe(*place, f"{what} ({messages[place]})")
         for place, kind in sorted(todo.items()):
@@ -120,7 +121,7 @@ def _lint_folder(root: Path, names: Collection[str], setup: Setup) -> list[Linte
             if finding.code in _ENGINE_CODES:
                 raise LintError(_failure(name, finding, engine.settings))
             known = found.setdefault((finding.code, finding.location), finding)
-            if known.confidence == "likely":
+            if CONFIDENCE_RANK[finding.confidence] > CONFIDENCE_RANK[known.confidence]:
                 found[finding.code, finding.location] = finding
     return [
         Linted(name, module.source, [f for f in found.values() if f.location.path == module.path])

@@ -54,6 +54,7 @@ from dataclasses import dataclass
 
 from dllint.api import (
     SAVERS,
+    Assumption,
     Context,
     Event,
     Finding,
@@ -160,7 +161,7 @@ class IncompleteCheckpoint(Rule):
             trace=[(place, "this is saved"), *([(evidence.site, evidence.text)] if evidence is not None else [])],
             fixes=_fix(saved, optimizers[0], name, ctx) if len(optimizers) == 1 else [],
             severity=None if evidence is not None else "info",
-            confidence="certain" if evidence is not None else "likely",
+            assuming=[] if evidence is not None else [Assumption("effect", "training is resumed from it")],
             pedantic=evidence is None,
         )
 

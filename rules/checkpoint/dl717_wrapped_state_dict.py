@@ -42,6 +42,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     SAVERS,
+    Assumption,
     Context,
     Edit,
     Finding,
@@ -136,7 +137,7 @@ class WrappedStateDict(Rule):
             ],
             fixes=_fix(state.site, wrapping, is_conditional, ctx),
             severity="info" if pedantic else None,
-            confidence="likely" if is_conditional else "certain",
+            assuming=[Assumption("alternative", "the model is wrapped")] if is_conditional else [],
             pedantic=pedantic,
         )
 

@@ -62,6 +62,7 @@ import ast
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     BoundMethod,
     Const,
     Context,
@@ -141,7 +142,7 @@ class StoredRngInWorkers(Rule):
                 (loader.site, "the workers of this loader get copies of it"),
                 (calls[0].site, "and draw from them"),
             ],
-            confidence="certain" if is_sure else "likely",
+            assuming=[] if is_sure else [Assumption("opaque", "nothing seeds the generator in the workers")],
             fixes=_use_global_generator(calls, place),
         )
 
@@ -154,12 +155,12 @@ class StoredRngInWorkers(Rule):
                     continue
                 yield ctx.finding(
                     self,
-                    event.site,
+                    event,
                     "all workers draw the same random numbers: torch before 1.9 does not seed numpy in them",
                     effect="the samples of different workers are augmented alike, in every epoch",
                     help="seed numpy in a `worker_init_fn`: `np.random.seed(torch.initial_seed() % 2**32)`",
                     trace=[(loader.site, "the workers of this loader"), (event.site, "draw from numpy's generator")],
-                    confidence="likely",
+                    assuming=[Assumption("version", "torch is older than 1.9")],
                     pedantic=True,
                 )
                 return

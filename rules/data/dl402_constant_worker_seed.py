@@ -41,6 +41,7 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     Choice,
     Const,
     Context,
@@ -131,7 +132,7 @@ class ConstantWorkerSeed(Rule):
         guessed = any(part is not worker and _is_guess(part, ctx) for part in parts)
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{event.function}` seeds the workers {'alike in every epoch' if differs else 'with a constant'}",
             effect=", and ".join(effects),
             help="drop the `worker_init_fn`: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
@@ -144,7 +145,9 @@ class ConstantWorkerSeed(Rule):
                 at=loader.site,
             ),
             severity=None if differs else "error",
-            confidence="likely" if guessed or used is None else "certain",
+            assuming=[Assumption("effect", "the dataset draws from the seeded generator")]
+            if guessed or used is None
+            else [],
             pedantic=used is False,
         )
 
@@ -170,14 +173,14 @@ class ConstantWorkerSeed(Rule):
     def _report_sample(self, event: RandomSeeded, loader: LoaderCreated, ctx: Context) -> Finding:
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{event.function}` starts every sample from the same seed",
             effect="every sample of every epoch draws the same random numbers: the augmentation is always the same",
             help="drop the call: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
             trace=[(loader.site, "this loader fetches samples"), (event.site, "and each one seeds the generator")],
             fixes=offer("Do not seed here", remove(event.site), "unsafe", of=event.site, at=event.site),
             severity="error",
-            confidence="likely",
+            assuming=[Assumption("effect", "the dataset draws from the seeded generator")],
         )
 
     def _report_cache(self, get_item: Function, loader: LoaderCreated, ctx: Context) -> Finding:
@@ -209,7 +212,7 @@ class ConstantWorkerSeed(Rule):
     def _report_epoch(self, event: RandomSeeded, loop: Loop, ctx: Context) -> Finding:
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{event.function}` starts every epoch from the same seed",
             effect="each epoch sees the data in the same order, with the same augmentations and the same dropout",
             help="seed once, before the loop",

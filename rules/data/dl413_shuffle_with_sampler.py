@@ -80,7 +80,7 @@ class ShuffleWithSampler(Rule):
             trace.insert(0, (sampler.site, f"the {option.replace('_', ' ')}"))
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`shuffle=True` together with `{option}`",
             effect=f"`DataLoader` raises `ValueError: {option} option is mutually exclusive with …`"
             + ("" if always else f" as soon as there is a {option.replace('_', ' ')}"),
@@ -89,7 +89,7 @@ class ShuffleWithSampler(Rule):
             else f"shuffle only without it: `shuffle={option} is None`",
             trace=trace,
             fixes=offer(message, edits, "safe", of=event.site, at=event.site),
-            confidence="certain" if always else "likely",
+            on=[event.options.get("sampler"), event.options.get("shuffle")] if not always else [],
         )
 
 

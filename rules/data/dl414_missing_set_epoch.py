@@ -43,6 +43,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dllint.api import (
+    Assumption,
     Backward,
     Context,
     Edit,
@@ -127,7 +128,9 @@ class MissingSetEpoch(Rule):
             help="call `set_epoch(epoch)` on the sampler at the start of each epoch",
             trace=trace,
             fixes=offer("Set the epoch", edits, "unsafe", of=place, at=place) if edits else [],
-            confidence="certain" if loop is not None else "likely",
+            assuming=[]
+            if loop is not None
+            else [Assumption("opaque", "whoever iterates the loader does not set the epoch")],
             pedantic=loop is not None and _has_one_epoch_by_default(loop, ctx),
         )
 

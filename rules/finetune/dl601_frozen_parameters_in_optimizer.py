@@ -70,7 +70,7 @@ from dllint.api import (
     Symbol,
     Value,
     ZeroGrad,
-    likely_under,
+    assumed_under,
     offer,
     set_argument,
     walk,
@@ -117,7 +117,7 @@ class FrozenParametersInOptimizer(Rule):
         name = ctx.name_of(optimizer) or "the optimizer"
         return ctx.finding(
             self,
-            freeze.site,
+            freeze,
             f"frozen after a backward pass, but `{name}` keeps moving these parameters",
             effect="their gradients are zeros, not `None`: momentum, Adam's averages and weight decay still change them"
             if cleared
@@ -129,7 +129,7 @@ class FrozenParametersInOptimizer(Rule):
                 (step.site, "and used here"),
             ],
             fixes=_fix_clearing(cleared, freeze.site),
-            confidence=likely_under(_lasting(freeze, ctx)),
+            assuming=assumed_under(_lasting(freeze, ctx)),
         )
 
     def _given_frozen(

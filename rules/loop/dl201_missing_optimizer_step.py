@@ -165,7 +165,7 @@ class MissingOptimizerStep(Rule):
         name = ctx.name_of(optimizer) or "the optimizer"
         return ctx.finding(
             self,
-            backward.site,
+            backward,
             f"gradients are computed in this loop, but `{name}` never takes a step",
             effect="nothing is trained: the weights stay as they were initialised, and no error says so",
             help=f"call `{name}.step()` behind the backward pass",

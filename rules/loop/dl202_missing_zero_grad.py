@@ -109,7 +109,7 @@ class MissingZeroGrad(Rule):
         backward = next(event for event in walk(loop.body) if isinstance(event, Backward))
         return ctx.finding(
             self,
-            step.site,
+            step,
             f"the gradients of `{name}` are never cleared in this loop",
             effect="each step uses the sum of the gradients of all batches so far: SGD diverges, Adam generalises "
             "worse while its loss looks fine",

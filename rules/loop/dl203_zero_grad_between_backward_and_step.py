@@ -77,7 +77,7 @@ class ZeroGradBetweenBackwardAndStep(Rule):
         name = ctx.name_of(optimizer) or "the optimizer"
         return ctx.finding(
             self,
-            clearing.site,
+            clearing,
             f"the gradients of `{name}` are cleared between the backward pass and the step",
             effect="every step finds no gradients: nothing is trained, and no error says so",
             help="clear the gradients before the backward pass, or after the step",

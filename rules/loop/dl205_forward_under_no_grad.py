@@ -78,7 +78,7 @@ class ForwardUnderNoGrad(Rule):
     def _report(self, event: Backward, cut: Site, ctx: Context) -> Finding:
         return ctx.finding(
             self,
-            event.site,
+            event,
             "backward pass from a loss that was computed with gradients off",
             effect="no gradient reaches any parameter: torch raises here, or nothing is trained",
             help="compute the forward pass and the loss outside `no_grad`",

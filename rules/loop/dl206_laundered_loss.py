@@ -65,7 +65,7 @@ class LaunderedLoss(Rule):
             effect = "no gradient reaches any parameter: torch raises here, or nothing is trained"
         yield ctx.finding(
             self,
-            event.site,
+            event,
             f"backward pass from a loss that was {what}",
             effect=effect,
             help="call `backward` on the loss as the criterion returned it; use `.item()` only for logging",

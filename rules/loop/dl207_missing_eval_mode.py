@@ -46,6 +46,7 @@ from functools import partial
 from typing import Any
 
 from dllint.api import (
+    Assumption,
     Backward,
     Class,
     Context,
@@ -201,7 +202,7 @@ class MissingEvalMode(Rule):
         name = called or ctx.name_of(model) or "the model"
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{name}` is evaluated in training mode",
             effect="dropout is active and batch norm uses and updates batch statistics, so the score is wrong and not "
             "reproducible",
@@ -214,7 +215,7 @@ class MissingEvalMode(Rule):
                 of=event.site,
                 at=event.site,
             ),
-            confidence="likely",
+            assuming=[Assumption("name", "this is evaluation, as names say")],
         )
 
 

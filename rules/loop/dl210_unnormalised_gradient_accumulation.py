@@ -46,6 +46,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Backward,
     Const,
@@ -158,7 +159,7 @@ class UnnormalisedGradientAccumulation(Rule):
         harmless = self._is_scale_invariant(step.optimizer, ctx)
         return ctx.finding(
             self,
-            backward.site,
+            backward,
             "gradients of several batches are summed without dividing the loss by their number",
             effect="clipping, decay and the logged loss change with the number of batches; Adam-like updates do not"
             if harmless
@@ -167,7 +168,9 @@ class UnnormalisedGradientAccumulation(Rule):
             trace=[(backward.site, "added to the gradients each time"), (step.site, "used only every few times")],
             severity="info" if harmless else None,
             fixes=offer("Divide the loss", _divide(backward, step, ctx), "unsafe", of=backward.site, at=backward.site),
-            confidence="certain" if self._has_known_class(step.optimizer, ctx) else "likely",
+            assuming=[]
+            if self._has_known_class(step.optimizer, ctx)
+            else [Assumption("effect", "the optimizer does not divide by the size of the gradients")],
         )
 
     def _report_second(self, backward: Backward, division: Symbol, ctx: Context) -> Finding:
@@ -181,7 +184,7 @@ class UnnormalisedGradientAccumulation(Rule):
             trace=[(site, "divided here"), (backward.site, "and again here")],
             fixes=offer("Divide once", _undivided(site, ctx), "unsafe", of=site, at=site),
             severity="warning",
-            confidence="likely",
+            assuming=[Assumption("opaque", "the framework divides the loss, too")],
         )
 
     def _is_scale_invariant(self, optimizer: Value, ctx: Context) -> bool:

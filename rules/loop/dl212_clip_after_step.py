@@ -85,7 +85,7 @@ class ClipAfterStep(Rule):
         step = next(step for step in ctx.steps() if _is_of(step, group, ctx))
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"gradients are clipped after `{name}` has used them",
             effect="the clipping has no effect: each update is made with the unclipped gradients",
             help=f"clip between the backward pass and `{name}.step()`",

@@ -103,7 +103,7 @@ class ClipWithoutUnscale(Rule):
         edits = insert_before(event.site, call) if call else ()
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"gradients are clipped while `{name}` still has them scaled",
             effect="clipping sees norms thousands of times too large, so almost nothing is left of each update",
             help=f"call `{wanted}` before clipping",

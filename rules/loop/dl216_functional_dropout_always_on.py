@@ -111,7 +111,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         name = event.name.rpartition(".")[2]
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{name}` also drops in evaluation: {'its rate' if is_attention else 'it'} does not depend on the mode",
             effect="validation and every prediction are made with part of the network switched off at random",
             help="pass `dropout_p=p if self.training else 0.0`" if is_attention else "pass `training=self.training`",
@@ -124,7 +124,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         trace = [(module.site, "it is made anew in every call")] if module.site is not None else []
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{name}` made in `{event.frame.function}` is always in training mode: it drops in evaluation, too",
             effect="validation and every prediction are made with part of the network switched off at random",
             help=f"make the `{name}` in `__init__`, or use `F.dropout(..., training=self.training)`",

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from dllint.api import Context, Finding, LossCall, Origin, Rule, Symbol, judge, offer, remove_operation
+from dllint.api import Assumptions, Context, Finding, LossCall, Origin, Rule, Symbol, judge, offer, remove_operation
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -58,18 +58,18 @@ class SoftmaxBeforeCrossEntropy(Rule):
         for kind in ("probabilities", "log-probabilities"):
             verdict = judge(origins, partial(_is, ctx, kind), event.guards)
             if verdict is not None:
-                bad, confidence = verdict
-                yield self._report(event, bad[0], kind == "log-probabilities", confidence, ctx)
+                bad, assumed = verdict
+                yield self._report(event, bad[0], kind == "log-probabilities", assumed, ctx)
                 return
 
-    def _report(self, event: LossCall, origin: Origin, harmless: bool, confidence: str, ctx: Context) -> Finding:
+    def _report(self, event: LossCall, origin: Origin, harmless: bool, assumed: Assumptions, ctx: Context) -> Finding:
         assert isinstance(origin.value, Symbol) and origin.value.site is not None
         function = origin.value.name.rpartition(".")[2].removesuffix("()")
         loss = "CrossEntropyLoss" if event.criterion is not None else "cross_entropy"
         edits = remove_operation(origin.value)
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{function}` output passed to `{loss}`, which applies log-softmax itself",
             effect="harmless: log-softmax of a log-softmax is the same, so it is only redundant"
             if harmless
@@ -84,7 +84,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 f"Pass the input of `{function}` instead", edits, "unsafe", of=origin.value.site, at=event.site
             ),
             severity="info" if harmless else None,
-            confidence="certain" if confidence == "certain" else "likely",
+            assuming=assumed,
             pedantic=harmless,
         )
 

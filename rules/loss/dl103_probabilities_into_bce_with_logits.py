@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumptions,
     Class,
     Const,
     Context,
@@ -78,17 +79,17 @@ class ProbabilitiesIntoBceWithLogits(Rule):
         verdict = judge(ctx.origins(event.input), lambda origin: _source(origin.value, ctx) is not None)
         if verdict is None:
             return
-        bad, confidence = verdict
+        bad, assumed = verdict
         direct = [origin for origin in bad if ctx.kind(origin.value) == "probabilities"]
-        yield self._report(event, direct[0] if direct else bad[0], bool(direct) and confidence == "certain", ctx)
+        yield self._report(event, direct[0] if direct else bad[0], assumed, ctx)
 
-    def _report(self, event: LossCall, origin: Origin, certain: bool, ctx: Context) -> Finding:
+    def _report(self, event: LossCall, origin: Origin, assumed: Assumptions, ctx: Context) -> Finding:
         source = _source(origin.value, ctx)
         assert source is not None and source.site is not None
         function = source.name.rpartition(".")[2].removesuffix("()")
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{function}` output passed to `{_loss_name(event)}`, which applies the sigmoid itself",
             effect="the predicted probability cannot leave .5 to .73: rare positives are never found, and the loss "
             "rests near .69",
@@ -99,7 +100,7 @@ class ProbabilitiesIntoBceWithLogits(Rule):
                 (event.site, "the loss receives it"),
             ],
             fixes=self._fixes(event, origin, source, ctx),
-            confidence="certain" if certain else "likely",
+            assuming=assumed,
         )
 
     def _fixes(self, event: LossCall, origin: Origin, source: Symbol, ctx: Context) -> list[Fix]:

@@ -33,6 +33,7 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumptions,
     Context,
     Finding,
     Fix,
@@ -76,10 +77,11 @@ class NllLossWithoutLogSoftmax(Rule):
         if event.loss != "torch.nn.functional.nll_loss" or event.input is None or _is_gathering(event.site):
             return
         verdict = judge(ctx.origins(event.input), lambda origin: bool(_what(origin, ctx)))
-        if verdict is not None and verdict[1] == "certain":
-            yield self._report(event, verdict[0][0], ctx)
+        if verdict is not None:
+            bad, assumed = verdict
+            yield self._report(event, bad[0], assumed, ctx)
 
-    def _report(self, event: LossCall, origin: Origin, ctx: Context) -> Finding:
+    def _report(self, event: LossCall, origin: Origin, assumed: Assumptions, ctx: Context) -> Finding:
         source = origin.value
         assert isinstance(source, Symbol) and source.site is not None
         operation = source.name.rpartition(".")[2].removesuffix("()")
@@ -91,7 +93,7 @@ class NllLossWithoutLogSoftmax(Rule):
             found, how = "a classifier's output", "it returns logits"
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"{found} passed to `{loss}`, which expects log-probabilities",
             effect="the loss falls without limit, and training diverges"
             if what == "logits"
@@ -103,6 +105,7 @@ class NllLossWithoutLogSoftmax(Rule):
                 (event.site, "the loss receives it"),
             ],
             fixes=_fixes(event, source, what),
+            assuming=assumed,
         )
 
 

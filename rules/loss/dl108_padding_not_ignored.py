@@ -36,6 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllint.api import (
+    Assumption,
     Choice,
     Class,
     Const,
@@ -133,25 +134,25 @@ class PaddingNotIgnored(Rule):
         trace = [(padding.site, "sequences are padded here")] if padding.site is not None else []
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"the targets are padded{f' with {value:g}' if is_number else ''}, and the loss counts padding as a class",
             effect="the model learns to predict padding: the loss looks small, and real tokens are learnt worse",
             help="pass `ignore_index` with the padding value, or pad the targets with -100",
             trace=[*trace, (event.site, "the loss averages over them, too")],
             fixes=offer("Ignore the padding", edits, "unsafe", of=made, at=event.site) if made is not None else [],
-            confidence="certain" if certain else "likely",
+            assuming=[] if certain else [Assumption("name", "the padding is what its name says")],
         )
 
     def _report_labels(self, event: ModelForward, padding: Padding, ctx: Context) -> Finding:
         trace = [(padding.site, "sequences are padded here")] if padding.site is not None else []
         return ctx.finding(
             self,
-            event.site,
+            event,
             "`labels` holds padding tokens, and the model's loss ignores only -100",
             effect="the model learns to predict padding: the loss looks small, and real tokens are learnt worse",
             help="set the labels of padding to -100: `labels[attention_mask == 0] = -100`",
             trace=[*trace, (event.site, "the loss averages over them, too")],
-            confidence="likely",
+            assuming=[Assumption("opaque", "the tokenizer pads, and the model does not ignore the padding itself")],
         )
 
 

@@ -79,7 +79,7 @@ class LogOfSoftmax(Rule):
         trace = [(softmax.site, "small probabilities round to zero here")] if softmax.site is not None else []
         return ctx.finding(
             self,
-            event.site,
+            event,
             "the logarithm of a softmax, computed in two steps, overflows",
             effect="logits that lie far apart give an infinite loss and gradients of nan, in float16 from a gap of 18",
             help="use `log_softmax`, which computes the same in one step",

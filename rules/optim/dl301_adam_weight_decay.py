@@ -86,7 +86,7 @@ class AdamWeightDecay(Rule):
         is_large = _rank(decay, ctx) >= _AS_ADAMW and not _GRAPH_LIBRARY.search(ctx.text(event.site))
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{name}` adds `weight_decay{shown}` to the gradient: that is L2, not the decay of `AdamW`",
             effect="where gradients are small, the decay is far stronger than that of `AdamW`, and accuracy suffers"
             if is_large
@@ -95,7 +95,7 @@ class AdamWeightDecay(Rule):
             trace=[*trace, (event.site, f"and `{name}` treats it as part of the gradient")],
             fixes=_fixes(event, optimizer, name),
             severity=None if is_large else "info",
-            confidence="likely" if ctx.is_setting(decay) else "certain",
+            on=[decay],
             pedantic=not is_large,
         )
 

@@ -133,7 +133,7 @@ class SchedulerBeforeOptimizer(Rule):
         matters = any(_WARM_UP.search(cls) for cls in self._classes(event.scheduler, ctx))
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{name}` steps before the optimizer does",
             effect="the first value of the schedule is never used, and the schedule runs one step early"
             + (": warm-up starts too high" if matters else ""),

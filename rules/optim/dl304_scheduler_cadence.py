@@ -106,7 +106,7 @@ class SchedulerCadence(Rule):
             return
         yield ctx.finding(
             self,
-            event.site,
+            event,
             f"`{_class_of(scheduler)}` is sized in batches, but Lightning steps it once per epoch",
             effect=_TOO_SELDOM,
             help='return it as `{"scheduler": …, "interval": "step"}`',
@@ -145,7 +145,7 @@ class SchedulerCadence(Rule):
         made = [(scheduler.site, f"the schedule is sized in {unit}")] if scheduler.site is not None else []
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"`{_class_of(scheduler)}` is sized in {unit} but stepped once per {cadence}",
             effect="the schedule is over within the first epoch and starts anew or stays at its end"
             if cadence == "batch"

@@ -78,7 +78,7 @@ class SchedulerSteppedUnderTrainer(Rule):
         name = ctx.name_of(event.scheduler) or "the scheduler"
         yield ctx.finding(
             self,
-            event.site,
+            event,
             f"`{name}` is stepped by hand in `{hook}`, and {owner} steps it as well",
             effect="the learning rate falls twice as fast as planned, or is zero from the start",
             help="remove this step; set its cadence in `TrainingArguments`"

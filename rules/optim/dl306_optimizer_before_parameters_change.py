@@ -61,9 +61,9 @@ from dllint.api import (
     Symbol,
     Value,
     alternatives,
+    assumed_under,
     beside,
     flatten,
-    likely_under,
     move_before,
     offer,
     statement_around,
@@ -139,7 +139,7 @@ class OptimizerBeforeParametersChange(Rule):
             trace=[(maker.site, "the optimizer takes the parameters"), (site, "and then they change")],
             fixes=_fix(change, maker),
             severity="info" if change.harmless else None,
-            confidence=likely_under(change.event.guards),
+            assuming=assumed_under(change.event.guards),
             pedantic=change.harmless,
         )
 

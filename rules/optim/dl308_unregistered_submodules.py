@@ -131,7 +131,7 @@ class UnregisteredSubmodules(Rule):
         trace = [(event.value.site or event.site, f"the layers are in a plain {kind}")]
         return ctx.finding(
             self,
-            event.site,
+            event,
             f"the layers in `{event.attribute}` are not registered: they are in a plain {kind}",
             effect="`parameters()`, `state_dict()` and `to()` pass them by: they are neither trained nor saved",
             help=f"put them into `{container}`",

@@ -40,6 +40,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Class,
     Context,
@@ -97,7 +98,7 @@ class RequiresGradTypo(Rule):
     def _on_module(self, event: AttributeAssigned, ctx: Context) -> Finding:
         return ctx.finding(
             self,
-            event.site,
+            event,
             "`requires_grad` set on a module: none of its parameters change",
             effect="what was to be frozen is trained"
             if ctx.constant(event.value) is False
@@ -116,7 +117,7 @@ class RequiresGradTypo(Rule):
         is_vain = is_on or (not certain and value is False and _is_fresh_tensor(event.target))
         return ctx.finding(
             self,
-            event.site,
+            event,
             "`requires_grad_` is a method: assigning to it sets nothing"
             if event.attribute == "requires_grad_"
             else f"`{event.attribute}` is not `{_NAME}`: assigning to it sets nothing",
@@ -129,7 +130,7 @@ class RequiresGradTypo(Rule):
             trace=[(event.site, "Python sets any attribute without complaint")],
             fixes=_as_call(event, ctx) if on_module else _renamed(event),
             severity="info" if is_vain else None,
-            confidence="certain" if certain else "likely",
+            assuming=[] if certain else [Assumption("name", "what is assigned to is a module, as its name says")],
             pedantic=is_vain,
         )
 

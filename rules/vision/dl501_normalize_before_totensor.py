@@ -39,6 +39,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from dllint.api import (
+    Assumption,
     Context,
     Edit,
     Finding,
@@ -48,7 +49,7 @@ from dllint.api import (
     TransformsComposed,
     TransformStep,
     Value,
-    likely_under,
+    assumed_under,
     offer,
     replace_range,
 )
@@ -104,7 +105,9 @@ class NormalizeBeforeToTensor(Rule):
             help=f"put `Normalize` behind `{conversions[-1].kind}`",
             trace=[(normalizes, "the pipeline normalises"), (converts, "and only then converts")],
             fixes=offer("Normalise after the conversion", edits, "unsafe", of=normalizes, at=place),
-            confidence=likely_under((*upto[-1].guards, *conversion.guards)) if known else "likely",
+            assuming=assumed_under((*upto[-1].guards, *conversion.guards))
+            if known
+            else [Assumption("opaque", "no other step converts before")],
         )
 
 

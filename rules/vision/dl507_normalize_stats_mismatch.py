@@ -41,6 +41,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllint.api import (
+    Assumption,
     Const,
     Context,
     DatasetCreated,
@@ -58,7 +59,7 @@ from dllint.api import (
     TransformStep,
     Value,
     alternatives,
-    likely_under,
+    assumed_under,
     offer,
     replace_range,
 )
@@ -136,7 +137,7 @@ class NormalizeStatsMismatch(Rule):
             help="use one `Normalize` for both",
             trace=[(trained.site, "training data is normalised here"), (evaluated.site, "evaluation data here")],
             fixes=offer("Normalise as in training", edits, "unsafe", of=evaluated.site, at=evaluated.site),
-            confidence=likely_under((*evaluated.guards, *trained.guards)),
+            assuming=assumed_under((*evaluated.guards, *trained.guards)),
         )
 
     def _check_numbers(self, pipeline: _Normalized, ctx: Context) -> Iterator[Finding]:
@@ -165,7 +166,7 @@ class NormalizeStatsMismatch(Rule):
             help="normalise with the numbers that the model's weights or the data call for",
             trace=[(pipeline.site, f"the pipeline normalises with {_shown(pipeline)}")],
             fixes=offer("Use ImageNet's numbers", edits, "unsafe", of=pipeline.site, at=pipeline.site),
-            confidence="likely",
+            assuming=[Assumption("effect", "the numbers are a mistake and not those of other data")],
         )
 
 

@@ -45,6 +45,7 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     Const,
     Context,
     DatasetCreated,
@@ -61,7 +62,7 @@ from dllint.api import (
     TransformsComposed,
     TransformStep,
     Value,
-    likely_under,
+    assumed_under,
     offer,
     rename_call,
 )
@@ -121,7 +122,7 @@ class RandomAugmentationInEval(Rule):
             help="keep random steps out of the transform for evaluation",
             trace=[(site, "a random step"), (event.site, f"in what is called `{name}`")],
             fixes=offer("Remove the random steps", _removed(steps, event.composition, ctx), "unsafe", of=site, at=site),
-            confidence="likely",
+            assuming=[Assumption("name", f"`{name}` is for evaluation, as its name says")],
         )
 
     def _report(
@@ -145,7 +146,7 @@ class RandomAugmentationInEval(Rule):
             help="give the evaluation data a transform of its own, without random steps",
             trace=[(step.value.site, "a random step"), (dataset.site, "is applied to data for evaluation")],
             fixes=offer("Remove the random steps", edits, "unsafe", of=site, at=site),
-            confidence=likely_under(step.guards),
+            assuming=assumed_under(step.guards),
         )
 
 

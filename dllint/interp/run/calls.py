@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, TypeGuard
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
 from dllint.interp.run import containers, instances, library, methods, modules, names, roles, strings
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
+from dllint.interp.run.guards import as_option, text_of
 from dllint.interp.run.opaque import opaque
 from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.supers import SuperProxy
@@ -31,6 +34,7 @@ from dllint.values import (
     Table,
     Value,
     choose,
+    described,
 )
 
 if TYPE_CHECKING:
@@ -127,8 +131,11 @@ def _is_called_as_one(machine: Machine, choice: Choice, name: str) -> bool:
     return name in methods.OF_ANY_MODULE or are_unknown or bool(roles.common_role(machine, choice))
 
 
-def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -> Value:
-    """Do something with each option of a choice, as branches; options that are ``None`` would raise and drop out."""
+def _each_option(machine: Machine, choice: Choice, site: Site, action: Callable[[Value], Value]) -> Value:
+    """Do something with each option of a choice, as branches; options that are ``None`` would raise and drop out.
+
+    What happens in such a branch assumes that the value is this option, and so do the events in it.
+    """
     options = [o for o in choice.options if not (isinstance(o[1], Const) and o[1].value is None)] or list(
         choice.options
     )
@@ -137,10 +144,28 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: object) -
         machine.emit(OpaqueCall(site, (symbol,)))
         return symbol
     if len(options) == 1:
-        return action(options[0][1])  # type: ignore[operator, no-any-return]
-    arms = [(guards, lambda value=value: (None, action(value))) for guards, value in options]  # type: ignore[operator]
+        return action(options[0][1])
+    arms: list[tuple[Guards, Any]] = [
+        (_as_option(choice, index, options, site), partial(_without_leaving, action, value))
+        for index, (_, value) in enumerate(options)
+    ]
     outcomes = machine.branch(site, arms)
-    return choose([(guards, outcome[1]) for (guards, _), outcome in zip(options, outcomes, strict=True)])
+    return choose([(guards, outcome[1]) for (guards, _), outcome in zip(arms, outcomes, strict=True)])
+
+
+def _without_leaving(action: Callable[[Value], Value], value: Value) -> tuple[None, Value]:
+    return None, action(value)
+
+
+def _as_option(choice: Choice, index: int, options: Sequence[tuple[Guards, Value]], site: Site) -> Guards:
+    """The conditions under which one of several options is the one that is called here."""
+    guards, value = options[index]
+    identity = "-".join(str(id(option)) for _, option in options)
+    node = site.node
+    called = getattr(node, "func", node)
+    called = called.value if isinstance(called, ast.Attribute) else called
+    name = text_of(called) if isinstance(called, ast.Name | ast.Attribute) else "what is called"
+    return as_option(guards, identity, index, len(options), f"`{name}` is {described(value)}")
 
 
 def _is_cheap(value: Value) -> bool:

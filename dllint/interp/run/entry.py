@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dllint.events import Block, Program
-from dllint.interp.run.classes import execute_attributes, find_member
+from dllint.interp.run.classes import execute_attributes, find_member, framework_of
 from dllint.interp.run.instances import instantiate
 from dllint.interp.run.names import module_attribute
 from dllint.interp.sieve.word_graph import words_of
@@ -81,7 +81,8 @@ def _interpret_function(
     def run() -> None:
         with machine.recording(body):
             machine.invoke(function, Arguments(exact=False), Site(machine.main, node))
-        visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
+        alone = Site(machine.main, node)
+        visit(Program("function", node.name, machine.main, body, machine.truncated, alone), concerned)
         _interpret_nested(machine, visit)
 
     machine.renew_budget()
@@ -115,7 +116,7 @@ def _run_nested(
     body = Block()
     with machine.recording(body):
         machine.invoke(function, Arguments(exact=False), Site(machine.main, node))
-    visit(Program("function", node.name, machine.main, body, machine.truncated), concerned)
+    visit(Program("function", node.name, machine.main, body, machine.truncated, Site(machine.main, node)), concerned)
     _interpret_nested(machine, visit)
 
 
@@ -141,7 +142,8 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
                 visit_method = partial(_run_method, machine, instance, method, start, wanted, visit)
                 machine.run_arm((), visit_method)
         if not visited:  # what the constructor does is part of what each method is seen with
-            visit(Program("class", cls.name, machine.main, start, machine.truncated), concerned)
+            alone = Site(machine.main, node)
+            visit(Program("class", cls.name, machine.main, start, machine.truncated, alone), concerned)
 
     machine.renew_budget()
     machine.grad = "on"
@@ -166,8 +168,19 @@ def _run_method(
     with machine.recording(body):
         machine.invoke(function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
     whole = Block([start, body])
-    visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated), concerned)
+    alone = None if _is_called_by_library(machine, cls, node.name) else Site(machine.main, node)
+    visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated, alone), concerned)
     _interpret_nested(machine, visit)
+
+
+def _is_called_by_library(machine: Machine, cls: Class, method: str) -> bool:
+    """Whether a framework or a library calls a method of a class that derives from one of its own."""
+    if framework_of(machine, cls):
+        return True
+    return bool(cls.library_bases) and method in _CALLED_BY_LIBRARIES
+
+
+_CALLED_BY_LIBRARIES = frozenset(("forward", "__getitem__", "__getitems__", "__iter__", "__next__", "__len__"))
 
 
 def _outer_methods_first(

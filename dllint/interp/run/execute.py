@@ -201,15 +201,17 @@ def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, s
     """A loop over a few known things is that many iterations, one after the other."""
     assert isinstance(iterable, Items)
     for item in iterable.items:
-        present = [option for _, option in alternatives(item) if not isinstance(option, Absent)]
+        present = [option for option in alternatives(item) if not isinstance(option[1], Absent)]
         if not present:
             continue
+        only = present[0] if len(present) == 1 else None
         loop = Loop("once", Site(scope.module, node), iterable, item, Block(), machine.frame)
         depth = machine.loop_depth
         with machine.looping(loop):
             machine.loop_depth = depth  # the number of iterations is known, so lists stay exact
-            assignment.assign(machine, node.target, present[0] if len(present) == 1 else item, scope)
-            left = execute_block(machine, node.body, scope)
+            with machine.assuming(only[0] if only is not None else ()):  # the element may be there under a condition
+                assignment.assign(machine, node.target, item if only is None else only[1], scope)
+                left = execute_block(machine, node.body, scope)
             machine.loop_depth = depth + 1
         if left in ("return", "raise"):
             return left

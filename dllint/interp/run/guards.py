@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
+from dllint.assumptions import Assumption
 from dllint.sites import Guard, Guards
 
 _RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
@@ -100,6 +101,28 @@ def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
         Guard(guard.subject, guard.relation, guard.operand, guard.holds, guard.names, by_default, periodic)
         for guard in guards
     )
+
+
+def as_option(guards: Guards, choice: str, option: int, options: int, text: str) -> Guards:
+    """The conditions under which a value is this one of several, with what is assumed by whoever goes on with it.
+
+    Args:
+        guards: the conditions, as far as they are known.
+        choice: identifies the choice, so that whoever goes on with each of its options assumes nothing.
+        option: which of its ``options`` this is.
+        options: how many there are.
+        text: says which one it is, in words.
+    """
+    chosen = [guard.by_default for guard in guards]
+    by_default = None if not chosen or None in chosen else all(chosen)
+    if by_default:
+        assumption = Assumption("default", f"{text}, as by default", choice, option, options)
+    else:
+        assumption = Assumption(
+            "alternative", f"{text}, which is one of {options} things it may be", choice, option, options
+        )
+    marker = Guard(f"which of {choice}", "==", option, True, by_default=by_default, assumption=assumption)
+    return (*guards, marker)
 
 
 def contradict(left: Guard, right: Guard) -> bool:

@@ -247,14 +247,25 @@ class Machine:
         else:
             self.write(container, key, value)
 
+    @contextmanager
+    def assuming(self, guards: Guards) -> Iterator[None]:
+        """Interpret something under further conditions."""
+        depth = len(self.path)
+        self.path.extend(guards)
+        try:
+            yield
+        finally:
+            del self.path[depth:]
+
     def branch(self, site: Site, arms: list[tuple[Guards, Any]]) -> list[Any]:
         """Interpret each arm (guards, callable) from the current state and join the outcomes.
 
         An arm's callable returns a pair: what leaves (``return``, ``break``, … or ``None``) and a result. The results
-        are returned in order; arms that leave do not take part in the join.
+        are returned in order; arms that leave do not take part in the join. An arm of which no condition is known gets
+        one of its own: what holds in it does not hold anyway.
         """
         outcomes, recorded, live = [], [], []
-        for guards, body in arms:
+        for guards, body in distinguished(arms, site):
             outer = self.block
             block = self.block = Block() if outer is not None else None
             try:
@@ -380,6 +391,14 @@ class Machine:
 
     def site(self, module: SourceModule, node: ast.AST) -> Site:
         return Site(module, node)
+
+
+def distinguished(arms: list[tuple[Guards, Any]], site: Site) -> list[tuple[Guards, Any]]:
+    """Arms of a branch, or options of a choice, none of which comes about unconditionally where there are several."""
+    if len(arms) == 1 or all(guards for guards, _ in arms):
+        return arms
+    subject = f"way at {site.path}:{site.line}:{getattr(site.node, 'col_offset', 0)}"
+    return [(guards or (Guard(subject, "==", index, True),), body) for index, (guards, body) in enumerate(arms)]
 
 
 def _unset(container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]) -> list[tuple[Guards, Any]]:
