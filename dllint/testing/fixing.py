@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dllint.files.source import SourceFile, source_from_text
-from dllint.findings import Edit, Finding, Fix
+from dllint.findings import CONFIDENCE_RANK, Edit, Finding, Fix
 from dllint.fixes import apply_fixes
 from dllint.testing.cases import Case, Fixture, parse_fixture
 from dllint.testing.linting import Linted, LintError, Setup, lint
@@ -55,7 +55,7 @@ def _fault(
         return f"breaks the file: {error}\n{applied.text}"
     if garbled:
         return f"leaves the module {garbled.pop()} where a value was; the file is then:\n{applied.text}"
-    if fix.safety != "suggestion" and not stays and _count(after, finding.code) >= _count(linted, finding.code):
+    if fix.safety != "suggestion" and not stays and _weight(after, finding.code) >= _weight(linted, finding.code):
         return f"does not remove the finding; the file is then:\n{applied.text}"
     return ""
 
@@ -70,8 +70,10 @@ def _modules_as_values(text: str) -> set[str]:
     return {node.id for node in used if node.id in modules}
 
 
-def _count(linted: Sequence[Linted], code: str) -> int:
-    return sum(finding.code == code for file in linted for finding in file.findings)
+def _weight(linted: Sequence[Linted], code: str) -> int:
+    """How much a rule has to say about a project: a finding that a fix makes a question of weighs less."""
+    found = (finding for file in linted for finding in file.findings if finding.code == code)
+    return sum(CONFIDENCE_RANK[finding.confidence] + 1 for finding in found)
 
 
 def fixed_path(fixture: Path) -> Path:

@@ -146,7 +146,7 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: Callable[
     if len(options) == 1:
         return action(options[0][1])
     arms: list[tuple[Guards, Any]] = [
-        (_as_option(choice, index, options, site), partial(_without_leaving, action, value))
+        (_as_option(machine, choice, index, options, site), partial(_without_leaving, action, value))
         for index, (_, value) in enumerate(options)
     ]
     outcomes = machine.branch(site, arms)
@@ -157,15 +157,17 @@ def _without_leaving(action: Callable[[Value], Value], value: Value) -> tuple[No
     return None, action(value)
 
 
-def _as_option(choice: Choice, index: int, options: Sequence[tuple[Guards, Value]], site: Site) -> Guards:
+def _as_option(
+    machine: Machine, choice: Choice, index: int, options: Sequence[tuple[Guards, Value]], site: Site
+) -> Guards:
     """The conditions under which one of several options is the one that is called here."""
     guards, value = options[index]
-    identity = "-".join(str(id(option)) for _, option in options)
+    machine.choices[id(choice)] = choice  # kept, so that no other gets its identity
     node = site.node
     called = getattr(node, "func", node)
     called = called.value if isinstance(called, ast.Attribute) else called
     name = text_of(called) if isinstance(called, ast.Name | ast.Attribute) else "what is called"
-    return as_option(guards, identity, index, len(options), f"`{name}` is {described(value)}")
+    return as_option(guards, str(id(choice)), index, len(options), f"`{name}` is {described(value)}")
 
 
 def _is_cheap(value: Value) -> bool:

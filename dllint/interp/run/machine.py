@@ -123,6 +123,7 @@ class Machine:
         self.reached: set[ast.AST] = set()
         self.nested: list[Function] = []
         self.forwards: dict[Symbol, Value] = {}
+        self.choices: dict[int, Value] = {}
         self.loss_classes: dict[ast.AST, bool] = {}
         self.tested: dict[int, tuple[Value, Guard]] = {}
         self.roles: dict[Class, str] = {}
