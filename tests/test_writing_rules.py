@@ -84,7 +84,7 @@ def test_questions_to_the_context_exist() -> None:
 def test_names_of_the_api_exist() -> None:
     values = re.findall(r"^\| ((?:`[A-Z]\w+`(?:, )?)+) \|", DOCS, re.MULTILINE)
     names = {name for row in values for name in re.findall(r"\w+", row)}
-    helpers = {"judge", "likely_under", "alternatives", "rename_call", "set_argument", "unwrap_call", "replace_range"}
+    helpers = {"judge", "assumed_under", "alternatives", "rename_call", "set_argument", "unwrap_call", "replace_range"}
     helpers |= {"remove_operation"}
     assert len(names) >= 9 and names | helpers <= set(api.__all__)
 
