@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-KNOWLEDGE = Path(__file__).resolve().parent.parent / "knowledge"
+KNOWLEDGE = Path(__file__).resolve().parents[2] / "knowledge"
 
 # The leading parameters of what is declared without any.
 _PARAMETERS = {
