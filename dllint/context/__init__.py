@@ -6,15 +6,15 @@ from functools import cached_property
 
 from dllint.context.checkpoints import CheckpointView
 from dllint.context.data import DataView
+from dllint.context.decisions import Decisions
 from dllint.context.optimizers import Optimizers
-from dllint.context.paths import Paths
 from dllint.context.reporting import Reporting
 from dllint.context.sources import Sources
 
 __all__ = ["Context"]
 
 
-class Context(Reporting, Sources, Optimizers, Paths):
+class Context(Reporting, Sources, Optimizers, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
 
     @cached_property

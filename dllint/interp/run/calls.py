@@ -114,7 +114,7 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
                 return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
-    if isinstance(base, Setting) and not isinstance(base.default, Const):
+    if isinstance(base, Setting) and base.has_default and not isinstance(base.default, Const):
         return call_method(machine, base.default, name, arguments, site)
     if isinstance(base, Const) and isinstance(base.value, str):
         return strings.string_method(base, name, arguments, site)
