@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 
 def objective(logits, target):
-    return F.cross_entropy(logits, target)  # bug: DL101
+    return F.cross_entropy(logits, target)  # DL101
 """
 NETS = """
 import torch
@@ -69,7 +69,7 @@ def run(images, target):
     from torch.nn.functional import cross_entropy as objective
     from nets import Net
     {LONG}
-    return objective(Net()(images), target)  # bug: DL101
+    return objective(Net()(images), target)  # DL101
 
 
 def main(images, target):

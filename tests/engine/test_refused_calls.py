@@ -62,7 +62,7 @@ logits = torch.randn(4, 10, requires_grad=True)
 target = torch.tensor([1, 2, 3, 4])
 """
 BUG = "F.cross_entropy(F.softmax(logits, dim=1), target).backward()"
-MARK = "  # bug: DL101"
+MARK = "  # DL101"
 
 REFUSED = [
     "two(1)",
@@ -151,4 +151,4 @@ def test_what_is_missing_after_a_refused_call_is_not_missed() -> None:
     codes = ["DL201", "DL202"]
     check(codes, HEAD + TRAINING.format(call="two(1)", clear="optimizer.zero_grad()", mark=""), vary=())
     check(codes, HEAD + TRAINING.format(call="two(1)", clear="pass", mark=""), vary=())
-    check(codes, HEAD + TRAINING.format(call="two(1, 2)", clear="pass", mark="  # bug: DL202"), vary=())
+    check(codes, HEAD + TRAINING.format(call="two(1, 2)", clear="pass", mark="  # DL202"), vary=())
