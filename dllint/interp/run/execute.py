@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dllint.events import Block, Loop, ParametersUpdated
-from dllint.interp.run import assignment, containers, contexts, graph, names
+from dllint.interp.run import assignment, containers, contexts, graph, names, unrolling
 from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
@@ -19,8 +19,6 @@ from dllint.values import Absent, Choice, Const, Function, Instance, Items, Scop
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
-
-_MAX_UNROLLED = 6
 
 
 def execute_block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope) -> str | None:
@@ -190,8 +188,9 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     iterable = machine.evaluate(node.iter, scope)
     if isinstance(iterable, Choice):
         iterable = names.under_path(machine, iterable)
-    if _can_unroll(iterable):
-        return _unrolled(machine, node, iterable, scope)
+    few = unrolling.few_things(machine, node, iterable, scope)
+    if few is not None:
+        return _unrolled(machine, node, few, scope)
     site = Site(scope.module, node)
     element = containers.element_of(machine, iterable, Site(scope.module, node.iter))
     targets = assigned_in(node)
@@ -205,15 +204,8 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     return "raise" if left == "raise" else None
 
 
-def _can_unroll(iterable: Value) -> bool:
-    if not isinstance(iterable, Items) or not iterable.exact or not 0 < len(iterable.items) <= _MAX_UNROLLED:
-        return False
-    return not all(isinstance(item, Const) and not isinstance(item.value, str) for item in iterable.items)
-
-
-def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, scope: Scope) -> str | None:
+def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Items, scope: Scope) -> str | None:
     """A loop over a few known things is that many iterations, one after the other."""
-    assert isinstance(iterable, Items)
     for item in iterable.items:
         present = [option for option in alternatives(item) if not isinstance(option[1], Absent)]
         if not present:
