@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from engine_support import found
 
 from dllint.testing import check
-from engine_support import found
 
 NETS = """
 import torch
