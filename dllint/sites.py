@@ -6,6 +6,7 @@ import ast
 from typing import Any, Protocol
 
 from dllint.assumptions import Assumption
+from dllint.phases import Topic, topic_of_test
 
 
 class Module(Protocol):
@@ -44,9 +45,12 @@ class Guard:
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
     ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what
     is taken for granted by whoever takes the condition to hold: that a value which is one of several is this one.
+    ``node`` is the expression that is tested, where there is one.
     """
 
-    __slots__ = ("assumption", "by_default", "holds", "names", "operand", "periodic", "relation", "subject")
+    __slots__ = (
+        "_topic", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Guard:
         by_default: bool | None = None,
         periodic: bool = False,
         assumption: Assumption | None = None,
+        node: ast.expr | None = None,
     ) -> None:
         self.subject = subject
         self.relation = relation
@@ -67,13 +72,26 @@ class Guard:
         self.by_default = by_default
         self.periodic = periodic
         self.assumption = assumption
+        self.node = node
+        self._topic: Topic | None = None
 
     def key(self) -> tuple[str, str, str, bool]:
         return (self.subject, self.relation, repr(self.operand), self.holds)
 
     def negated(self) -> Guard:
         by_default = None if self.by_default is None else not self.by_default
-        return Guard(self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic)
+        return Guard(
+            self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic,
+            node=self.node,
+        )  # fmt: skip
+
+    @property
+    def topic(self) -> Topic:
+        """What the condition asks about: the mode of a module, the phase that the code is run for, resuming, a period,
+        whether something is ``None``; or nothing of these."""
+        if self._topic is None:
+            self._topic = "period" if self.periodic else topic_of_test(self.node)
+        return self._topic
 
     def __str__(self) -> str:
         text = self.subject if self.relation == "truthy" else f"{self.subject} {self.relation} {self.operand!r}"

@@ -24,6 +24,7 @@ from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, sources
 from dllint.interp.run.machine import Machine
+from dllint.phases import without_phase
 from dllint.sites import Site
 from dllint.values import Arguments, BoundMethod, Class, Function, Instance, Items, Partial, Symbol, Value, alternatives
 
@@ -106,9 +107,9 @@ class DataView:
 
     def has_counterpart(self, name: str, site: Site) -> bool:
         """Whether the file has a name for training that otherwise equals one for evaluation."""
-        rest = splits.without_part(name)
+        rest = without_phase(name)
         words: frozenset[str] = site.module.words  # type: ignore[attr-defined]
-        return any(splits.without_part(word) == rest and splits.part_of_text(word) == splits.TRAIN for word in words)
+        return any(without_phase(word) == rest and splits.part_of_text(word) == splits.TRAIN for word in words)
 
     def part_of_loader(self, event: LoaderCreated) -> str:
         """``train`` or ``eval``: what a loader is for, by its use, its name, its sampler's and its datasets'."""

@@ -36,6 +36,20 @@ class Sources(ProgramView):
             for node in module.method_calls.get(name, ()):
                 yield Site(module, node)
 
+    def callers(self, function: Site) -> list[Site]:
+        """All calls in the project that may be of a function, by its name. Slow: ask last.
+
+        Args:
+            function: where the function is defined.
+        """
+        name = getattr(function.node, "name", "")
+        if not name:
+            return []
+        own = [module for module, _ in self.trees(name)]
+        others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
+        modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
+        return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
+
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
 
