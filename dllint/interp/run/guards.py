@@ -98,7 +98,14 @@ def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
         return guards
     return tuple(
         Guard(
-            guard.subject, guard.relation, guard.operand, guard.holds, guard.names, by_default, periodic, node=guard.node
+            guard.subject,
+            guard.relation,
+            guard.operand,
+            guard.holds,
+            guard.names,
+            by_default,
+            periodic,
+            node=guard.node,
         )
         for guard in guards
     )
