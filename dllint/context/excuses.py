@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
 from typing import Any
 
 from dllint.context.reporting import Reporting
 from dllint.events import Event
-from dllint.findings import Location
+from dllint.findings import Silence
 from dllint.rule import Excuse, Rule
 from dllint.sites import Site
-
-
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """That a rule had a claim about a place, and an excuse kept it from making it. ``excuse`` says why, in words."""
-
-    code: str
-    name: str
-    location: Location
-    excuse: str
-
-
-@dataclass(slots=True)
-class Notes:
-    """What rules kept quiet about, for whoever wants to know."""
-
-    silences: list[Silence] = field(default_factory=list)
 
 
 def says(excuse: Excuse) -> str:
@@ -38,7 +20,7 @@ def says(excuse: Excuse) -> str:
 class Excuses(Reporting):
     """The excuses of rules."""
 
-    notes: Notes | None = None
+    silences: list[Silence] | None = None  # what rules kept quiet about, if somebody wants to know
 
     def excused(self, rule: Rule, *claim: Any) -> bool:
         """Whether some excuse of a rule holds for a claim, so that it is not to be made.
@@ -54,9 +36,8 @@ class Excuses(Reporting):
         return False
 
     def _note(self, rule: Rule, about: object, excuse: Excuse) -> None:
-        if self.notes is None:
+        if self.silences is None:
             return
         site = about.site if isinstance(about, Event) else about
         if isinstance(site, Site):
-            place = self.location(site)
-            self.notes.silences.append(Silence(rule.code, rule.name, place, says(excuse)))
+            self.silences.append(Silence(rule.code, rule.name, self.location(site), says(excuse)))
