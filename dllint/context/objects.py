@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from dllint.context.base import ProgramView
+from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
 from dllint.interp.ask.origins import Origin, origins
@@ -21,7 +21,7 @@ _PARTS = ("attribute", "item", "element")
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
 
 
-class Objects(ProgramView):
+class Objects(Naming):
     """Constants, tensors, objects and the roles that objects play."""
 
     def constant(self, value: Value | None) -> Any:
@@ -71,10 +71,6 @@ class Objects(ProgramView):
     def guessed_role(self, value: Value) -> str:
         """The role of a value, guessed from its name where nothing is known."""
         return roles.known_or_guessed(self._machine, value)
-
-    def name_of(self, value: Value) -> str:
-        """The name a value goes by in the source, for messages and naming conventions."""
-        return roles.name_of(value)
 
     def class_name(self, value: Value) -> str:
         """The name of an instance's class, without its module."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp.source.synonyms import declared_names, last_word, synonyms
+from dllint.interp.source.topics import NAMES
 
 if TYPE_CHECKING:
     from dllint.rule import Triggers
@@ -232,7 +233,8 @@ def _names(signature: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def builtin_tables() -> tuple[Mapping[str, Any], ...]:
     """The tables shipped with dllint, parsed once per process."""
-    return tuple(tomllib.loads(path.read_text("utf-8")) for path in sorted(KNOWLEDGE.glob("*.toml")))
+    paths = (path for path in sorted(KNOWLEDGE.glob("*.toml")) if path != NAMES)  # these are no facts
+    return tuple(tomllib.loads(path.read_text("utf-8")) for path in paths)
 
 
 def load_facts(user: Mapping[str, Any] | None = None) -> Facts:
