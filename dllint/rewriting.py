@@ -33,13 +33,13 @@ _COMMENT_BEHIND = re.compile(r"[ \t]*,[ \t]*#[^\r\n]*")
 
 def rename_call(call: Site, name: str) -> Edits:
     """Call something else of the same module: ``optim.Adam(...)`` becomes ``optim.AdamW(...)``."""
-    module: Any = call.module
+    module = call.module
     return rename_callee(module.source, module.tree, call.node, name) if isinstance(call.node, ast.Call) else ()
 
 
 def set_argument(call: Site, name: str, text: str, *, position: int | None = None) -> Edits:
     """Give an argument of a call another value, or add it as a keyword."""
-    module: Any = call.module
+    module = call.module
     if not isinstance(call.node, ast.Call):
         return ()
     return replace_call_argument(module.source, call.node, name, text, position=position)
@@ -47,7 +47,7 @@ def set_argument(call: Site, name: str, text: str, *, position: int | None = Non
 
 def unwrap_call(call: Site, argument: ast.expr) -> Edits:
     """Put one of its arguments in the place of a call."""
-    module: Any = call.module
+    module = call.module
     return remove_call_wrapper(module.source, call.node, argument) if isinstance(call.node, ast.Call) else ()
 
 
@@ -64,7 +64,7 @@ def remove_operation(operation: Symbol) -> Edits:
     if isinstance(layer, Instance) and layer.site is not None and layer.site.node is place.node:
         return _remove_layer(place)
     if _is_method(place.node, operation):
-        module: Any = place.module
+        module = place.module
         is_plain = all(_is_number(each) for each in place.node.args)  # else ``x`` may be a module that is not known
         return remove_method_call(module.source, place.node) if is_plain else ()
     given = _first_given(place.node)
@@ -99,7 +99,7 @@ def _remove_layer(layer: Site) -> Edits:
         is_appended = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "add_module")
         if is_appended and call.args[-1:] == [layer.node]:
             return remove(layer)
-    module: Any = layer.module
+    module = layer.module
     last: ast.AST = layer.node
     for node, outer in pairwise(_around(statement, layer.node)):
         if isinstance(node, ast.Tuple) and node.elts[-1] is last and len(node.elts) == 2:
@@ -126,7 +126,7 @@ def _is_sequential(call: ast.Call) -> bool:
 
 def replace_range(start: Site, text: str, *, end: Site | None = None) -> Edits:
     """Put ``text`` in the place of a node, or of everything from one node to the end of another."""
-    source: Any = start.module.source  # type: ignore[attr-defined]
+    source = start.module.source
     first: Any = start.node
     last: Any = (end or start).node
     begins = source.offset(first.lineno, first.col_offset)
@@ -138,8 +138,9 @@ def add_entry(table: Site, key: str, text: str) -> Edits:
     node = table.node
     if not isinstance(node, ast.Dict) or not node.keys or node.keys[0] is None:
         return ()
-    source: Any = table.module.source  # type: ignore[attr-defined]
+    source = table.module.source
     first, value = node.keys[0], node.values[0]
+    assert value.end_lineno is not None and value.end_col_offset is not None
     begins, ends = (source.offset(line, column) for line, column in _bounds(first))
     behind = source.offset(value.end_lineno, value.end_col_offset)
     is_same_line = len(node.keys) > 1 and node.keys[1] is not None and node.keys[1].lineno == first.lineno
@@ -159,14 +160,14 @@ def _bounds(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def insert_before(place: Site, text: str) -> Edits:
     """Put a statement in front of the statement at a place."""
-    module: Any = place.module
+    module = place.module
     statement = statement_around(place)
     return insert_statement_before(module.source, module.tree, statement, text) if statement is not None else ()
 
 
 def insert_after(place: Site, text: str) -> Edits:
     """Put a statement behind the statement at a place, if that goes on there."""
-    module: Any = place.module
+    module = place.module
     statement = statement_around(place)
     if statement is None or isinstance(statement, ast.Return | ast.Raise):
         return ()
@@ -181,7 +182,7 @@ def move_before(place: Site, target: Site) -> Edits:
     statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or target.module is not place.module:
         return ()
-    module: Any = place.module
+    module = place.module
     passed = _between(module.tree, (other.end_lineno or other.lineno) + 1, statement.lineno)
     if _depend(statement, passed) or not _set(ast.walk(other)).isdisjoint(_named(ast.walk(statement))):
         return ()
@@ -196,7 +197,7 @@ def move_after(place: Site, target: Site) -> Edits:
     statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or statement is other or target.module is not place.module:
         return ()
-    module: Any = place.module
+    module = place.module
     if _depend(statement, _between(module.tree, statement.lineno + 1, (other.end_lineno or other.lineno) + 1)):
         return ()
     return move_statement(module.source, module.tree, statement, after=other)
@@ -249,7 +250,7 @@ def beside(place: Site, others: Sequence[Site]) -> Site | None:
 
 def remove(place: Site) -> Edits:
     """Take out the statement at a place."""
-    module: Any = place.module
+    module = place.module
     statement = statement_around(place)
     return remove_statement(module.source, module.tree, statement) if statement is not None else ()
 

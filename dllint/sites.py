@@ -3,17 +3,48 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Protocol
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from dllint.files.source import SourceFile
 
 from dllint.assumptions import Assumption
 from dllint.phases import Topic, topic_of_test
 
 
 class Module(Protocol):
-    """The file a value was made in, as far as values need to know it."""
+    """The file a value was made in, as far as values and rules need to know it.
+
+    ``path`` is what users see, ``name`` the dotted name by which it was first imported.
+    """
 
     path: str
     name: str
+
+    @property
+    def source(self) -> SourceFile:
+        """The text of the file, and positions in it."""
+
+    @property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The identifiers (and words in strings and comments) of the file."""
+
+    @property
+    def method_calls(self) -> Mapping[str, Sequence[ast.Call]]:
+        """All calls ``x.name(...)`` in the file, by name."""
+
+    @property
+    def entry_makers(self) -> Sequence[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
+        """All nodes that can give a dict an entry, or an object a field."""
+
+    def contains(self, pattern: re.Pattern[str], /) -> bool:
+        """Whether the text has a match of a pattern in it."""
 
 
 class Site:

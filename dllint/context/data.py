@@ -108,7 +108,7 @@ class DataView:
     def has_counterpart(self, name: str, site: Site) -> bool:
         """Whether the file has a name for training that otherwise equals one for evaluation."""
         rest = without_phase(name)
-        words: frozenset[str] = site.module.words  # type: ignore[attr-defined]
+        words = site.module.words
         return any(without_phase(word) == rest and splits.part_of_text(word) == splits.TRAIN for word in words)
 
     def part_of_loader(self, event: LoaderCreated) -> str:

@@ -88,15 +88,15 @@ class Reporting(Assuming):
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""
         node: Any = site.node
-        source = site.module.source  # type: ignore[attr-defined]
+        source = site.module.source
         if isinstance(
             node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If
         ):
             line = source.line_text(node.lineno)
-            return source.location(node.lineno, node.col_offset, node.lineno, len(line.rstrip().encode()))  # type: ignore[no-any-return]
+            return source.location(node.lineno, node.col_offset, node.lineno, len(line.rstrip().encode()))
         if not hasattr(node, "lineno"):
-            return source.location(1, 0, 1, 0)  # type: ignore[no-any-return]
-        return source.location(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[no-any-return]
+            return source.location(1, 0, 1, 0)
+        return source.location(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
 
     def scope(self, site: Site) -> str:
         """``Class.method``, ``function`` or an empty string: where a place in the source is."""
@@ -113,12 +113,12 @@ class Reporting(Assuming):
 
     def text(self, site: Site) -> str:
         """The decoded text of the file that a site is in."""
-        return site.module.source.text  # type: ignore[attr-defined, no-any-return]
+        return site.module.source.text
 
     def replace(self, site: Site, text: str) -> Edit:
         """An edit that replaces the source of a site's node."""
         node: Any = site.node
-        source = site.module.source  # type: ignore[attr-defined]
+        source = site.module.source
         start = source.offset(node.lineno, node.col_offset)
         return Edit(start, source.offset(node.end_lineno, node.end_col_offset), text)
 

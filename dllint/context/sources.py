@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from dllint.context.base import ProgramView
 from dllint.interp.source.project import UNPARSABLE, SourceModule
@@ -72,14 +72,14 @@ class Sources(ProgramView):
 
     def entries_beside(self, site: Site) -> list[ast.expr]:
         """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
-        nodes = site.module.entry_makers  # type: ignore[attr-defined]
+        nodes = site.module.entry_makers
         dicts = (node for node in nodes if isinstance(node, ast.Dict))
         return next((node.values for node in dicts if any(value is site.node for value in node.values)), [])
 
     def text_behind(self, site: Site) -> str:
         """What follows an expression on its last line."""
-        line: str = site.module.source.line_text(site.node.end_lineno)  # type: ignore[attr-defined]
-        return line.encode()[site.node.end_col_offset :].decode()  # type: ignore[attr-defined]
+        node: Any = site.node
+        return site.module.source.line_text(node.end_lineno).encode()[node.end_col_offset :].decode()
 
     def is_entry_written(self, key: str, *, everywhere: bool = False) -> bool:
         """Whether a dict in the program's files gets an entry of this name that is not a plain setting.

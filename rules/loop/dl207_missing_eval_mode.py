@@ -147,7 +147,7 @@ class MissingEvalMode(Rule):
         if not isinstance(model, Symbol) or model.name not in ("parameter", "attribute"):
             return False
         name, function = str(model.detail), event.frame.function
-        module: Any = event.site.module
+        module = event.site.module
         trains = all(module.contains(re.compile(each)) for each in (rf"\b{name}\.train\((True)?\)", r"backward\("))
         sets_mode = rf"\b{name}\.(eval\(|train\((mode=)?False)"
         return trains and not ctx.project_mentions(sets_mode, rf"\b{function}\b")
@@ -226,7 +226,7 @@ def _is_evaluation(name: str) -> bool:
 
 def _knows_modes(event: ModelForward) -> bool:
     """Whether the file that evaluates a model switches the mode of anything."""
-    module: Any = event.site.module
+    module = event.site.module
     return bool(module.contains(_MODE_CALL))
 
 

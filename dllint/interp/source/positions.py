@@ -28,7 +28,7 @@ def enclosing_statement(site: Site) -> str:
     if not statements:
         return ""
     statement = statements[-1]
-    source: Any = site.module.source  # type: ignore[attr-defined]
+    source = site.module.source
     first = statement.lineno
     last = statement.end_lineno or first
     body = next(blocks_of(statement), None)
@@ -50,9 +50,9 @@ def sibling_around(site: Site, other: Site) -> ast.stmt | None:
     statement = statement_around(site)
     if statement is None or other.module is not site.module:
         return None
-    tree: Any = site.module.tree  # type: ignore[attr-defined]
-    parent = next((outer for outer in reversed(list(_path(site))) if outer is not statement), tree)
-    block = next((block for block in blocks_of(parent) if any(each is statement for each in block)), [])
+    parent = next((outer for outer in reversed(list(_path(site))) if outer is not statement), None)
+    blocks = blocks_of(parent) if parent is not None else (site.module.tree.body,)
+    block = next((block for block in blocks if any(each is statement for each in block)), [])
     return next((each for each in _path(other) if any(each is sibling for sibling in block)), None)
 
 
