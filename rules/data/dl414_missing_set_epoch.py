@@ -40,7 +40,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from dllint.api import (
     Assumption,

@@ -34,7 +34,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from dllint.api import Backward, Context, Edit, Event, Finding, Guard, Program, Rule, Site, offer, replace_range
 

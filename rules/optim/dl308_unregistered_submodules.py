@@ -52,7 +52,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from dllint.api import (
     AttributeAssigned,
