@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from dllint.findings import Category, Severity
+    from dllint.findings import Category, Safety, Severity
 
 CODE = re.compile(r"(DL|AXC)\d{2,3}")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -44,7 +44,7 @@ class Rule:
     since: ClassVar[str] = "0.1.0"
     triggers: ClassVar[Triggers] = ()
     confirmable: ClassVar[bool] = False
-    fix_safety: ClassVar[str] = ""  # "safe", "unsafe", "suggestion" or "" for a rule that offers no fix
+    fix_safety: ClassVar[Safety | Literal[""]] = ""  # empty for a rule that offers no fix
     references: ClassVar[tuple[str, ...]] = ()
     excuses: ClassVar[tuple[Excuse, ...]] = ()
 

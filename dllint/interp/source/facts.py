@@ -74,6 +74,7 @@ class Facts:
         self.module_names: tuple[re.Pattern[str], ...] = ()
         self.classifiers: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
+        self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
         tables = tuple(tables)
@@ -151,6 +152,8 @@ class Facts:
         self.module_names += tuple(re.compile(each) for each in factory.get("patterns", ()))
         self.module_classmethods.update(factory.get("classmethods", ()))
         self.classifiers += tuple(re.compile(each) for each in factory.get("classifiers", ()))
+        for amount, patterns in table.get("parameters", {}).items():
+            self._parameters[amount] = self._parameters.get(amount, ()) + tuple(map(re.compile, patterns))
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():
@@ -215,6 +218,13 @@ class Facts:
     def is_classifier(self, name: str) -> bool:
         """Whether the models that a call of this name makes return logits, unless their head is replaced."""
         return any(each.match(name) for each in self.classifiers)
+
+    def has_parameters(self, name: str) -> bool | None:
+        """Whether the layers that a call of this name makes have parameters; ``None`` where that is not known."""
+        for amount, answer in (("some", True), ("none", False)):
+            if any(pattern.fullmatch(name) for pattern in self._parameters.get(amount, ())):
+                return answer
+        return None
 
     def transform_kind(self, name: str) -> str:
         """The short name of a torchvision transform (``Normalize``), or an empty string."""
