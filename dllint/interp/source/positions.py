@@ -45,6 +45,21 @@ def statement_around(site: Site) -> ast.stmt | None:
     return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
 
 
+def ancestors(site: Site) -> Iterator[ast.AST]:
+    """The nodes around a place, innermost first: expressions, statements, definitions, and the module last."""
+    statements = list(_path(site))
+    if not statements:
+        return
+    innermost = statements[-1]
+    around = {child: node for node in ast.walk(innermost) for child in ast.iter_child_nodes(node)}
+    node = around.get(site.node)
+    while node is not None:
+        yield node
+        node = around.get(node)
+    yield from (each for each in reversed(statements) if each is not site.node and each is not innermost)
+    yield site.module.tree
+
+
 def sibling_around(site: Site, other: Site) -> ast.stmt | None:
     """The statement around another place that stands in the same block as the statement around a place."""
     statement = statement_around(site)
