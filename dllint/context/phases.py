@@ -46,7 +46,7 @@ class Phases(Optimizers, Loops):
     @cached_property
     def data(self) -> DataView:
         """The loaders of the program, their datasets and transforms."""
-        return DataView(self._machine, self._structure)
+        return DataView(self._machine, self._structure, self.program)
 
     def phase(self, event: Event) -> Phase:
         """What the program does at an event: the structure tells it, or else names do."""

@@ -68,6 +68,9 @@ class Facts:
         self.mode_insensitive_prefixes: tuple[str, ...] = ()
         self.iteration_wrappers: set[str] = set()
         self.random_generators: set[str] = set()
+        self._seeding: set[str] = set()
+        self._keeping: set[str] = set()
+        self._draws: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self.harmless_modules: set[str] = set()
         self.harmless_methods: set[str] = set()
         self.module_factories: tuple[str, ...] = ()
@@ -143,7 +146,12 @@ class Facts:
         self.mode_insensitive_prefixes += tuple(module.get("insensitive-prefixes", ()))
         self.mode_insensitive_by_default.update(module.get("insensitive-by-default", ()))
         self.iteration_wrappers.update(table.get("iteration-wrapper", {}).get("names", ()))
-        self.random_generators.update(table.get("random-generator", {}).get("names", ()))
+        generator = table.get("random-generator", {})
+        self.random_generators.update(generator.get("names", ()))
+        self._seeding.update(generator.get("seeding", ()))
+        self._keeping.update(generator.get("state", ()))
+        for family, patterns in table.get("draws", {}).items():
+            self._draws += tuple((family, re.compile(pattern)) for pattern in patterns)
         harmless = table.get("harmless", {})
         self.harmless_modules.update(harmless.get("modules", ()))
         self.harmless_methods.update(harmless.get("methods", ()))
@@ -218,6 +226,18 @@ class Facts:
     def is_classifier(self, name: str) -> bool:
         """Whether the models that a call of this name makes return logits, unless their head is replaced."""
         return any(each.match(name) for each in self.classifiers)
+
+    def draws_from(self, name: str) -> str:
+        """The library (``torch``, ``numpy``, ``random``) from whose global generator a function draws, or nothing."""
+        return next((family for family, pattern in self._draws if pattern.fullmatch(name)), "")
+
+    def seeds_generator(self, name: str) -> bool:
+        """Whether a method of a random generator (``torch.Generator.manual_seed``) sets its state."""
+        return name.rpartition(".")[2] in self._seeding
+
+    def keeps_state(self, name: str) -> bool:
+        """Whether a method of a random generator is about its state, and draws nothing."""
+        return name.rpartition(".")[2] in self._seeding | self._keeping
 
     def has_parameters(self, name: str) -> bool | None:
         """Whether the layers that a call of this name makes have parameters; ``None`` where that is not known."""
