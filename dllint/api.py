@@ -18,9 +18,9 @@ from dllint.context.checkpoints import (
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.modes import Modes
-from dllint.context.phases import Phase
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
+from dllint.context.phases import Phase
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
 from dllint.events import (
