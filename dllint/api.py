@@ -17,7 +17,12 @@ from dllint.context.checkpoints import (
 )
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
-from dllint.context.sources import Where
+from dllint.context.modes import Modes
+from dllint.context.modules import AttributeUse
+from dllint.context.naming import Topic
+from dllint.context.phases import Phase
+from dllint.context.sampling import Draw, Randomness, Workers
+from dllint.context.sources import Where, receiver_of
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -60,6 +65,7 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.interp.ask.origins import Origin
+from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.positions import statement_around
@@ -69,18 +75,24 @@ from dllint.rewriting import (
     insert_after,
     insert_before,
     is_bound_at,
+    misspellings,
+    misspelt,
     move_after,
     move_before,
     offer,
     remove,
     remove_operation,
+    rename_attribute,
     rename_call,
     replace_range,
     set_argument,
+    spelling_of,
     unwrap_call,
+    wrap_in,
 )
 from dllint.rule import Rule
 from dllint.sites import Guard, Guards, Site
+from dllint.syntax.placed import Edits, together
 from dllint.values import (
     Absent,
     Arguments,
@@ -108,6 +120,7 @@ __all__ = [
     "Assumption",
     "Assumptions",
     "AttributeAssigned",
+    "AttributeUse",
     "Backward",
     "Block",
     "BoundMethod",
@@ -119,7 +132,9 @@ __all__ = [
     "Context",
     "DataView",
     "DatasetCreated",
+    "Draw",
     "Edit",
+    "Edits",
     "EpochSet",
     "Event",
     "External",
@@ -142,18 +157,22 @@ __all__ = [
     "ModeChange",
     "ModelChanged",
     "ModelForward",
+    "Modes",
     "Node",
     "OpaqueCall",
     "OptimizerCreated",
     "OptimizerStep",
     "Origin",
+    "Padding",
     "ParametersAdded",
     "ParametersUpdated",
     "Part",
     "Partial",
     "Pass",
+    "Phase",
     "Program",
     "RandomSeeded",
+    "Randomness",
     "Restored",
     "Rule",
     "Saved",
@@ -168,10 +187,12 @@ __all__ = [
     "StateSaved",
     "Symbol",
     "Table",
+    "Topic",
     "TransformStep",
     "TransformsComposed",
     "Value",
     "Where",
+    "Workers",
     "Wrapping",
     "ZeroGrad",
     "add_entry",
@@ -186,16 +207,23 @@ __all__ = [
     "judge",
     "key_loaded",
     "keys_read",
+    "misspellings",
+    "misspelt",
     "move_after",
     "move_before",
     "offer",
     "path_texts",
+    "receiver_of",
     "remove",
     "remove_operation",
+    "rename_attribute",
     "rename_call",
     "replace_range",
     "set_argument",
+    "spelling_of",
     "statement_around",
+    "together",
     "unwrap_call",
     "walk",
+    "wrap_in",
 ]

@@ -16,7 +16,7 @@ from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
 from dllint.events import Program
-from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem
+from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Silence
 from dllint.hooks import hooks_of
 from dllint.interp.run.entry import interpret
 from dllint.interp.run.machine import LimitError, Machine
@@ -39,6 +39,7 @@ class Analysis:
     problems: list[Problem] = field(default_factory=list)
     dependencies: list[Path] = field(default_factory=list)
     timing: dict[str, float] = field(default_factory=dict)
+    silences: list[Silence] = field(default_factory=list)
 
 
 class Engine:
@@ -206,6 +207,8 @@ class _Run:
 
     def _visit(self, program: Program, concerned: Concerned | None) -> None:
         context = self._engine.view(self.machine, program)
+        if self.settings.why_silent:
+            context.silences = self.analysis.silences
         for index, rule_class in enumerate(self.rules):
             if rule_class in self._crashing or (concerned is not None and index not in concerned):
                 continue
@@ -226,7 +229,11 @@ class _Run:
             self.analysis.findings.extend(self._adjust(finding) for finding in found if self._wanted(finding))
 
     def _wanted(self, finding: Finding) -> bool:
-        return not finding.pedantic or finding.code in self.settings.explicit
+        wanted = not finding.pedantic or finding.code in self.settings.explicit
+        if self.settings.why_silent and not wanted:
+            reason = "it does no harm here, or stands in a test: shown where the rule is selected by name"
+            self.analysis.silences.append(Silence(finding.code, finding.name, finding.location, reason))
+        return wanted
 
     def _adjust(self, finding: Finding) -> Finding:
         severity = self.settings.severities.get(finding.code)

@@ -103,6 +103,16 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """That a rule had something in view and did not report it. ``reason`` says why, in words."""
+
+    code: str
+    name: str
+    location: Location
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """Something that kept dllint from doing its work, as opposed to a finding about the user's code.
 
@@ -126,6 +136,7 @@ class Report:
     baselined: int = 0
     seconds: float = 0.0
     timing: dict[str, float] = field(default_factory=dict)  # rule code or phase -> CPU seconds
+    silences: list[Silence] = field(default_factory=list)  # only where somebody asks for them
 
 
 def sort_key(finding: Finding) -> tuple[str, int, int, int, str]:

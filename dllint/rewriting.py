@@ -9,8 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from dllint.findings import Edit, Fix, Safety
+from dllint.interp.source.bindings import blocks_of
 from dllint.interp.source.positions import enclosing_definition, sibling_around, statement_around
-from dllint.sites import Site
+from dllint.sites import Module, Site
 from dllint.syntax.edits import (
     remove_call_wrapper,
     remove_last_item,
@@ -18,6 +19,7 @@ from dllint.syntax.edits import (
     rename_callee,
     replace_call_argument,
 )
+from dllint.syntax.placed import Edits
 from dllint.syntax.statement_edits import (
     insert_statement_after,
     insert_statement_before,
@@ -26,29 +28,29 @@ from dllint.syntax.statement_edits import (
 )
 from dllint.values import Instance, Symbol
 
-Edits = tuple[Edit, ...]
-
 _COMMENT_BEHIND = re.compile(r"[ \t]*,[ \t]*#[^\r\n]*")
 
 
 def rename_call(call: Site, name: str) -> Edits:
     """Call something else of the same module: ``optim.Adam(...)`` becomes ``optim.AdamW(...)``."""
-    module: Any = call.module
-    return rename_callee(module.source, module.tree, call.node, name) if isinstance(call.node, ast.Call) else ()
+    module = call.module
+    if not isinstance(call.node, ast.Call):
+        return Edits()
+    return Edits.of(module, rename_callee(module.source, module.tree, call.node, name))
 
 
 def set_argument(call: Site, name: str, text: str, *, position: int | None = None) -> Edits:
     """Give an argument of a call another value, or add it as a keyword."""
-    module: Any = call.module
     if not isinstance(call.node, ast.Call):
-        return ()
-    return replace_call_argument(module.source, call.node, name, text, position=position)
+        return Edits()
+    return Edits.of(call.module, replace_call_argument(call.module.source, call.node, name, text, position=position))
 
 
 def unwrap_call(call: Site, argument: ast.expr) -> Edits:
     """Put one of its arguments in the place of a call."""
-    module: Any = call.module
-    return remove_call_wrapper(module.source, call.node, argument) if isinstance(call.node, ast.Call) else ()
+    if not isinstance(call.node, ast.Call):
+        return Edits()
+    return Edits.of(call.module, remove_call_wrapper(call.module.source, call.node, argument))
 
 
 def remove_operation(operation: Symbol) -> Edits:
@@ -59,16 +61,15 @@ def remove_operation(operation: Symbol) -> Edits:
     """
     place = operation.site
     if place is None or not isinstance(place.node, ast.Call):
-        return ()
+        return Edits()
     layer = operation.inputs[0] if operation.inputs else None
     if isinstance(layer, Instance) and layer.site is not None and layer.site.node is place.node:
         return _remove_layer(place)
     if _is_method(place.node, operation):
-        module: Any = place.module
         is_plain = all(_is_number(each) for each in place.node.args)  # else ``x`` may be a module that is not known
-        return remove_method_call(module.source, place.node) if is_plain else ()
+        return Edits.of(place.module, remove_method_call(place.module.source, place.node)) if is_plain else Edits()
     given = _first_given(place.node)
-    return unwrap_call(place, given) if given is not None else ()
+    return unwrap_call(place, given) if given is not None else Edits()
 
 
 def _is_method(node: ast.Call, operation: Symbol) -> bool:
@@ -93,13 +94,12 @@ def _first_given(node: ast.Call) -> ast.expr | None:
 def _remove_layer(layer: Site) -> Edits:
     statement = statement_around(layer)
     if statement is None:
-        return ()
+        return Edits()
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         call = statement.value
         is_appended = isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "add_module")
         if is_appended and call.args[-1:] == [layer.node]:
             return remove(layer)
-    module: Any = layer.module
     last: ast.AST = layer.node
     for node, outer in pairwise(_around(statement, layer.node)):
         if isinstance(node, ast.Tuple) and node.elts[-1] is last and len(node.elts) == 2:
@@ -107,8 +107,8 @@ def _remove_layer(layer: Site) -> Edits:
             continue
         items = node.args if isinstance(node, ast.Call) and _is_sequential(node) else getattr(node, "elts", [])
         is_last = len(items) > 1 and items[-1] is last and not isinstance(outer, ast.Subscript)
-        return remove_last_item(module.source, items) if is_last else ()
-    return ()
+        return Edits.of(layer.module, remove_last_item(layer.module.source, items)) if is_last else Edits()
+    return Edits()
 
 
 def _around(statement: ast.stmt, inner: ast.AST) -> Iterator[ast.AST]:
@@ -126,20 +126,21 @@ def _is_sequential(call: ast.Call) -> bool:
 
 def replace_range(start: Site, text: str, *, end: Site | None = None) -> Edits:
     """Put ``text`` in the place of a node, or of everything from one node to the end of another."""
-    source: Any = start.module.source  # type: ignore[attr-defined]
+    source = start.module.source
     first: Any = start.node
     last: Any = (end or start).node
     begins = source.offset(first.lineno, first.col_offset)
-    return (Edit(begins, source.offset(last.end_lineno, last.end_col_offset), text),)
+    return Edits.of(start.module, (Edit(begins, source.offset(last.end_lineno, last.end_col_offset), text),))
 
 
 def add_entry(table: Site, key: str, text: str) -> Edits:
     """Put an entry behind the first one of a dict that is written out, on a line of its own where that is."""
     node = table.node
     if not isinstance(node, ast.Dict) or not node.keys or node.keys[0] is None:
-        return ()
-    source: Any = table.module.source  # type: ignore[attr-defined]
+        return Edits()
+    source = table.module.source
     first, value = node.keys[0], node.values[0]
+    assert value.end_lineno is not None and value.end_col_offset is not None
     begins, ends = (source.offset(line, column) for line, column in _bounds(first))
     behind = source.offset(value.end_lineno, value.end_col_offset)
     is_same_line = len(node.keys) > 1 and node.keys[1] is not None and node.keys[1].lineno == first.lineno
@@ -149,8 +150,8 @@ def add_entry(table: Site, key: str, text: str) -> Edits:
     entry = f"{gap}{quote}{key}{quote}: {text}"
     comment = _COMMENT_BEHIND.match(source.text, behind)
     if comment is not None:
-        return (Edit(comment.end(), comment.end(), f"{entry},"),)
-    return (Edit(behind, behind, f",{entry}"),)
+        return Edits.of(table.module, (Edit(comment.end(), comment.end(), f"{entry},"),))
+    return Edits.of(table.module, (Edit(behind, behind, f",{entry}"),))
 
 
 def _bounds(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -159,18 +160,18 @@ def _bounds(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 def insert_before(place: Site, text: str) -> Edits:
     """Put a statement in front of the statement at a place."""
-    module: Any = place.module
-    statement = statement_around(place)
-    return insert_statement_before(module.source, module.tree, statement, text) if statement is not None else ()
+    module, statement = place.module, statement_around(place)
+    if statement is None:
+        return Edits()
+    return Edits.of(module, insert_statement_before(module.source, module.tree, statement, text))
 
 
 def insert_after(place: Site, text: str) -> Edits:
     """Put a statement behind the statement at a place, if that goes on there."""
-    module: Any = place.module
-    statement = statement_around(place)
+    module, statement = place.module, statement_around(place)
     if statement is None or isinstance(statement, ast.Return | ast.Raise):
-        return ()
-    return insert_statement_after(module.source, module.tree, statement, text)
+        return Edits()
+    return Edits.of(module, insert_statement_after(module.source, module.tree, statement, text))
 
 
 def move_before(place: Site, target: Site) -> Edits:
@@ -180,12 +181,12 @@ def move_before(place: Site, target: Site) -> Edits:
     """
     statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or target.module is not place.module:
-        return ()
-    module: Any = place.module
+        return Edits()
+    module = place.module
     passed = _between(module.tree, (other.end_lineno or other.lineno) + 1, statement.lineno)
     if _depend(statement, passed) or not _set(ast.walk(other)).isdisjoint(_named(ast.walk(statement))):
-        return ()
-    return move_statement(module.source, module.tree, statement, before=other)
+        return Edits()
+    return Edits.of(module, move_statement(module.source, module.tree, statement, before=other))
 
 
 def move_after(place: Site, target: Site) -> Edits:
@@ -195,11 +196,11 @@ def move_after(place: Site, target: Site) -> Edits:
     """
     statement, other = statement_around(place), statement_around(target)
     if statement is None or other is None or statement is other or target.module is not place.module:
-        return ()
-    module: Any = place.module
+        return Edits()
+    module = place.module
     if _depend(statement, _between(module.tree, statement.lineno + 1, (other.end_lineno or other.lineno) + 1)):
-        return ()
-    return move_statement(module.source, module.tree, statement, after=other)
+        return Edits()
+    return Edits.of(module, move_statement(module.source, module.tree, statement, after=other))
 
 
 def _between(tree: ast.Module, first: int, end: int) -> list[ast.AST]:
@@ -249,11 +250,90 @@ def beside(place: Site, others: Sequence[Site]) -> Site | None:
 
 def remove(place: Site) -> Edits:
     """Take out the statement at a place."""
-    module: Any = place.module
+    module, statement = place.module, statement_around(place)
+    if statement is None:
+        return Edits()
+    return Edits.of(module, remove_statement(module.source, module.tree, statement))
+
+
+def wrap_in(place: Site, header: str) -> Edits:
+    """Put the statement at a place into a block of its own: ``wrap_in(place, "with torch.no_grad():")``.
+
+    Only a simple statement that has its lines to itself is, and none with a text that goes over several lines, which
+    would get the indentation as well.
+    """
     statement = statement_around(place)
-    return remove_statement(module.source, module.tree, statement) if statement is not None else ()
+    if statement is None or any(blocks_of(statement)) or not _has_its_lines(place.module, statement):
+        return Edits()
+    source = place.module.source
+    begins = source.offset(statement.lineno, statement.col_offset)
+    indentation = source.text[source.offset(statement.lineno, 0) : begins]
+    lines = range(statement.lineno + 1, (statement.end_lineno or statement.lineno) + 1)
+    further = (source.offset(line, 0) for line in lines if source.line_text(line).strip())
+    first = Edit(begins, begins, f"{header}{source.newline}{indentation}    ")
+    return Edits.of(place.module, (first, *(Edit(start, start, "    ") for start in further)))
+
+
+def _has_its_lines(module: Module, statement: ast.stmt) -> bool:
+    """Whether nothing else stands on the lines of a statement, and no text in it goes over several of them."""
+    source: Any = module.source
+    before = source.line_text(statement.lineno).encode()[: statement.col_offset]
+    behind = source.line_text(statement.end_lineno).encode()[statement.end_col_offset :].strip()
+    texts = (node for node in ast.walk(statement) if isinstance(node, ast.Constant | ast.JoinedStr))
+    return (
+        not before.strip()
+        and (not behind or behind.startswith(b"#"))
+        and all(text.lineno == text.end_lineno for text in texts)
+    )
+
+
+def rename_attribute(place: Site, name: str) -> Edits:
+    """Let an attribute that is read or set have another name: ``p.require_grad`` becomes ``p.requires_grad``."""
+    node = place.node
+    if not isinstance(node, ast.Attribute) or node.end_lineno is None or node.end_col_offset is None:
+        return Edits()
+    end = place.module.source.offset(node.end_lineno, node.end_col_offset)
+    return Edits.of(place.module, (Edit(end - len(node.attr), end, name),))
+
+
+def spelling_of(dotted: str, at: Site) -> str:
+    """How the file of a place writes a module, by its imports: ``nn`` or ``torch.nn``; empty if it has no name for it.
+
+    Only imports at the top of the file count.
+    """
+    package, _, last = dotted.rpartition(".")
+    spellings: list[str] = []
+    for node in at.module.tree.body:
+        for each in node.names if isinstance(node, ast.Import) else ():
+            if each.name == dotted:
+                spellings.append(each.asname or dotted)
+            elif each.name == package:
+                spellings.append(f"{each.asname or package}.{last}")
+            elif not each.asname and each.name.startswith(f"{dotted}."):
+                spellings.append(dotted)
+        if isinstance(node, ast.ImportFrom) and node.module == package and not node.level:
+            spellings.extend(each.asname or each.name for each in node.names if each.name == last)
+    return min(spellings, key=len, default="")
 
 
 def offer(message: str, edits: Sequence[Edit], safety: Safety, *, of: Site, at: Site) -> list[Fix]:
     """The fix with these edits of the file of ``of``, if there are any and a finding ``at`` a place can carry them."""
     return [Fix(message, tuple(edits), safety)] if edits and of.module is at.module else []
+
+
+def misspellings(name: str) -> frozenset[str]:
+    """What people write in place of a name by mistake: a letter too few, one twice, or two of them swapped.
+
+    The first letter is right: mistakes there are seen at once.
+    """
+    places = range(1, len(name))
+    missing = {name[:i] + name[i + 1 :] for i in places}
+    twice = {name[:i] + name[i] + name[i:] for i in places}
+    swapped = {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in places if i + 1 < len(name)}
+    return frozenset((missing | twice | swapped) - {name})
+
+
+def misspelt(name: str, known: Iterable[str]) -> str:
+    """The known name that a name is a misspelling of; empty if it is none, or may be of several."""
+    found = [each for each in known if name in misspellings(each)]
+    return found[0] if len(found) == 1 else ""

@@ -7,15 +7,17 @@ the module docstring of the rule's file is its page (``dllint rule CODE`` prints
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from dllint.findings import Category, Severity
+    from dllint.findings import Category, Safety, Severity
 
 CODE = re.compile(r"(DL|AXC)\d{2,3}")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 Triggers = tuple[tuple[str, ...], ...]
+Excuse = Callable[..., bool]
 
 
 class Rule:
@@ -29,6 +31,9 @@ class Rule:
     ("softmax", "Softmax"))`` means "one of the first two and one of the second two". The rule is not run on a
     program (a file and the project files it imports) whose identifiers do not satisfy it, so it must be sound: no
     finding may be possible without these words.
+
+    ``excuses`` are the clauses of *Not reported*: functions of the rule's file that get a claim and the context, and
+    say whether it is not to be made after all. The first line of the docstring of each tells a user why.
     """
 
     code: ClassVar[str]
@@ -39,8 +44,9 @@ class Rule:
     since: ClassVar[str] = "0.1.0"
     triggers: ClassVar[Triggers] = ()
     confirmable: ClassVar[bool] = False
-    fix_safety: ClassVar[str] = ""  # "safe", "unsafe", "suggestion" or "" for a rule that offers no fix
+    fix_safety: ClassVar[Safety | Literal[""]] = ""  # empty for a rule that offers no fix
     references: ClassVar[tuple[str, ...]] = ()
+    excuses: ClassVar[tuple[Excuse, ...]] = ()
 
 
 def is_triggered(triggers: Triggers, words: frozenset[str]) -> bool:

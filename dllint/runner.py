@@ -19,7 +19,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
-from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Report, sort_key
+from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Report, Silence, sort_key
 from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.worker import Outcome, Worker
@@ -179,15 +179,27 @@ def _assemble(
         report.problems += (replace(each, path=display_path(each.path)) for each in outcome.analysis.problems)
         for finding in outcome.analysis.findings:
             by_path[finding.location.path].append(finding)
+        report.silences += outcome.analysis.silences
         for code, seconds in outcome.analysis.timing.items():
             report.timing[code] = report.timing.get(code, 0.0) + seconds
     for outcome in outcomes:
         path = display_path(str(outcome.file))
-        found, hidden = of_file(outcome, by_path.pop(path, []), settings, overlay)
+        claims = by_path.pop(path, [])
+        if settings.why_silent:
+            report.silences += _left_open(claims)
+        found, hidden = of_file(outcome, claims, settings, overlay)
         report.suppressed += hidden
         report.findings.extend(found)
     report.findings.sort(key=sort_key)
     return report
+
+
+def _left_open(findings: Sequence[Finding]) -> Iterator[Silence]:
+    """The findings that assume too much to be reported."""
+    for finding in _distinct(findings):
+        if finding.confidence == "possible":
+            assumed = " and that ".join(assumption.text for assumption in finding.assumptions)
+            yield Silence(finding.code, finding.name, finding.location, f"it would have to assume that {assumed}")
 
 
 def of_file(

@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Protocol
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from dllint.files.source import SourceFile
 
 from dllint.assumptions import Assumption
 
 
 class Module(Protocol):
-    """The file a value was made in, as far as values need to know it."""
+    """The file a value was made in, as far as values and rules need to know it.
+
+    ``path`` is what users see, ``name`` the dotted name by which it was first imported.
+    """
 
     path: str
     name: str
+
+    @property
+    def source(self) -> SourceFile:
+        """The text of the file, and positions in it."""
+
+    @property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The identifiers (and words in strings and comments) of the file."""
+
+    @property
+    def method_calls(self) -> Mapping[str, Sequence[ast.Call]]:
+        """All calls ``x.name(...)`` in the file, by name."""
+
+    @property
+    def entry_makers(self) -> Sequence[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
+        """All nodes that can give a dict an entry, or an object a field."""
+
+    def contains(self, pattern: re.Pattern[str], /) -> bool:
+        """Whether the text has a match of a pattern in it."""
 
 
 class Site:
@@ -36,6 +67,9 @@ class Site:
         return f"{self.path}:{self.line}"
 
 
+GuardTopic = Literal["mode", "phase", "resume", "period", "none", ""]
+
+
 class Guard:
     """A condition under which something holds: ``subject relation operand`` is ``holds``.
 
@@ -44,9 +78,14 @@ class Guard:
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
     ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what
     is taken for granted by whoever takes the condition to hold: that a value which is one of several is this one.
+    ``node`` is the expression that is tested, where there is one, and ``topic`` what it asks about, as far as its names
+    tell: the mode of a module, the phase that the code is run for, whether training is resumed, a period, whether
+    something is ``None``, or nothing of these.
     """
 
-    __slots__ = ("assumption", "by_default", "holds", "names", "operand", "periodic", "relation", "subject")
+    __slots__ = (
+        "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject", "topic",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +97,8 @@ class Guard:
         by_default: bool | None = None,
         periodic: bool = False,
         assumption: Assumption | None = None,
+        node: ast.expr | None = None,
+        topic: GuardTopic = "",
     ) -> None:
         self.subject = subject
         self.relation = relation
@@ -67,13 +108,18 @@ class Guard:
         self.by_default = by_default
         self.periodic = periodic
         self.assumption = assumption
+        self.node = node
+        self.topic: GuardTopic = "period" if periodic else topic
 
     def key(self) -> tuple[str, str, str, bool]:
         return (self.subject, self.relation, repr(self.operand), self.holds)
 
     def negated(self) -> Guard:
         by_default = None if self.by_default is None else not self.by_default
-        return Guard(self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic)
+        return Guard(
+            self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic,
+            node=self.node, topic=self.topic,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         text = self.subject if self.relation == "truthy" else f"{self.subject} {self.relation} {self.operand!r}"

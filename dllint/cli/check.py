@@ -46,6 +46,9 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     help="The severity from which findings make the exit code 1.  [default: warning]",
 )
 @click.option("--stdin-filename", type=click.Path(), metavar="FILE", help="What the code on standard input is called.")
+@click.option(
+    "--why-silent", metavar="FILE:LINE", help="Tell what kept rules from reporting a line, and report nothing."
+)
 @click.option("--timing", is_flag=True, help="Show how long each rule took.")
 @click.option("--add-ignore", metavar="[=REASON]", help="Suppress what is found, by comments with this reason.")
 @click.option("--since", metavar="REV", help="Report only what is about lines changed since a revision of git.")
@@ -58,6 +61,10 @@ def command(**given: Any) -> int:
     RULES are codes (DL101), prefixes (DL1), names (softmax-before-cross-entropy), categories (correctness) or ALL,
     with commas between them.
     """
+    if given["why_silent"]:
+        from dllint.cli.silence import explain
+
+        return explain(given)
     from dllint.cli.run import Run  # what a run needs is not needed to show the help
 
     return Run(given).execute()

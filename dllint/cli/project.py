@@ -136,6 +136,7 @@ def merged(project: Project) -> Report:
         baselined=sum(report.baselined for report in reports),
         seconds=sum(report.seconds for report in reports),
         timing=timing,
+        silences=[silence for report in reports for silence in report.silences],
     )
 
 

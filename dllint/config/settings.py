@@ -26,7 +26,8 @@ class Settings:
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
     lowest versions of torch and its relatives that the project runs with, by normalised package name, and
-    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read.
+    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. With ``why_silent`` rules note what they do
+    not report, and why.
     """
 
     root: Path
@@ -44,6 +45,7 @@ class Settings:
     time_limit: float = 20.0
     fail_on: FailOn = "warning"
     baseline: Path | None = None
+    why_silent: bool = False
 
     @property
     def torch_version(self) -> str | None:

@@ -5,22 +5,16 @@ from __future__ import annotations
 from functools import cached_property
 
 from dllint.context.checkpoints import CheckpointView
-from dllint.context.data import DataView
 from dllint.context.decisions import Decisions
-from dllint.context.optimizers import Optimizers
-from dllint.context.reporting import Reporting
-from dllint.context.sources import Sources
+from dllint.context.excuses import Excuses
+from dllint.context.modes import ModesOfModules
+from dllint.context.uses import Uses
 
 __all__ = ["Context"]
 
 
-class Context(Reporting, Sources, Optimizers, Decisions):
+class Context(Excuses, ModesOfModules, Uses, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
-
-    @cached_property
-    def data(self) -> DataView:
-        """The loaders of the program, their datasets and transforms."""
-        return DataView(self._machine, self._structure)
 
     @cached_property
     def checkpoints(self) -> CheckpointView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from dllint.events import Event, Program
 from dllint.flow import Structure
@@ -13,6 +13,7 @@ from dllint.interp.source.facts import Facts
 from dllint.values import Value
 
 E = TypeVar("E", bound=Event)
+Unit = Literal["batches", "epochs", "micro-batches", "runs", "unknown"]
 
 
 class ProgramView:
@@ -33,6 +34,7 @@ class ProgramView:
         self._kinds: dict[tuple[type[Event], ...], list[Event]] = {}
         self._modules: dict[int, tuple[list[Value], bool]] = {}
         self._training: dict[int, bool] = {}
+        self._units: dict[int, Unit] = {}
 
     @property
     def facts(self) -> Facts:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
     Backward,
     Block,
@@ -13,18 +14,33 @@ from dllint.events import (
     LibraryCall,
     LoaderCreated,
     Loop,
+    ModelForward,
     OpaqueCall,
     OptimizerStep,
+    Program,
     walk,
 )
 from dllint.flow import Structure
 from dllint.interp.ask import pipelines, splits
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.classes import find_member, role_of
-from dllint.interp.run.graph import inputs_of, sources
+from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
+from dllint.interp.source.phases import without_phase
 from dllint.sites import Site
-from dllint.values import Arguments, BoundMethod, Class, Function, Instance, Items, Partial, Symbol, Value, alternatives
+from dllint.values import (
+    Arguments,
+    BoundMethod,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Symbol,
+    Value,
+    alternatives,
+)
 
 _MAX_SOURCES = 120
 _FETCHES = ("__getitem__", "__getitems__")
@@ -45,9 +61,10 @@ class Pass:
 class DataView:
     """The data side of one program."""
 
-    def __init__(self, machine: Machine, structure: Structure) -> None:
+    def __init__(self, machine: Machine, structure: Structure, program: Program) -> None:
         self._machine = machine
         self._structure = structure
+        self._program = program
         self._applied: dict[int, list[TransformStep]] = {}
         self._fetched: dict[int, tuple[Event, ...]] = {}
 
@@ -105,9 +122,9 @@ class DataView:
 
     def has_counterpart(self, name: str, site: Site) -> bool:
         """Whether the file has a name for training that otherwise equals one for evaluation."""
-        rest = splits.without_part(name)
-        words: frozenset[str] = site.module.words  # type: ignore[attr-defined]
-        return any(splits.without_part(word) == rest and splits.part_of_text(word) == splits.TRAIN for word in words)
+        rest = without_phase(name)
+        words = site.module.words
+        return any(without_phase(word) == rest and splits.part_of_text(word) == splits.TRAIN for word in words)
 
     def part_of_loader(self, event: LoaderCreated) -> str:
         """``train`` or ``eval``: what a loader is for, by its use, its name, its sampler's and its datasets'."""
@@ -146,6 +163,66 @@ class DataView:
                 for event in self.calling(fetch, dataset, Symbol("index", site=fetch.site))
             )
         return known
+
+    # ------------------------------------------------------------------------------------------ workers
+
+    def workers(self, loader: LoaderCreated) -> Workers | None:
+        """The worker processes of a loader; ``None`` where there are none, or none by default."""
+        return workers_of(loader)
+
+    def randomness(self, loader: LoaderCreated) -> Randomness:
+        """The random numbers that are drawn for each sample, by datasets, by their transforms and by ``collate_fn``."""
+        draws: list[Draw] = []
+        options = [option for _, option in alternatives(loader.dataset)] if loader.dataset is not None else []
+        is_known = bool(options) and all(isinstance(option, Instance) for option in options)
+        for dataset in self.datasets(loader.dataset):
+            if not self.inner(dataset):
+                is_known = self._is_seen_through(dataset) and is_known
+                draws.extend(self._drawn_by_transforms(dataset))
+            draws.extend(draws_in(self.fetching(dataset), self._machine.facts))
+        for _, collate in alternatives(loader.options.get("collate_fn") or Const(None)):
+            is_known = is_known and isinstance(collate, Const)
+            events = self.calling(collate, Symbol("batch", site=loader.site))
+            draws.extend(draws_in(events, self._machine.facts))
+        return Randomness(tuple(draws), is_known)
+
+    def _steps_of(self, dataset: Instance) -> list[TransformStep]:
+        return [inner for step in self.applied(dataset) for inner in self.steps(step.value)]
+
+    def _drawn_by_transforms(self, dataset: Instance) -> Iterator[Draw]:
+        """What the transforms of torchvision draw: from the generators of torch and of Python."""
+        if any(step.kind in self._machine.facts.transforms["random"] for step in self._steps_of(dataset)):
+            yield from (Draw("torch"), Draw("random"))
+
+    def _is_seen_through(self, dataset: Instance) -> bool:
+        """Whether all that happens to a sample is known."""
+        steps = self._steps_of(dataset)
+        if any(not step.kind or step.kind == "Lambda" or step.kind.startswith("A.") for step in steps):
+            return False
+        own = dataset.cls if isinstance(dataset.cls, Class) else None
+        fetches = own is not None and isinstance(find_member(self._machine, own, "__getitem__"), Function)
+        return (fetches or bool(steps)) and not any(isinstance(e, OpaqueCall) for e in self.fetching(dataset))
+
+    def is_read(self, loader: Value) -> bool:
+        """Whether somebody takes batches from a loader, or it is handed to something that may.
+
+        Only of a script that is followed to its end is it known that nobody does.
+        """
+        if not self._program.complete or self._program.truncated:
+            return True
+        if any(loader is each for one in self.passes for each in one.loaders) or self.is_trained_on(loader):
+            return True
+        return any(id(loader) in reach(self._machine, given) for given in self._given())
+
+    def _given(self) -> Iterator[Value]:
+        """Everything that calls of code which is not interpreted here are given."""
+        for event in self._structure.all_of(LibraryCall, OpaqueCall, ModelForward):
+            if isinstance(event, OpaqueCall):
+                yield from event.values
+                if event.receiver is not None:
+                    yield event.receiver
+            elif isinstance(event, LibraryCall | ModelForward):
+                yield from event.arguments.all()
 
     # ------------------------------------------------------------------------------------------ loops
 

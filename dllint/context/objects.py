@@ -7,13 +7,14 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from dllint.context.base import ProgramView
+from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
 from dllint.interp.ask.origins import Origin, origins
+from dllint.interp.ask.padding import Padding, padding_of
 from dllint.interp.ask.sensitivity import is_mode_sensitive
 from dllint.interp.run import classes, graph, roles
-from dllint.interp.run.modules import HEADS, force
+from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
 
@@ -21,7 +22,7 @@ _PARTS = ("attribute", "item", "element")
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
 
 
-class Objects(ProgramView):
+class Objects(Naming):
     """Constants, tensors, objects and the roles that objects play."""
 
     def constant(self, value: Value | None) -> Any:
@@ -42,10 +43,6 @@ class Objects(ProgramView):
         """Where a tensor's numbers come from (see :func:`dllint.interp.ask.origins.origins`)."""
         return origins(self._machine, value)
 
-    def output(self, value: Value) -> Value:
-        """What a call of a project module returns on the training path; another value is itself."""
-        return force(self._machine, value)
-
     def kind(self, value: Value) -> str:
         """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
         if not isinstance(value, Symbol):
@@ -55,6 +52,10 @@ class Objects(ProgramView):
     def gradient(self, value: Value) -> Gradient:
         """Whether a value carries gradients back to parameters, and where they were cut off."""
         return gradient_of(self._machine, value)
+
+    def padding(self, value: Value) -> Padding | None:
+        """Where the sequences of a batch were padded to one length, if the padding reaches a value unchanged."""
+        return padding_of(self._machine, value)
 
     def sources(self, value: Value) -> Iterator[Value]:
         """The value and everything it was computed from, nearest first."""
@@ -71,10 +72,6 @@ class Objects(ProgramView):
     def guessed_role(self, value: Value) -> str:
         """The role of a value, guessed from its name where nothing is known."""
         return roles.known_or_guessed(self._machine, value)
-
-    def name_of(self, value: Value) -> str:
-        """The name a value goes by in the source, for messages and naming conventions."""
-        return roles.name_of(value)
 
     def class_name(self, value: Value) -> str:
         """The name of an instance's class, without its module."""

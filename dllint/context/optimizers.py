@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dllint.context.objects import Objects
+from dllint.context.modules import Modules
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.interp.run import graph
 from dllint.values import Const, Symbol, Value
 
 
-class Optimizers(Objects):
+class Optimizers(Modules):
     """The optimizers of a program and the modules that they train."""
 
     def steps(self) -> list[OptimizerStep]:

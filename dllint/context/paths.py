@@ -1,15 +1,16 @@
-"""The loops around an event, and the paths that lead through a program."""
+"""The loops around an event, its conditions, and the paths that lead through a program."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from itertools import islice
 
 from dllint.context.base import ProgramView
 from dllint.events import Backward, Event, Loop, walk
 from dllint.flow import Flow, State, follow, is_of_runs
 from dllint.interp.run import graph
-from dllint.interp.run.guards import consistent
+from dllint.interp.run.guards import beyond, consistent, same_conditions
 from dllint.sites import Guards
 from dllint.values import Symbol
 
@@ -65,3 +66,53 @@ class Paths(ProgramView):
     def consistent(self, guards: Guards, others: Guards) -> bool:
         """Whether two sets of conditions can hold together, as far as can be told."""
         return consistent(guards, others)
+
+    # ------------------------------------------------------------------------------------------ order
+
+    def position(self, event: Event) -> int:
+        """Which event of the program this is, in the order of the text."""
+        return self._positions[event]
+
+    @cached_property
+    def _positions(self) -> dict[Event, int]:
+        return {event: index for index, event in enumerate(self._structure.events)}
+
+    def since_last(self, kind: type[Event], *, before: Event, within: Loop | None = None) -> list[Event]:
+        """What happens before an event, in the order of the text, since the last event of a kind.
+
+        Args:
+            kind: of what to look for the last one; if there is none, everything before the event counts.
+            before: the event.
+            within: the loop in which all of it must happen.
+        """
+        found: list[Event] = []
+        for other in reversed(self._structure.events[: self.position(before)]):
+            if within is not None and within not in self.loops_around(other):
+                continue
+            if isinstance(other, kind):
+                break
+            found.append(other)
+        return found[::-1]
+
+    def same_turn(self, left: Event, right: Event) -> bool:
+        """Whether two events stand in one function and loop, under the same conditions: neither happens without the
+        other, unless control leaves between them."""
+        return (
+            left.frame is right.frame
+            and self.loops_around(left) == self.loops_around(right)
+            and self.same_conditions(left, right)
+        )
+
+    # ------------------------------------------------------------------------------------------ conditions
+
+    def same_conditions(self, left: Event, right: Event) -> bool:
+        """Whether two events happen under the very same conditions."""
+        return same_conditions(left.guards, right.guards)
+
+    def exclusive(self, left: Event, right: Event) -> bool:
+        """Whether two events certainly do not happen on one path: their conditions exclude each other."""
+        return not consistent(left.guards, right.guards)
+
+    def conditions_beyond(self, event: Event, other: Event) -> Guards:
+        """The conditions of an event that are not conditions of another."""
+        return beyond(event.guards, other.guards)

@@ -10,11 +10,12 @@ from typing import Any
 from dllint.assumptions import Assumption
 from dllint.context.assuming import Assuming
 from dllint.events import Event
-from dllint.findings import Edit, Finding, Fix, Hop, Location, Safety, Severity
+from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.positions import enclosing_scope, enclosing_statement
 from dllint.rule import Rule
 from dllint.sites import Site
+from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_of
 
 URL = "https://dllint.readthedocs.io/rules/{name}"
@@ -34,6 +35,7 @@ class Reporting(Assuming):
         effect: str = "",
         help: str = "",
         trace: Iterable[tuple[Site, str]] = (),
+        fix: tuple[str, Edits] | None = None,
         fixes: Sequence[Fix] = (),
         severity: Severity | None = None,
         pedantic: bool = False,
@@ -41,7 +43,9 @@ class Reporting(Assuming):
         """Report something at an event or a place: what is wrong, what it does to training, and what to do about it.
 
         How sure that is follows from what is assumed: by the event, by what else the claim rests ``on`` (see
-        :meth:`assumptions_of`), and by the rule itself (``assuming``).
+        :meth:`assumptions_of`), and by the rule itself (``assuming``). ``fix`` is what the rule offers to do, in words
+        and edits, as safe as the rule says; it is left out where there are no edits, or they are of another file.
+        ``fixes`` are others.
 
         What a unit test does is no training: findings in one are shown only where the rule is selected by name.
         """
@@ -62,12 +66,18 @@ class Reporting(Assuming):
             scope=enclosing_scope(site),
             statement=enclosing_statement(site),
             trace=tuple(Hop(self.location(place), text) for place, text in trace),
-            fixes=tuple(fixes),
+            fixes=(*self._offered(rule, fix, site), *fixes),
             pedantic=pedantic or self._is_unit_test(),
             confirmable=rule.confirmable,
             url=URL.format(name=rule.name),
             alone=(alone.path, alone.line) if alone is not None else None,
         )
+
+    def _offered(self, rule: Rule, fix: tuple[str, Edits] | None, at: Site) -> Iterator[Fix]:
+        """The fix of a rule, if a finding at a place can carry its edits."""
+        if fix is not None and fix[1] and fix[1].module is at.module:
+            assert rule.fix_safety, f"{rule.code} offers a fix and has no `fix_safety`"
+            yield Fix(fix[0], tuple(fix[1]), rule.fix_safety)
 
     def _alone(self) -> Iterator[Assumption]:
         """That somebody calls a definition which was interpreted by itself, and calls it so."""
@@ -88,15 +98,15 @@ class Reporting(Assuming):
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""
         node: Any = site.node
-        source = site.module.source  # type: ignore[attr-defined]
+        source = site.module.source
         if isinstance(
             node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.For | ast.While | ast.With | ast.If
         ):
             line = source.line_text(node.lineno)
-            return source.location(node.lineno, node.col_offset, node.lineno, len(line.rstrip().encode()))  # type: ignore[no-any-return]
+            return source.location(node.lineno, node.col_offset, node.lineno, len(line.rstrip().encode()))
         if not hasattr(node, "lineno"):
-            return source.location(1, 0, 1, 0)  # type: ignore[no-any-return]
-        return source.location(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)  # type: ignore[no-any-return]
+            return source.location(1, 0, 1, 0)
+        return source.location(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
 
     def scope(self, site: Site) -> str:
         """``Class.method``, ``function`` or an empty string: where a place in the source is."""
@@ -108,17 +118,14 @@ class Reporting(Assuming):
         hops = [(frame.call, f"calls `{frame.scope}`") for frame in reversed(frames) if frame.call is not None]
         return [(site, text) for site, text in hops if not isinstance(site.node, Definition)]
 
-    def fix(self, message: str, edits: Sequence[Edit], safety: Safety) -> Fix:
-        return Fix(message, tuple(edits), safety)
-
     def text(self, site: Site) -> str:
         """The decoded text of the file that a site is in."""
-        return site.module.source.text  # type: ignore[attr-defined, no-any-return]
+        return site.module.source.text
 
     def replace(self, site: Site, text: str) -> Edit:
         """An edit that replaces the source of a site's node."""
         node: Any = site.node
-        source = site.module.source  # type: ignore[attr-defined]
+        source = site.module.source
         start = source.offset(node.lineno, node.col_offset)
         return Edit(start, source.offset(node.end_lineno, node.end_col_offset), text)
 

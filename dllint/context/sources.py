@@ -6,12 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
+from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
+from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
+from dllint.interp.source.topics import Topic, speaks_of
 from dllint.sites import Site
 
+N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
@@ -30,11 +34,51 @@ class Sources(ProgramView):
             except UNPARSABLE:
                 continue  # reported on its own
 
-    def method_calls(self, name: str) -> Iterator[Site]:
-        """All calls ``x.name(...)`` written in the program's file and in the project files that it imports."""
+    def method_calls(self, name: str, receiver: str = "", about: Topic | None = None) -> Iterator[Site]:
+        """All calls ``x.name(...)`` written in the program's file and in the project files that it imports.
+
+        With ``receiver`` only those of it, as it is written (``self.model``); with ``about`` only those of something
+        whose name speaks of a topic.
+        """
         for module, _ in self.trees(name):
             for node in module.method_calls.get(name, ()):
-                yield Site(module, node)
+                if not receiver and about is None:
+                    yield Site(module, node)
+                    continue
+                text = receiver_of(node)
+                if (not receiver or text == receiver) and (about is None or speaks_of(about, text)):
+                    yield Site(module, node)
+
+    def ancestors(self, site: Site, *types: type[N]) -> Iterator[N]:
+        """The nodes of some types (statements, expressions, definitions) around a place, innermost first."""
+        return (node for node in ancestors(site) if isinstance(node, types))
+
+    def imports(self, *packages: str, where: Where = "here") -> bool:
+        """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""
+        names = "|".join(map(re.escape, packages))
+        return self.project_mentions(rf"(?m)^[ \t]*(?:from|import)[ \t]+(?:{names})\b", where=where)
+
+    def runs_before(self, package: str, version: str) -> bool:
+        """Whether the project says that it also runs with releases of a package before a version.
+
+        Where it says nothing, it is taken to run with a later one.
+        """
+        lowest = self.versions.get(package)
+        return lowest is not None and version_key(lowest) < version_key(version)
+
+    def callers(self, function: Site) -> list[Site]:
+        """All calls in the project that may be of a function, by its name. Slow: ask last.
+
+        Args:
+            function: where the function is defined.
+        """
+        name = getattr(function.node, "name", "")
+        if not name:
+            return []
+        own = [module for module, _ in self.trees(name)]
+        others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
+        modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
+        return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
@@ -58,14 +102,14 @@ class Sources(ProgramView):
 
     def entries_beside(self, site: Site) -> list[ast.expr]:
         """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
-        nodes = site.module.entry_makers  # type: ignore[attr-defined]
+        nodes = site.module.entry_makers
         dicts = (node for node in nodes if isinstance(node, ast.Dict))
         return next((node.values for node in dicts if any(value is site.node for value in node.values)), [])
 
     def text_behind(self, site: Site) -> str:
         """What follows an expression on its last line."""
-        line: str = site.module.source.line_text(site.node.end_lineno)  # type: ignore[attr-defined]
-        return line.encode()[site.node.end_col_offset :].decode()  # type: ignore[attr-defined]
+        node: Any = site.node
+        return site.module.source.line_text(node.end_lineno).encode()[node.end_col_offset :].decode()
 
     def is_entry_written(self, key: str, *, everywhere: bool = False) -> bool:
         """Whether a dict in the program's files gets an entry of this name that is not a plain setting.
@@ -76,6 +120,11 @@ class Sources(ProgramView):
         files = project.mentioning(re.compile(rf"\b{re.escape(key)}\b")) if everywhere else iter(())
         modules = chain((module for module, _ in self.trees(key)), filter(_is_parsed, files))
         return any(_writes(node, key) for module in modules for node in module.entry_makers)
+
+
+def receiver_of(call: ast.Call) -> str:
+    """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
+    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _is_parsed(module: SourceModule) -> bool:

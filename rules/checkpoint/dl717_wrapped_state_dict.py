@@ -170,7 +170,7 @@ def _is_prepared(wrapping: Wrapping) -> bool:
 def _is_sharded(state: Site | None) -> bool:
     """Whether a state dict is taken under ``FSDP.state_dict_type(model, ...)``: that wrapper puts no prefix."""
     assert state is not None
-    around = (node for node in ast.walk(state.module.tree) if isinstance(node, ast.With))  # type: ignore[attr-defined]
+    around = (node for node in ast.walk(state.module.tree) if isinstance(node, ast.With))
     return any(
         any("state_dict_type" in ast.unparse(item.context_expr) for item in node.items)
         and any(child is state.node for child in ast.walk(node))

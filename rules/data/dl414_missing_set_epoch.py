@@ -40,7 +40,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from dllint.api import (
     Assumption,
@@ -153,7 +152,7 @@ def _told_in(loop: Loop, one: _Sampled, ctx: Context) -> tuple[Edit, ...]:
 
 def _variable(place: Site) -> str:
     """The variable that what is made at a place is assigned to."""
-    module: Any = place.module
+    module = place.module
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             made = (node.value.body, node.value.orelse) if isinstance(node.value, ast.IfExp) else (node.value,)

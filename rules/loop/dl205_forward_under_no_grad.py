@@ -34,7 +34,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from dllint.api import Backward, Context, Edit, Event, Finding, Guard, Program, Rule, Site, offer, replace_range
 
@@ -110,7 +109,7 @@ def _is_of_phase(guard: Guard) -> bool:
 
 def _switched_on(site: Site) -> list[Edit]:
     """The edits that keep gradients on in all blocks and functions around a place that switch them off."""
-    module: Any = site.module
+    module = site.module
     line = getattr(site.node, "lineno", 0)
     around = (node for node in ast.walk(module.tree) if isinstance(node, ast.With | ast.FunctionDef))
     switches: list[ast.expr] = []
@@ -126,7 +125,7 @@ def _switched_on(site: Site) -> list[Edit]:
 
 def _is_tried(site: Site) -> bool:
     """Whether it is caught that torch raises at a place, as where a lesson shows that it does."""
-    module: Any = site.module
+    module = site.module
     line = getattr(site.node, "lineno", 0)
     tries = (
         node
@@ -156,7 +155,7 @@ def _is_left_over(site: Site, event: Backward) -> bool:
 
 def _enclosing_forward(site: Site) -> ast.AST | None:
     """The definition of the ``forward`` around a place."""
-    module: Any = site.module
+    module = site.module
     line = getattr(site.node, "lineno", 0)
     functions = (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == "forward")
     return next((function for function in functions if function.lineno <= line <= (function.end_lineno or 0)), None)

@@ -52,7 +52,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from dllint.api import (
     AttributeAssigned,
@@ -314,7 +313,7 @@ def _is_passed_on(value: Value, layers: list[Value], ctx: Context) -> bool:
 def _fixes(event: AttributeAssigned, ctx: Context) -> list[Fix]:
     value = event.value
     node = value.site.node if value.site is not None else None
-    module: Any = event.site.module
+    module = event.site.module
     prefix = _name_of_nn(module.tree)
     if not prefix or not all(isinstance(item, Instance) for item in _direct(value)):
         return []

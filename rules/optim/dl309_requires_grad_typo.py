@@ -217,7 +217,7 @@ def _is_read(event: AttributeAssigned, ctx: Context) -> bool:
 
 def _as_call(event: AttributeAssigned, ctx: Context) -> list[Fix]:
     """``module.requires_grad = flag`` as ``module.requires_grad_(flag)``."""
-    tree: Any = event.site.module.tree  # type: ignore[attr-defined]
+    tree = event.site.module.tree
     node: Any = event.site.node
     statement = next((s for s in ast.walk(tree) if isinstance(s, ast.Assign) and s.targets == [node]), None)
     if statement is None:
@@ -229,7 +229,7 @@ def _as_call(event: AttributeAssigned, ctx: Context) -> list[Fix]:
 
 def _renamed(event: AttributeAssigned) -> list[Fix]:
     node: Any = event.site.node
-    source: Any = event.site.module.source  # type: ignore[attr-defined]
+    source = event.site.module.source
     end = source.offset(node.end_lineno, node.end_col_offset)
     edit = Edit(end - len(event.attribute), end, _NAME)
     return offer(f"Set `{_NAME}`", (edit,), "unsafe", of=event.site, at=event.site)

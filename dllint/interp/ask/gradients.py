@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dllint.interp.ask.origins import origins
 from dllint.interp.run.graph import is_tensor_operation
@@ -245,7 +245,7 @@ def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
     computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
     if not (inner.trained or inner.cuts or computed) or value.site is None:
         return _INPUT
-    module: Any = value.site.module
+    module = value.site.module
     if depth > 0 and module.contains(_READS_GRADIENT):
         return _INPUT  # to keep the gradient there, and to send it on later
     return Gradient(False, (*inner.cuts, Cut("leaf", value.site)))

@@ -226,14 +226,19 @@ _ROLE_BY_SUFFIX = {"Optimizer": "optimizer", "LRScheduler": "scheduler", "_LRSch
 
 def is_module_class(machine: Machine, cls: Class) -> bool:
     """Whether a project class is an ``nn.Module``, as far as its bases tell (or it has a ``forward``)."""
-    names = cls.library_bases
-    if any(machine.facts.is_module_class(name) or name == "torch.nn.Module" for name in names):
+    if derives_from_module(machine, cls):
         return True
-    if any(name.endswith(("Module", "PreTrainedModel", "ModelMixin")) for name in names):
-        return True
-    if any(name.endswith("autograd.Function") for name in names):
+    if any(name.endswith("autograd.Function") for name in cls.library_bases):
         return False
     return any("forward" in ancestor.members for ancestor in cls.lineage)
+
+
+def derives_from_module(machine: Machine, cls: Class) -> bool:
+    """Whether a library class among the bases of a project class is known, or named, to be an ``nn.Module``."""
+    return any(
+        machine.facts.is_module_class(name) or name.endswith(("Module", "PreTrainedModel", "ModelMixin"))
+        for name in cls.library_bases
+    )
 
 
 @lru_cache(maxsize=4096)

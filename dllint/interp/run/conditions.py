@@ -40,7 +40,10 @@ def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) ->
     first = machine.tested.setdefault(id(tested), (tested, guard))[1]
     if first.subject == guard.subject:
         return found
-    return (Guard(first.subject, guard.relation, guard.operand, guard.holds, first.names | guard.names),)
+    names = first.names | guard.names
+    return (
+        Guard(first.subject, guard.relation, guard.operand, guard.holds, names, node=guard.node, topic=guard.topic),
+    )
 
 
 def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from dllint.assumptions import Assumption
+from dllint.interp.source.phases import topic_of
 from dllint.sites import Guard, Guards
 
 _RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
@@ -37,12 +38,12 @@ def guards_of(test: ast.expr, holds: bool, scope: str = "") -> Guards:
     if isinstance(test, ast.BoolOp):
         if isinstance(test.op, ast.And) is holds:
             return tuple(guard for value in test.values for guard in guards_of(value, holds, scope))
-        return (_guard(test, "truthy", None, holds, scope),)
+        return (_guard(test, test, "truthy", None, holds, scope),)
     if isinstance(test, ast.NamedExpr):
         return guards_of(test.target, holds, scope)
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
         return (_comparison(test, holds, scope),)
-    return (_guard(test, "truthy", None, holds, scope),)
+    return (_guard(test, test, "truthy", None, holds, scope),)
 
 
 def _comparison(test: ast.Compare, holds: bool, scope: str) -> Guard:
@@ -54,15 +55,14 @@ def _comparison(test: ast.Compare, holds: bool, scope: str) -> Guard:
         operand: Any = ast.literal_eval(right)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         operand = text_of(right)
-    return _guard(left, relation, operand, holds is positive, scope, also=right)
+    return _guard(test, left, relation, operand, holds is positive, scope)
 
 
-def _guard(node: ast.expr, relation: str, operand: Any, holds: bool, scope: str, also: ast.expr | None = None) -> Guard:
-    names = names_in(node) | (names_in(also) if also is not None else frozenset())
+def _guard(test: ast.expr, node: ast.expr, relation: str, operand: Any, holds: bool, scope: str) -> Guard:
     subject = text_of(node)
     if isinstance(node, ast.Name) or subject.startswith("self."):
         subject = f"{scope}:{subject}" if scope else subject
-    return Guard(subject, relation, operand, holds, names)
+    return Guard(subject, relation, operand, holds, names_in(test), node=test, topic=topic_of(test))
 
 
 @lru_cache(maxsize=8192)
@@ -98,7 +98,17 @@ def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
     if by_default is None and not periodic:
         return guards
     return tuple(
-        Guard(guard.subject, guard.relation, guard.operand, guard.holds, guard.names, by_default, periodic)
+        Guard(
+            guard.subject,
+            guard.relation,
+            guard.operand,
+            guard.holds,
+            guard.names,
+            by_default,
+            periodic,
+            node=guard.node,
+            topic=guard.topic,
+        )
         for guard in guards
     )
 
@@ -177,3 +187,14 @@ def consistent(guards: Iterable[Guard], others: Iterable[Guard]) -> bool:
             if contradict(guard, other):
                 return False
     return True
+
+
+def same_conditions(guards: Guards, others: Guards) -> bool:
+    """Whether two things happen under the very same conditions."""
+    return not beyond(guards, others) and not beyond(others, guards)
+
+
+def beyond(guards: Guards, others: Guards) -> Guards:
+    """The conditions of one thing that are not conditions of another."""
+    known = {guard.key() for guard in others}
+    return tuple(guard for guard in guards if guard.key() not in known)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp.source.synonyms import declared_names, last_word, synonyms
+from dllint.interp.source.topics import NAMES
 
 if TYPE_CHECKING:
     from dllint.rule import Triggers
@@ -67,12 +68,16 @@ class Facts:
         self.mode_insensitive_prefixes: tuple[str, ...] = ()
         self.iteration_wrappers: set[str] = set()
         self.random_generators: set[str] = set()
+        self._seeding: set[str] = set()
+        self._keeping: set[str] = set()
+        self._draws: tuple[tuple[str, re.Pattern[str]], ...] = ()
         self.harmless_modules: set[str] = set()
         self.harmless_methods: set[str] = set()
         self.module_factories: tuple[str, ...] = ()
         self.module_names: tuple[re.Pattern[str], ...] = ()
         self.classifiers: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
+        self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
         tables = tuple(tables)
@@ -141,7 +146,12 @@ class Facts:
         self.mode_insensitive_prefixes += tuple(module.get("insensitive-prefixes", ()))
         self.mode_insensitive_by_default.update(module.get("insensitive-by-default", ()))
         self.iteration_wrappers.update(table.get("iteration-wrapper", {}).get("names", ()))
-        self.random_generators.update(table.get("random-generator", {}).get("names", ()))
+        generator = table.get("random-generator", {})
+        self.random_generators.update(generator.get("names", ()))
+        self._seeding.update(generator.get("seeding", ()))
+        self._keeping.update(generator.get("state", ()))
+        for family, patterns in table.get("draws", {}).items():
+            self._draws += tuple((family, re.compile(pattern)) for pattern in patterns)
         harmless = table.get("harmless", {})
         self.harmless_modules.update(harmless.get("modules", ()))
         self.harmless_methods.update(harmless.get("methods", ()))
@@ -150,6 +160,8 @@ class Facts:
         self.module_names += tuple(re.compile(each) for each in factory.get("patterns", ()))
         self.module_classmethods.update(factory.get("classmethods", ()))
         self.classifiers += tuple(re.compile(each) for each in factory.get("classifiers", ()))
+        for amount, patterns in table.get("parameters", {}).items():
+            self._parameters[amount] = self._parameters.get(amount, ()) + tuple(map(re.compile, patterns))
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():
@@ -215,6 +227,25 @@ class Facts:
         """Whether the models that a call of this name makes return logits, unless their head is replaced."""
         return any(each.match(name) for each in self.classifiers)
 
+    def draws_from(self, name: str) -> str:
+        """The library (``torch``, ``numpy``, ``random``) from whose global generator a function draws, or nothing."""
+        return next((family for family, pattern in self._draws if pattern.fullmatch(name)), "")
+
+    def seeds_generator(self, name: str) -> bool:
+        """Whether a method of a random generator (``torch.Generator.manual_seed``) sets its state."""
+        return name.rpartition(".")[2] in self._seeding
+
+    def keeps_state(self, name: str) -> bool:
+        """Whether a method of a random generator is about its state, and draws nothing."""
+        return name.rpartition(".")[2] in self._seeding | self._keeping
+
+    def has_parameters(self, name: str) -> bool | None:
+        """Whether the layers that a call of this name makes have parameters; ``None`` where that is not known."""
+        for amount, answer in (("some", True), ("none", False)):
+            if any(pattern.fullmatch(name) for pattern in self._parameters.get(amount, ())):
+                return answer
+        return None
+
     def transform_kind(self, name: str) -> str:
         """The short name of a torchvision transform (``Normalize``), or an empty string."""
         package, _, last = name.rpartition(".")
@@ -232,7 +263,8 @@ def _names(signature: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def builtin_tables() -> tuple[Mapping[str, Any], ...]:
     """The tables shipped with dllint, parsed once per process."""
-    return tuple(tomllib.loads(path.read_text("utf-8")) for path in sorted(KNOWLEDGE.glob("*.toml")))
+    paths = (path for path in sorted(KNOWLEDGE.glob("*.toml")) if path != NAMES)  # these are no facts
+    return tuple(tomllib.loads(path.read_text("utf-8")) for path in paths)
 
 
 def load_facts(user: Mapping[str, Any] | None = None) -> Facts:

@@ -28,7 +28,7 @@ def enclosing_statement(site: Site) -> str:
     if not statements:
         return ""
     statement = statements[-1]
-    source: Any = site.module.source  # type: ignore[attr-defined]
+    source = site.module.source
     first = statement.lineno
     last = statement.end_lineno or first
     body = next(blocks_of(statement), None)
@@ -45,14 +45,29 @@ def statement_around(site: Site) -> ast.stmt | None:
     return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
 
 
+def ancestors(site: Site) -> Iterator[ast.AST]:
+    """The nodes around a place, innermost first: expressions, statements, definitions, and the module last."""
+    statements = list(_path(site))
+    if not statements:
+        return
+    innermost = statements[-1]
+    around = {child: node for node in ast.walk(innermost) for child in ast.iter_child_nodes(node)}
+    node = around.get(site.node)
+    while node is not None:
+        yield node
+        node = around.get(node)
+    yield from (each for each in reversed(statements) if each is not site.node and each is not innermost)
+    yield site.module.tree
+
+
 def sibling_around(site: Site, other: Site) -> ast.stmt | None:
     """The statement around another place that stands in the same block as the statement around a place."""
     statement = statement_around(site)
     if statement is None or other.module is not site.module:
         return None
-    tree: Any = site.module.tree  # type: ignore[attr-defined]
-    parent = next((outer for outer in reversed(list(_path(site))) if outer is not statement), tree)
-    block = next((block for block in blocks_of(parent) if any(each is statement for each in block)), [])
+    parent = next((outer for outer in reversed(list(_path(site))) if outer is not statement), None)
+    blocks = blocks_of(parent) if parent is not None else (site.module.tree.body,)
+    block = next((block for block in blocks if any(each is statement for each in block)), [])
     return next((each for each in _path(other) if any(each is sibling for sibling in block)), None)
 
 

@@ -92,6 +92,15 @@ class SourceModule:
         return found
 
     @cached_property
+    def calls(self) -> dict[str, list[ast.Call]]:
+        """All calls ``name(...)`` and ``x.name(...)`` in the file, by name."""
+        found = {name: list(calls) for name, calls in self.method_calls.items()}
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found.setdefault(node.func.id, []).append(node)
+        return found
+
+    @cached_property
     def entry_makers(self) -> list[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
         """All nodes in the file that can give a dict an entry, or an object a field, in the order of ``ast.walk``."""
         kinds = (ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)

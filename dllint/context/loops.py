@@ -1,0 +1,97 @@
+"""What the iterations of a loop are, and how many there may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.context.base import Unit
+from dllint.context.objects import Objects
+from dllint.context.paths import Paths
+from dllint.events import Backward, Loop, OptimizerStep, walk
+from dllint.values import Symbol, Value, same
+
+_MAX_WRAPPERS = 3  # tqdm(enumerate(range(…)))
+
+
+class Loops(Objects, Paths):
+    """The loops of a program as those of a training."""
+
+    def loop_unit(self, loop: Loop) -> Unit:
+        """What one iteration of a loop is: a batch, an epoch, a part of a batch, or a training run of its own.
+
+        The structure decides: where a backward pass stands, and which loop goes over data. Only parts of a batch, whose
+        gradients are added up, are told by names: a loop over tasks or losses looks the same.
+        """
+        known = self._units.get(id(loop))
+        if known is None:
+            known = self._units[id(loop)] = self._unit_of(loop)
+        return known
+
+    def _unit_of(self, loop: Loop) -> Unit:
+        if self.is_of_runs(loop):
+            return "runs"
+        around = [self.loops_around(event) for event in walk(loop.body) if isinstance(event, Backward)]
+        inner = [loops[loops.index(loop) - 1] for loops in around if loop in loops[1:]]
+        if any(loops[:1] == (loop,) for loops in around):
+            return self._unit_of_training(loop)
+        if any(self.goes_over_data(each) for each in inner):
+            return "epochs"
+        goes_over_loader = loop.iterable is not None and any(
+            self.guessed_role(source) == "loader" for source in _iterated(loop.iterable)
+        )
+        return "batches" if goes_over_loader and not inner else "unknown"
+
+    def _unit_of_training(self, loop: Loop) -> Unit:
+        """The unit of a loop that goes backward itself."""
+        outer = next((loops for each, loops in self._structure.loops if each is loop), ())
+        if not any(isinstance(event, OptimizerStep) for event in walk(loop.body)):
+            is_part = bool(outer) and any(isinstance(event, OptimizerStep) for event in walk(outer[0].body))
+            is_so_called = self.speaks_of("accumulation", *_names_in_header(loop))
+            return "micro-batches" if is_part and _is_counted(loop) and is_so_called else "unknown"
+        return "batches" if outer or self.goes_over_data(loop) else "unknown"
+
+    def loop_count(self, loop: Loop) -> Value | None:
+        """The number of iterations of ``for … in range(…)``, with or without a progress bar around it."""
+        value = loop.iterable
+        for _ in range(_MAX_WRAPPERS):
+            if isinstance(value, Symbol) and not _is_range(value) and value.inputs:
+                value = value.inputs[0]
+        if not isinstance(value, Symbol) or not _is_range(value) or not value.inputs:
+            return None
+        if len(value.inputs) == 1:
+            return value.inputs[0]
+        start, end = value.inputs[:2]
+        if isinstance(end, Symbol) and end.name == "+":  # range(start, start + n)
+            return next((side for side in end.inputs if not same(side, start)), end)
+        return end
+
+
+def _is_range(value: Symbol) -> bool:
+    return value.name.endswith("range")
+
+
+def _is_counted(loop: Loop) -> bool:
+    """Whether a loop goes over a range of numbers, and not just once."""
+    count = loop.iterable
+    if not isinstance(count, Symbol) or count.name != "range" or not count.inputs:
+        return False
+    return getattr(count.inputs[-1], "value", None) != 1
+
+
+def _names_in_header(loop: Loop) -> Iterator[str]:
+    """The names in the header of a loop."""
+    node = loop.site.node
+    for part in (node.target, node.iter) if isinstance(node, ast.For) else ():
+        for child in ast.walk(part):
+            if isinstance(child, ast.Name | ast.Attribute):
+                yield child.id if isinstance(child, ast.Name) else child.attr
+
+
+def _iterated(iterable: Value) -> Iterator[Value]:
+    """What a loop goes over, and that which a progress bar or an enumeration of it goes over."""
+    for _ in range(_MAX_WRAPPERS + 1):
+        yield iterable
+        if not isinstance(iterable, Symbol) or not iterable.inputs:
+            return
+        iterable = iterable.inputs[0]

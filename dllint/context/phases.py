@@ -1,0 +1,127 @@
+"""What the program does at an event: training, evaluation or inference, and what says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from dllint.assumptions import Assumption, Assumptions
+from dllint.context.data import DataView
+from dllint.context.loops import Loops
+from dllint.context.optimizers import Optimizers
+from dllint.events import Backward, Event, Frame, Loop, ModelForward
+from dllint.interp.source.phases import PhaseName, phase_of
+
+_HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modelled on it
+    "training_step": "training",
+    "validation_step": "evaluation",
+    "test_step": "evaluation",
+    "prediction_step": "evaluation",
+    "predict_step": "inference",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of a program. ``evidence`` says in words what tells it, and ``assumptions`` what that takes for granted:
+    nothing where the structure of the program tells it."""
+
+    name: PhaseName
+    evidence: str = ""
+    assumptions: Assumptions = ()
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether a trained model is used, to measure it or for what it is there for."""
+        return self.name in ("evaluation", "inference")
+
+
+_UNKNOWN = Phase("unknown")
+
+
+class Phases(Optimizers, Loops):
+    """The phases of a program."""
+
+    @cached_property
+    def data(self) -> DataView:
+        """The loaders of the program, their datasets and transforms."""
+        return DataView(self._machine, self._structure, self.program)
+
+    def phase(self, event: Event) -> Phase:
+        """What the program does at an event: the structure tells it, or else names do."""
+        return self._by_framework(event) or self._by_structure(event) or self._by_names(event) or _UNKNOWN
+
+    def _by_framework(self, event: Event) -> Phase | None:
+        for frame in event.frame.stack():
+            if frame.framework and frame.function in _HOOKS:
+                return Phase(_HOOKS[frame.function], f"`{frame.function}` is called by the framework for it")
+        return None
+
+    def _by_structure(self, event: Event) -> Phase | None:
+        """Training where the loop goes backward; evaluation where it goes over data that is never trained on."""
+        own = self._own_loops(event)
+        if own and self.trains(own[0]):
+            return Phase("training", "its loop goes backward")
+        if self._is_used_in_training(event):
+            return Phase("training", "what it returns is used for training")
+        if event.grad == "off" and any(self._goes_over_held_out(loop) for loop in own):
+            return Phase("evaluation", "it goes over data that nothing is trained on, with gradients off")
+        return None
+
+    def _own_loops(self, event: Event) -> tuple[Loop, ...]:
+        """The loops around an event, up to the function that is for evaluation by its name, if there is one."""
+        loops = self.loops_around(event)
+        within = _evaluating_frames(event)
+        return tuple(loop for loop in loops if any(loop.frame is frame for frame in within)) if within else loops
+
+    def _is_used_in_training(self, event: Event) -> bool:
+        """Whether a function that evaluates by its name is a part of training: ``inference(model, batch)`` whose result
+        a training loop uses, or a test that goes backward."""
+        within = _evaluating_frames(event)
+        if not within:
+            return False
+        loops = self.loops_around(event)
+        by_itself = phase_of(within[-1].function) == "evaluation" and event.grad == "off"
+        if loops and not self._own_loops(event) and not by_itself and self.trains(loops[0]):
+            return True
+        return event.grad != "off" and isinstance(event, ModelForward) and self._is_trained_with(event)
+
+    def _is_trained_with(self, event: ModelForward) -> bool:
+        """Whether the function that calls a model also goes backward from a loss that the model was behind."""
+        losses = [each.loss for each in self.all_of(Backward) if each.frame is event.frame and each.loss is not None]
+        behind = (model for loss in losses for model in self.models_behind(loss, with_gradients=True))
+        return any(self.is_same(model, event.model) for model in behind)
+
+    def _goes_over_held_out(self, loop: Loop) -> bool:
+        """Whether a loop goes over loaders that nothing is trained on, in a program that trains on another."""
+        one = next((each for each in self.data.passes if each.loop is loop), None)
+        if one is None or any(self.data.is_trained_on(loader) for loader in one.loaders):
+            return False
+        return any(self.data.is_trained_on(made.loader) for made in self.data.loaders)
+
+    def _by_names(self, event: Event) -> Phase | None:
+        """What the names of functions, or of what their loops go over, speak of."""
+        for name in self._names_around(event):
+            phase = phase_of(name)
+            if phase != "unknown":
+                text = f"`{name}` is for {phase}, as its name says"
+                return Phase(phase, text, (Assumption("name", text),))
+        return None
+
+    def _names_around(self, event: Event) -> Iterator[str]:
+        """The names that tell what an event is for, nearest first: of what loops go over, and of functions."""
+        for loop in self._own_loops(event):
+            if loop.iterable is not None:
+                yield from self.names_behind(loop.iterable)
+        yield from (frame.function for frame in event.frame.stack())
+        if self.program.complete:
+            yield self.program.name
+
+
+def _evaluating_frames(event: Event) -> list[Frame]:
+    """The frames from an event up to the first whose function is for evaluation or inference by its name."""
+    frames = list(event.frame.stack())
+    names = (phase_of(frame.function) for frame in frames)
+    place = next((place for place, phase in enumerate(names) if phase in ("evaluation", "inference")), None)
+    return frames[: place + 1] if place is not None else []

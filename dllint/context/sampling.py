@@ -1,0 +1,86 @@
+"""What happens to samples on their way: the workers that fetch them, and the random numbers that are drawn for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from dllint.events import Event, LibraryCall, LoaderCreated
+from dllint.interp.source.facts import Facts
+from dllint.values import Const, Instance, Setting, Value
+
+Family = Literal["torch", "numpy", "random", ""]
+"""The library whose generator is meant; empty where it is one of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The worker processes of a loader. ``count`` is ``None`` where it is not known; ``value`` is what it is given."""
+
+    count: int | None
+    value: Value
+    is_persistent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A random number that is drawn for each sample, from the global generator of a library or from a ``stored`` one.
+
+    ``event`` is the call, or ``None`` where a transform of a library draws.
+    """
+
+    family: Family
+    stored: Instance | None = None
+    event: LibraryCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """What is drawn for each sample; ``is_known`` says that there is nothing else."""
+
+    draws: tuple[Draw, ...]
+    is_known: bool
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The libraries whose global generators are drawn from."""
+        return frozenset(draw.family for draw in self.draws if draw.stored is None)
+
+
+def workers_of(loader: LoaderCreated) -> Workers | None:
+    """The workers of a loader; ``None`` where there are none, or none by default."""
+    given = loader.options.get("num_workers")
+    default = given.default if isinstance(given, Setting) else given
+    if given is None or (isinstance(default, Const) and not default.value):
+        return None
+    count = default.value if isinstance(default, Const) and isinstance(default.value, int) else None
+    persistent = loader.options.get("persistent_workers")
+    persistent = persistent.default if isinstance(persistent, Setting) else persistent
+    return Workers(count, given, isinstance(persistent, Const) and persistent.value is True)
+
+
+def draws_in(events: Iterable[Event], facts: Facts) -> Iterator[Draw]:
+    """The random numbers that are drawn by some calls, from generators that were there before and are not seeded."""
+    calls = [event for event in events if isinstance(event, LibraryCall)]
+    made = {id(call.result) for call in calls}
+    seeded = {id(_generator(call, facts)) for call in calls if facts.seeds_generator(call.name)}
+    for call in calls:
+        generator = _generator(call, facts)
+        if generator is None:
+            family = facts.draws_from(call.name)
+            if family:
+                yield Draw(_family(family), None, call)
+        elif id(generator) not in made | seeded and not facts.keeps_state(call.name):
+            yield Draw(_family(generator.library_name), generator, call)
+
+
+def _family(name: str) -> Family:
+    package = name.partition(".")[0]
+    return package if package in ("torch", "numpy", "random") else ""  # type: ignore[return-value]
+
+
+def _generator(call: LibraryCall, facts: Facts) -> Instance | None:
+    """The generator whose method is called, or that is passed as ``generator``."""
+    given = call.arguments.keywords.get("generator") or call.arguments.get(0, None)
+    return given if isinstance(given, Instance) and given.library_name in facts.random_generators else None

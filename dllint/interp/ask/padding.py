@@ -1,0 +1,176 @@
+"""Padding: where the sequences of a batch were padded to one length, with what, and whether a mask takes it out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dllint.assumptions import Assumption
+from dllint.interp.run import graph, roles
+from dllint.sites import Site
+from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Value, alternatives
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
+_PAD = "torch.nn.functional.pad"
+_MADE_OF_LISTS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array")
+_STACKS = ("torch.stack", "torch.vstack")
+_FILLED = ("torch.zeros", "torch.full")
+_ROWS = re.compile(r"\(?\w+, :[^:,]+\)?")
+_MAX_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Where sequences are padded, and with what (``None``: with the padding token of a tokenizer)."""
+
+    site: Site | None
+    value: Value | None
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def padding_of(machine: Machine, value: Value) -> Padding | None:
+    """The padding of a batch, if it reaches a value unchanged: not packed, masked, indexed or written over."""
+    for _ in range(_MAX_STEPS):
+        if isinstance(value, Choice):
+            found = [padding_of(machine, option) for _, option in value.options]
+            return found[0] if all(found) else None
+        filled = _filled(machine, value)
+        if filled is not None:
+            return filled
+        if _is_written(value):
+            return None
+        made = _made_here(machine, value)
+        if made is not None:
+            return made
+        before = _before(machine, value)
+        if before is None:
+            return None
+        value = before
+    return None
+
+
+def _is_written(value: Value) -> bool:
+    """Whether some items of a tensor are set, as in ``labels[labels == pad] = -100``."""
+    held = value.attributes.items() if isinstance(value, Symbol | Instance) else ()
+    return any(name.startswith("[") and not _is_read(kept) for name, kept in held)
+
+
+def _is_read(kept: Value) -> bool:
+    """Whether an item that is kept with a tensor was read from it, rather than set."""
+    return all(isinstance(option, Symbol) and option.name == "item" for _, option in alternatives(kept))
+
+
+def _before(machine: Machine, value: Value) -> Value | None:
+    """The value one step nearer to the padding, behind what changes neither numbers nor which of them are there."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return None
+    name, base, facts = value.name, value.inputs[0], machine.facts
+    if name == "slice":
+        return base
+    if name == "item":
+        return base if len(value.inputs) > 1 and _is_plain_index(value.inputs[1]) else None
+    if name == "attribute":
+        return base if value.detail in ("data", "T", "mT") else None
+    if name in facts.packed:
+        return None  # packing leaves the padding out
+    is_shape = name[1:] in facts.shape_only_methods if name.startswith(".") else name in facts.shape_only
+    return base if is_shape or name == "torch.autograd.Variable" else None
+
+
+def _is_plain_index(index: Value) -> bool:
+    """Whether an index takes a part of a tensor by place, and not by a mask."""
+    if isinstance(index, Items):
+        return all(_is_plain_index(part) for part in index.items)
+    if isinstance(index, Const):
+        return not isinstance(index.value, str)
+    if not isinstance(index, Symbol):
+        return False
+    return index.name == "counter" or (index.site is not None and isinstance(index.site.node, ast.Slice))
+
+
+def _made_here(machine: Machine, value: Value) -> Padding | None:
+    """The padding that an operation does."""
+    tokens = _tokens(machine, value)
+    if tokens is not None:
+        return Padding(tokens.site, None, (Assumption("effect", "the texts of a batch differ in length"),))
+    name = value.library_name if isinstance(value, Instance) else getattr(value, "name", "")
+    if not isinstance(value, Symbol | Instance) or value.arguments is None:
+        return None
+    if name == _PAD_SEQUENCE:
+        return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0))
+    first = value.arguments.get(0, None)
+    rows = first.items if isinstance(first, Items) else ()
+    if name in _STACKS:
+        found = [_padded_row(row) for row in rows]
+    elif name in _MADE_OF_LISTS:
+        found = [_padded_list(row) for row in rows]
+    else:
+        return None
+    return found[0] if found and all(found) else None
+
+
+def _padded_row(row: Value) -> Padding | None:
+    """``F.pad(y, (0, n - len(y)), value=c)``."""
+    if not isinstance(row, Symbol) or row.name != _PAD or row.arguments is None:
+        return None
+    mode = row.arguments.get(2, "mode")
+    if mode is not None and not (isinstance(mode, Const) and mode.value == "constant"):
+        return None
+    assumed = Assumption("effect", "the rows are sequences, which differ in length")
+    return Padding(row.site, row.arguments.get(3, "value") or Const(0), (assumed,))
+
+
+def _padded_list(row: Value) -> Padding | None:
+    """``y + [c] * (n - len(y))``."""
+    if not isinstance(row, Symbol) or row.name != "+" or len(row.inputs) != 2:
+        return None
+    tail = row.inputs[1]
+    if isinstance(tail, Items) and not tail.exact and len(tail.items) == 1:
+        return Padding(tail.site, tail.items[0])
+    return None
+
+
+def _filled(machine: Machine, value: Value) -> Padding | None:
+    """``torch.zeros(len(ys), longest)`` into whose rows sequences of their own length are written."""
+    written = value.attributes if isinstance(value, Symbol) else {}
+    if not any(_ROWS.fullmatch(name[1:-1]) and isinstance(held, Symbol) for name, held in written.items()):
+        return None
+    made: Value | None = value
+    while isinstance(made, Symbol) and made.name not in _FILLED:
+        made = _before(machine, made)
+    if not isinstance(made, Symbol) or made.arguments is None:
+        return None
+    fill = made.arguments.get(1, "fill_value") if made.name == "torch.full" else Const(0)
+    assumed = Assumption("effect", "what is written into the rows are sequences, which differ in length")
+    return Padding(made.site, fill, (assumed,)) if fill is not None else None
+
+
+def _tokens(machine: Machine, value: Value) -> Symbol | None:
+    """The call of a tokenizer that pads, if a value is the token numbers that it returns."""
+    is_item = isinstance(value, Symbol) and value.name in ("item", "attribute") and value.detail == "input_ids"
+    base = value.inputs[0] if is_item and isinstance(value, Symbol) else None
+    while isinstance(base, Symbol) and base.name == ".to":
+        base = base.inputs[0]
+    if not isinstance(base, Symbol) or base.arguments is None or not _is_tokenizer(machine, base):
+        return None
+    keywords = base.arguments.keywords
+    pads = [_constant(keywords[name]) for name in ("padding", "pad_to_max_length") if name in keywords]
+    return base if any(flag in (True, "longest", "max_length") for flag in pads) else None
+
+
+def _constant(value: Value) -> object:
+    value = value.default if isinstance(value, Setting) else value
+    return value.value if isinstance(value, Const) else None
+
+
+def _is_tokenizer(machine: Machine, call: Symbol) -> bool:
+    for callee in graph.objects(machine, call.inputs[0]) if call.inputs else ():
+        name = callee.library_name if isinstance(callee, Instance) else roles.name_of(callee)
+        if "token" in name.lower():
+            return True
+    return False
