@@ -219,7 +219,7 @@ def of_file(
         The findings, and the number of those that comments suppress.
     """
     ignored = settings.ignored_in(outcome.file)
-    findings = [f for f in _distinct(found) if f.code not in ignored and f.confidence != "possible"]
+    findings = [finding for finding in _distinct(found) if finding.code not in ignored]
     return _suppress(outcome, findings, settings, ignored, overlay) if outcome.has_comments else (findings, 0)
 
 

@@ -173,7 +173,6 @@ def settle_project(project: Project, text: str) -> None:
 
     from dllint.confirm.evidence import Settings
     from dllint.confirm.verdicts import drop_questions, settle, upheld
-    from dllint.findings import sort_key
 
     findings = [finding for part in project.parts for finding in part.report.findings]
     questions = [finding for part in project.parts for finding in part.report.questions]
@@ -183,7 +182,7 @@ def settle_project(project: Project, text: str) -> None:
         outcome, verdicts = confirm(target, findings, settings, False, False, questions)
     for part in project.parts:
         answered = settle(part.report.findings, outcome.records, part.report.questions)
-        part.report.findings = sorted(upheld(answered), key=sort_key)
+        part.report.findings = upheld(answered)
     drop_questions(verdicts)
     answers = Counter(item.answer.lower() for item in verdicts.settled)
     told = ", ".join(f"{number} {answer}" for answer, number in answers.items())

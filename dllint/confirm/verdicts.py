@@ -10,7 +10,7 @@ from typing import Literal
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.rules import EXPERIMENTS, LINES, NEEDS
-from dllint.findings import Finding, Hop, Location
+from dllint.findings import Finding, Hop, Location, sort_key
 
 Answer = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
 
@@ -65,11 +65,13 @@ def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Se
     verdicts = Verdicts(experiments=[judgement for judgement in judgements if judgement.rule in EXPERIMENTS])
     judgements = [judgement for judgement in judgements if judgement.rule not in EXPERIMENTS]
     used: set[int] = set()
-    for number, finding in enumerate([*findings, *questions]):
+    asked = frozenset(map(id, questions))
+    every = sorted([*findings, *questions], key=sort_key) if questions else findings
+    for finding in every:
         about = [judgement for judgement in judgements if judgement.rule == finding.code]
         matching = _matching(finding, about)
         used.update(map(id, matching))
-        verdicts.settled.append(replace(_settled(finding, matching), is_question=number >= len(findings)))
+        verdicts.settled.append(replace(_settled(finding, matching), is_question=id(finding) in asked))
     found = {finding.code for finding in findings}
     for judgement in judgements:
         is_new = id(judgement) not in used and (any(judgement.stacks) or judgement.rule not in found)

@@ -69,13 +69,7 @@ def explanation(finding: Finding) -> list[str]:
 
     What is wrong, what it does to training, what to do, what that assumes, and where else the same thing is.
     """
-    assumes = f"This assumes that {' and that '.join(texts)}" if (texts := assumed(finding)) else ""
-    more = more_like_this(finding)
-    texts = [
-        one_line(finding.message),
-        one_line(finding.effect),
-        one_line(finding.help),
-        assumes,
-        more[:1].upper() + more[1:],
-    ]
-    return [text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text]
+    said = (one_line(part) for part in (finding.message, finding.effect, finding.help))
+    assumes = f"This assumes that {' and that '.join(assumed(finding))}" if finding.assumptions else ""
+    parts = (*said, assumes, more_like_this(finding).replace("and", "And", 1))
+    return [part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part]
