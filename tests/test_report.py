@@ -16,7 +16,7 @@ import jsonschema
 import nbformat
 import pytest
 
-from dllint.assumptions import Assumption, Kind
+from dllint.assumptions import KINDS, Assumption, Kind
 from dllint.engine_rules import ENGINE_RULES
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Problem, Report
 from dllint.report import FORMATS, render
@@ -132,6 +132,12 @@ def test_every_format_says_what_is_assumed_and_where_else_it_is(fmt: str, report
     text = written(Report([adam], files=4), fmt, width=120)
     assert ASSUMED[fmt] in text
     assert "gone.py" in text or fmt == "concise"
+
+
+def test_the_kinds_of_assumptions_are_explained() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "confirm.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page.partition("## Assumptions")[2].partition("\n## ")[0], re.M)
+    assert dict(rows) == KINDS
 
 
 def test_other_places_in_sarif_are_related_locations(report: Report) -> None:
