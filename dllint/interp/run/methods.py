@@ -23,11 +23,23 @@ from dllint.events import (
     StateRestored,
     ZeroGrad,
 )
-from dllint.interp.run import argparse_calls, graph
+from dllint.interp.run import argparse_calls, graph, overriding
 from dllint.interp.run.roles import known_or_guessed, matters
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
-from dllint.values import Arguments, BoundMethod, Choice, Const, Function, Instance, Items, Partial, Symbol, Value
+from dllint.values import (
+    Arguments,
+    BoundMethod,
+    Choice,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Symbol,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -59,6 +71,14 @@ def call_library_method(machine: Machine, base: Value, name: str, arguments: Arg
         found = argparse_calls.call_method(machine, base, name, arguments, site)
         if found is not None:
             return found
+    if isinstance(base, Instance):
+        if name in overriding.OF_PARSERS.get(base.library_name, ()):
+            made = overriding.parsed(machine, base.arguments.get(0, "dataclass_types"), site)
+            return made if isinstance(made, Items) else Items("tuple", (made,), site, exact=False)
+        if overriding.sets_attributes(name):
+            overriding.overridden(machine, base)
+            if name == "parse_args" and isinstance(base.cls, Class):
+                return base  # as ``Tap`` has it
     return _method(machine, base, name, arguments, site)
 
 
