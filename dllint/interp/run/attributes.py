@@ -70,6 +70,9 @@ def _materialise(machine: Machine, base: Instance | Symbol, name: str, site: Sit
 
 
 def _of_module(machine: Machine, base: ModuleReference, name: str) -> Value:
+    copied = names.of_copied_library(machine, base.module, name)
+    if copied is not None:
+        return copied
     value = names.module_attribute(machine, base.module, name)
     if value is not None:
         return value
