@@ -283,7 +283,7 @@ def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -
     last = [
         event for event in inside if isinstance(event, Backward | GradientClip) and event.guards == backward.guards
     ][-1]
-    if backward.scaler is None:
+    if backward.scaler is None or backward.via:
         return insert_after(last.site, f"{name}.step()")
     scaler = _scaler_text(backward, ctx)
     updates = bool(ctx.all_of(ScalerUpdate))
