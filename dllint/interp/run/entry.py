@@ -12,6 +12,7 @@ from dllint.interp.run.classes import execute_attributes, find_member, framework
 from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_first
 from dllint.interp.run.instances import instantiate
 from dllint.interp.run.names import module_attribute
+from dllint.interp.run.updates import repeated
 from dllint.interp.sieve.word_graph import words_of
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Function, Instance
@@ -179,8 +180,8 @@ def _run_method(
     receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
     with machine.recording(body):
         machine.invoke(function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
-    whole = Block([start, body])
     alone = None if _is_called_by_library(machine, cls, node.name) else Site(machine.main, node)
+    whole = Block([start, body if alone is None else repeated(instance, node, start, body)])
     visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated, alone), concerned)
     _interpret_nested(machine, visit)
 
