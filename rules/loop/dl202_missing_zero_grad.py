@@ -23,7 +23,8 @@ Measured on torch 2.13 (2-layer network, 200 steps): with SGD the loss ends at 4
 ## Not reported
 Loops in which anything clears the gradients: `optimizer.zero_grad()`, `model.zero_grad()`, `p.grad = None`, a closure,
 a helper; loops whose optimizer, loss or engine goes into a call that cannot be resolved; loops that a framework runs;
-code without a loop; optimizers that are rebuilt in each iteration.
+code without a loop, except the update of a class that keeps its optimizer (an agent's `learn(self, batch)`), where
+neither the class nor code that names it clears any; optimizers that are rebuilt in each iteration.
 
 ## Fix (unsafe)
 Inserts `optimizer.zero_grad()` before the backward pass, or behind the step where that uses the sum of several passes.
@@ -42,9 +43,11 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Backward,
+    Class,
     Context,
     Finding,
     Fix,
+    Instance,
     Loop,
     OpaqueCall,
     OptimizerCreated,
@@ -58,7 +61,7 @@ from dllint.api import (
     offer,
 )
 
-_CLEARS = re.compile(r"(zero|clear|reset)_?(all_)?grad")
+_CLEARS = re.compile(r"(zero|clear|reset)_?(all_)?grad|\.grad\s*=\s*None|\bgrad\.(data\.)?zero_")
 _HARMLESS = re.compile(r"(save|log|print|report|write|adjust|add_scalar)(_|$)")
 
 
@@ -78,7 +81,7 @@ class MissingZeroGrad(Rule):
             if ctx.is_managed(step):
                 continue
             loop = ctx.training_loop(step)
-            if loop is None or not self._never_cleared(loop, step, ctx):
+            if loop is None or not self._never_cleared(loop, step, ctx) or _is_cleared_elsewhere(loop, ctx):
                 continue
             key = (id(loop), *map(id, ctx.objects(step.optimizer)))
             if step.frame is loop.frame or key not in wrapped:
@@ -109,12 +112,12 @@ class MissingZeroGrad(Rule):
         return ctx.finding(
             self,
             step,
-            f"the gradients of `{name}` are never cleared in this loop",
+            f"the gradients of `{name}` are never cleared in this {'method' if loop.kind == 'calls' else 'loop'}",
             effect="each step uses the sum of the gradients of all batches so far: SGD diverges, Adam generalises "
             "worse while its loss looks fine",
             help=f"call `{name}.zero_grad()` in each iteration, before the backward pass or after the step",
             trace=[
-                (loop.site, "in this loop"),
+                (loop.site, "in this loop" if loop.kind != "calls" else "each time that this is called"),
                 (backward.site, "gradients are added to what is there"),
                 (step.site, "and used"),
             ],
@@ -140,6 +143,12 @@ class MissingZeroGrad(Rule):
         else:
             edits, place = insert_after(step.site, f"{optimizer}.zero_grad()"), step.site
         return offer("Clear the gradients", edits, "unsafe", of=place, at=step.site)
+
+
+def _is_cleared_elsewhere(loop: Loop, ctx: Context) -> bool:
+    """Whether the class of an update that is called from elsewhere, or one who calls it, clears any gradients."""
+    owner = loop.frame.receiver.cls if isinstance(loop.frame.receiver, Instance) else None
+    return loop.kind == "calls" and isinstance(owner, Class) and ctx.is_said_around(owner, _CLEARS.pattern)
 
 
 def _may_clear(event: OpaqueCall, step: OptimizerStep, ctx: Context) -> bool:

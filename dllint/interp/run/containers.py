@@ -82,8 +82,9 @@ def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text
 
 def _key_of(index: Value, text: str) -> str:
     """Under what an item is kept among the attributes of what it belongs to: ``nets[name]`` may be ``nets["G"]``."""
-    is_known = isinstance(index, Const) and index.value is not None  # which stands for a slice
-    return f"[{index.value!r}]" if is_known else f"[{text}]"
+    if isinstance(index, Const) and index.value is not None:  # which stands for a slice
+        return f"[{index.value!r}]"
+    return f"[{text}]"
 
 
 def _instance_item(machine: Machine, base: Instance, index: Value) -> Value | None:

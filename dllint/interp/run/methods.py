@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.interp.run import argparse_calls, graph, helpers, overriding
-from dllint.interp.run.roles import known_or_guessed, matters
+from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
 from dllint.values import (
@@ -149,7 +150,7 @@ def _updates_parameters(machine: Machine, base: Value, name: str, arguments: Arg
 
 
 def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    role = known_or_guessed(machine, base)
+    role = known_or_guessed(machine, base) or _role_as_written(base, site)
     first = arguments.get(0, None)
     if role == "scheduler":
         machine.emit(SchedulerStep(site, base, arguments))
@@ -168,6 +169,13 @@ def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: 
         machine.emit(OptimizerStep(site, base))
         return Symbol(".step", (base,), site)
     return None
+
+
+def _role_as_written(base: Value, site: Site) -> str:
+    """The role that an unresolved object has by the variable it is called on: ``for opt in [first, second]``."""
+    node = site.node.func if isinstance(site.node, ast.Call) else None
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    return role_by_name(owner.id) if isinstance(base, Symbol | Choice) and isinstance(owner, ast.Name) else ""
 
 
 def _zero_grad(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
