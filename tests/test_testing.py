@@ -338,7 +338,7 @@ class TestFixtureFiles:
             ("# case: one\nx = 1\n# file: a.py\n# file: a.py\n", ":4: a.py is given twice"),
             ("# case: one\n# version: torch=1.8\n", "is none of the directives"),
             ("# case: one\n# versions: torch 1.8\n", "is not of the form torch=2.1"),
-            ("# case: one\n# vary: no-method\n", "# vary: no-method -- reason"),
+            ("# case: one\n# vary: no-method\n", "# vary: no-alias -- reason"),
             ("# case: one\n# vary: no-such -- reason\n", "there are no-alias"),
             ("# case: one\n# fix: stays\n", "is none of the directives"),
             ("# case: one\n# select: all\n", "is none of the directives"),

@@ -1,0 +1,117 @@
+"""The decisive values of a claim: those without which it is not made.
+
+A value is decisive if the claim is no longer certain where something unknown stands in its place. What is decisive
+need not be told for each rule, then: it is tried.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from dllint.testing.doubts.rewriting import Draft, assigned_name, header, reads, statement_of
+from dllint.testing.doubts.subject import Claim, Place, Subject
+from dllint.testing.variations.source import Code
+
+_MAX_TRIED = 5
+_MAX_DECISIVE = 2
+_DEPTH = 3
+_NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, ast.JoinedStr)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression of a file that a claim rests on."""
+
+    claim: Claim
+    file: str
+    node: ast.expr
+
+
+def decisive(subject: Subject, claim: Claim) -> Iterator[Value]:
+    """Some decisive values of a claim that is certain."""
+    tried = islice(_values(subject, claim), _MAX_TRIED)
+    yield from islice((value for value in tried if _is_decisive(subject, value)), _MAX_DECISIVE)
+
+
+def _is_decisive(subject: Subject, value: Value) -> bool:
+    draft = Draft(subject.code(value.file))
+    draft.replace(value.node, f"{draft.unknown('other_value')}()")
+    text = draft.text()
+    return (
+        text is not None and subject.strengths({**subject.files, value.file: text}).get(value.claim.mark) != "certain"
+    )
+
+
+def _values(subject: Subject, claim: Claim) -> Iterator[Value]:
+    """What a claim may rest on: what its trace leads to, what was assigned before, what is given in its calls."""
+    seen: set[ast.expr] = set()
+    places = [claim.place, *claim.hops]
+    for node, place in _candidates(subject, claim, places):
+        if node not in seen and _is_replaceable(subject.code(place.file), node, claim, place.file):
+            seen.add(node)
+            yield Value(claim, place.file, node)
+
+
+def _candidates(subject: Subject, claim: Claim, places: list[Place]) -> Iterator[tuple[ast.expr, Place]]:
+    statements: list[tuple[ast.stmt, Place]] = []
+    for place in places:
+        node = innermost(subject.code(place.file), place)
+        if isinstance(node, ast.Call) and place is not claim.place and not _is_method(node):
+            yield node, place
+        statements.append((statement_of(subject.code(place.file), node), place))
+    for statement, place in statements:
+        yield from ((node, place) for node in _assigned_before(subject.code(place.file), statement))
+    for statement, place in statements:
+        yield from ((node, place) for node in header(statement) if isinstance(node, ast.Call) and not _is_method(node))
+    for statement, place in statements:
+        for node in header(statement):
+            given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
+            yield from ((value, place) for value in given if isinstance(value, ast.Constant | ast.List | ast.Tuple))
+
+
+def innermost(code: Code, place: Place) -> ast.AST:
+    """The smallest expression or statement that a place lies in."""
+    found: ast.AST = code.tree
+    for node in ast.walk(code.tree):  # inner nodes come later
+        if isinstance(node, ast.expr | ast.stmt) and place.lies_in(place.file, code.span(node)):
+            found = node
+    return found if not isinstance(found, ast.Module) else code.tree.body[0]
+
+
+def _is_method(call: ast.Call) -> bool:
+    """Whether a call is one of a method of something computed, or of ``super()``."""
+    func = call.func
+    while isinstance(func, ast.Attribute):
+        func = func.value
+    return not isinstance(func, ast.Name) or func.id == "super"
+
+
+def _assigned_before(code: Code, statement: ast.stmt) -> Iterator[ast.expr]:
+    """What was assigned to the names that a statement reads, and to those that this was made of, the nearest first."""
+    assignments = [node for node in ast.walk(code.tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    names = reads(statement)
+    done: set[str] = set()
+    for _ in range(_DEPTH):
+        found = [node for node in assignments if assigned_name(node) in names - done]
+        for node in sorted(
+            found, key=lambda node: (node.lineno > statement.lineno, abs(node.lineno - statement.lineno))
+        ):
+            assert node.value is not None
+            yield node.value
+        done |= names
+        names = frozenset().union(*(reads(node) for node in found))
+
+
+def _is_replaceable(code: Code, node: ast.expr, claim: Claim, file: str) -> bool:
+    """Whether another expression can stand in the place of one, and the claim is not about the expression itself."""
+    if claim.place.lies_in(file, code.span(node)) or any(isinstance(part, _NOT_MOVED) for part in ast.walk(node)):
+        return False
+    around: ast.AST = node
+    while not isinstance(around, ast.stmt):
+        around = code.parents[around]
+        if isinstance(around, ast.JoinedStr | ast.arguments):
+            return False
+    return node not in getattr(around, "decorator_list", ()) and node is not getattr(around, "annotation", None)

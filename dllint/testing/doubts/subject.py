@@ -1,0 +1,150 @@
+"""What doubts are cast on: a case with the claims that are made about it, and twins of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dllint.findings import CONFIDENCE_RANK, Confidence, Finding, Location
+from dllint.testing.linting import Linted, Setup, lint
+from dllint.testing.marks import numbered
+from dllint.testing.variations.source import Code, code_of
+
+if TYPE_CHECKING:
+    from dllint.testing.cases import Case
+
+_MARK = re.compile(r"# mark (\d+)$")
+_RANK: dict[Confidence | None, int] = {None: -1} | dict(CONFIDENCE_RANK)
+
+ELSEWHERE = 0
+"""The number that stands for all lines without a mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range of a file, in offsets."""
+
+    file: str
+    start: int
+    end: int
+
+    def lies_in(self, file: str, span: tuple[int, int]) -> bool:
+        """Whether it is within a range of a file."""
+        return self.file == file and span[0] <= self.start and self.end <= span[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A finding on a line that is marked: ``mark`` is the number of the line, ``hops`` are the places of its trace."""
+
+    mark: int
+    finding: Finding
+    place: Place
+    hops: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A case rewritten so that some of its claims, those of ``marks``, are in doubt.
+
+    ``limit`` is how sure they may still be: nothing is ``certain``, or what is reported at all is ``possible``.
+    """
+
+    files: Mapping[str, str]
+    marks: frozenset[int]
+    limit: Confidence = "likely"
+    versions: Mapping[str, str] | None = None
+
+
+class Subject:
+    """A case as written, with numbers in the place of its marks."""
+
+    def __init__(self, case: Case, setup: Setup) -> None:
+        self.case = case
+        self._setup = setup
+        self._known: dict[tuple[object, ...], dict[int, Confidence]] = {}
+        self.files: dict[str, str] = {}
+        count = 0
+        self._bugs: set[int] = set()
+        for name, text in case.files.items():
+            self.files[name], marks = numbered(text, count + 1)
+            self._bugs |= {count + n for n, line in enumerate(marks, 1) if any(mark.kind == "bug" for mark in line)}
+            count += len(marks)
+
+    def code(self, file: str) -> Code:
+        """A file with its syntax tree."""
+        return code_of(self.files[file])
+
+    @cached_property
+    def claims(self) -> list[Claim]:
+        """The findings on lines that are marked as bugs, the first of each line."""
+        linted = lint(self.files, self._setup)
+        found = {mark: claim for file in reversed(linted) for mark, claim in self._claims_in(file, linted)}
+        return [found[mark] for mark in sorted(found) if mark in self._bugs]
+
+    def _claims_in(self, file: Linted, linted: list[Linted]) -> Iterator[tuple[int, Claim]]:
+        marks = _marked_lines(file.source.text)
+        for finding in reversed(file.findings):
+            mark = marks.get(file.line_of(finding), ELSEWHERE)
+            hops = (_place(hop.location, linted) for hop in finding.trace)
+            place = Place(file.name, *file.source.span(finding.location))
+            yield mark, Claim(mark, finding, place, tuple(hop for hop in hops if hop is not None))
+
+    @property
+    def certain(self) -> list[Claim]:
+        """The claims that are certain."""
+        return [claim for claim in self.claims if claim.finding.confidence == "certain"]
+
+    @property
+    def marks(self) -> frozenset[int]:
+        """The numbers of all lines with a claim."""
+        return frozenset(claim.mark for claim in self.claims)
+
+    def marks_in(self, file: str, node: ast.stmt) -> frozenset[int]:
+        """The numbers of the lines with a claim that a statement reaches over."""
+        span = self.code(file).span(node)
+        return frozenset(claim.mark for claim in self.claims if claim.place.lies_in(file, span))
+
+    def strengths(self, files: Mapping[str, str], versions: Mapping[str, str] | None = None) -> dict[int, Confidence]:
+        """How sure the surest finding on each marked line is, in some version of the files."""
+        key = (tuple(files.items()), tuple(sorted(versions.items())) if versions is not None else None)
+        if key not in self._known:
+            setup = self._setup if versions is None else replace(self._setup, versions=versions)
+            self._known[key] = _strengths(lint(files, setup))
+        return self._known[key]
+
+    def faults(self, twin: Twin) -> Iterator[int]:
+        """The numbers of the lines on which a twin is reported with more certainty than it may be."""
+        before, after = self.strengths(self.files), self.strengths(twin.files, twin.versions)
+        limit = _RANK[twin.limit]
+        yield from (mark for mark in sorted(twin.marks) if min(_RANK[before[mark]], _RANK[after.get(mark)]) > limit)
+        if ELSEWHERE not in before and _RANK[after.get(ELSEWHERE)] > limit:
+            yield ELSEWHERE
+
+
+def _strengths(linted: list[Linted]) -> dict[int, Confidence]:
+    found: dict[int, Confidence] = {}
+    for file in linted:
+        marks = _marked_lines(file.source.text)
+        for finding in file.findings:
+            mark = marks.get(file.line_of(finding), ELSEWHERE)
+            if _RANK[finding.confidence] > _RANK[found.get(mark)]:
+                found[mark] = finding.confidence
+    return found
+
+
+def _marked_lines(text: str) -> dict[int, int]:
+    """The numbers of the marked lines of a text, by line."""
+    lines = enumerate(text.split("\n"), 1)
+    return {number: int(match[1]) for number, line in lines if (match := _MARK.search(line))}
+
+
+def _place(location: Location, linted: list[Linted]) -> Place | None:
+    for file in linted:
+        if file.source.display == location.path:
+            return Place(file.name, *file.source.span(location))
+    return None
