@@ -52,10 +52,10 @@ def doubt_faults(case: Case, names: Iterable[str], setup: Setup) -> Iterator[str
     """
     subject = Subject(case, setup)
     try:
-        claims = subject.claims
+        is_found = bool(subject.claims)
     except LintError:
         return
-    for name in names if claims else ():
+    for name in names if is_found else ():
         for twin in twins_of(subject, name):
             yield from _faults(subject, name, twin)
 

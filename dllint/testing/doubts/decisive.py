@@ -10,8 +10,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeGuard
 
-from dllint.testing.doubts.rewriting import Draft, assigned_name, header, reads, statement_of
+from dllint.findings import Confidence
+from dllint.testing.doubts.rewriting import Draft, assigned_name, dotted, header, reads, statement_of
 from dllint.testing.doubts.subject import Claim, Place, Subject
 from dllint.testing.variations.source import Code
 
@@ -23,49 +25,55 @@ _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, a
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression of a file that a claim rests on."""
+    """An expression of a file that a claim rests on. ``without`` is how sure the claim is without it."""
 
     claim: Claim
     file: str
     node: ast.expr
+    without: Confidence | None = None
 
 
-def decisive(subject: Subject, claim: Claim) -> Iterator[Value]:
+def decisive(subject: Subject, claim: Claim) -> list[Value]:
     """Some decisive values of a claim that is certain."""
-    tried = islice(_values(subject, claim), _MAX_TRIED)
-    yield from islice((value for value in tried if _is_decisive(subject, value)), _MAX_DECISIVE)
+    if claim.mark not in subject.decisive:
+        tried = islice(_values(subject, claim), _MAX_TRIED)
+        found = (value for node in tried if (value := _tried(subject, *node)) is not None)
+        subject.decisive[claim.mark] = list(islice(found, _MAX_DECISIVE))
+    return subject.decisive[claim.mark]
 
 
-def _is_decisive(subject: Subject, value: Value) -> bool:
-    draft = Draft(subject.code(value.file))
-    draft.replace(value.node, f"{draft.unknown('other_value')}()")
+def _tried(subject: Subject, claim: Claim, file: str, node: ast.expr) -> Value | None:
+    """The value that an expression is, if the claim is not certain with something unknown in its place."""
+    draft = Draft(subject.code(file))
+    draft.replace(node, f"{draft.unknown('other_value')}()")
     text = draft.text()
-    return (
-        text is not None and subject.strengths({**subject.files, value.file: text}).get(value.claim.mark) != "certain"
-    )
+    if text is None:
+        return None
+    without = subject.strengths({**subject.files, file: text}).get(claim.mark)
+    return Value(claim, file, node, without) if without != "certain" else None
 
 
-def _values(subject: Subject, claim: Claim) -> Iterator[Value]:
+def _values(subject: Subject, claim: Claim) -> Iterator[tuple[Claim, str, ast.expr]]:
     """What a claim may rest on: what its trace leads to, what was assigned before, what is given in its calls."""
     seen: set[ast.expr] = set()
-    places = [claim.place, *claim.hops]
-    for node, place in _candidates(subject, claim, places):
+    for node, place in _candidates(subject, claim, [claim.place, *claim.hops]):
         if node not in seen and _is_replaceable(subject.code(place.file), node, claim, place.file):
             seen.add(node)
-            yield Value(claim, place.file, node)
+            yield claim, place.file, node
 
 
 def _candidates(subject: Subject, claim: Claim, places: list[Place]) -> Iterator[tuple[ast.expr, Place]]:
     statements: list[tuple[ast.stmt, Place]] = []
+    marked = statement_of(subject.code(claim.place.file), innermost(subject.code(claim.place.file), claim.place))
     for place in places:
         node = innermost(subject.code(place.file), place)
-        if isinstance(node, ast.Call) and place is not claim.place and not _is_method(node):
+        if place is not claim.place and _is_source(node, marked):
             yield node, place
         statements.append((statement_of(subject.code(place.file), node), place))
     for statement, place in statements:
         yield from ((node, place) for node in _assigned_before(subject.code(place.file), statement))
     for statement, place in statements:
-        yield from ((node, place) for node in header(statement) if isinstance(node, ast.Call) and not _is_method(node))
+        yield from ((node, place) for node in header(statement) if _is_source(node, marked))
     for statement, place in statements:
         for node in header(statement):
             given = [*node.args, *(each.value for each in node.keywords)] if isinstance(node, ast.Call) else []
@@ -81,12 +89,14 @@ def innermost(code: Code, place: Place) -> ast.AST:
     return found if not isinstance(found, ast.Module) else code.tree.body[0]
 
 
-def _is_method(call: ast.Call) -> bool:
-    """Whether a call is one of a method of something computed, or of ``super()``."""
-    func = call.func
+def _is_source(node: ast.AST, marked: ast.stmt) -> TypeGuard[ast.Call]:
+    """Whether a node is a call that makes something, rather than one that uses what the marked statement made."""
+    func = node.func if isinstance(node, ast.Call) else None
     while isinstance(func, ast.Attribute):
         func = func.value
-    return not isinstance(func, ast.Name) or func.id == "super"
+    made = assigned_name(marked)
+    is_use = bool(made) and any(dotted(part) == made for part in ast.walk(node))
+    return isinstance(func, ast.Name) and func.id != "super" and not is_use
 
 
 def _assigned_before(code: Code, statement: ast.stmt) -> Iterator[ast.expr]:
@@ -109,6 +119,8 @@ def _is_replaceable(code: Code, node: ast.expr, claim: Claim, file: str) -> bool
     """Whether another expression can stand in the place of one, and the claim is not about the expression itself."""
     if claim.place.lies_in(file, code.span(node)) or any(isinstance(part, _NOT_MOVED) for part in ast.walk(node)):
         return False
+    if isinstance(code.parents[node], ast.Expr):
+        return False  # it is there for what it does
     around: ast.AST = node
     while not isinstance(around, ast.stmt):
         around = code.parents[around]

@@ -16,6 +16,8 @@ _OBJECT = re.compile(
     r"|loss_(fn|func|function)|scheduler|sched|warmup|scaler|dataset|sampler|transforms?|pipeline)(_|\d*$)|loader$",
     re.IGNORECASE,
 )
+_NO_OBJECT = re.compile(r"Tensor$|^Variable$|^Parameter$|^Accelerator$|^Fabric$|Parser$|Writer$")
+"""Classes whose instances no call changes in a way that has to do with training."""
 
 
 def into_unknown_code(subject: Subject) -> Iterator[Twin]:
@@ -41,7 +43,8 @@ def into_unknown_code(subject: Subject) -> Iterator[Twin]:
 def _objects(subject: Subject, claim: Claim, code: Code, statement: ast.stmt) -> Iterator[str]:
     """The objects that a claim speaks of, and that are there before a statement: no tensors and no numbers."""
     places = [place for place in (claim.place, *claim.hops) if place.file == claim.place.file]
-    names = frozenset().union(*(reads(statement_of(code, innermost(code, place))) for place in places))
+    statements = [statement_of(code, innermost(code, place)) for place in places]
+    names = frozenset().union(*(reads(each) | {assigned_name(each)} for each in statements))
     scope = scope_of(code, statement)
     given = {node.arg for node in ast.iter_child_nodes(getattr(scope, "args", scope)) if isinstance(node, ast.arg)}
     given -= {"self"}
@@ -67,4 +70,5 @@ def _makes_object(statement: ast.AST) -> bool:
         isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and isinstance(value.func.value, ast.Call)
     ):
         value = value.func.value
-    return isinstance(value, ast.Call) and dotted(value.func).rpartition(".")[2][:1].isupper()
+    name = dotted(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+    return name[:1].isupper() and not _NO_OBJECT.search(name)

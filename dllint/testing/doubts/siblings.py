@@ -6,7 +6,7 @@ import ast
 import difflib
 from collections.abc import Iterator
 
-from dllint.findings import Fix
+from dllint.findings import Confidence, Fix
 from dllint.testing.doubts.decisive import Value, decisive, innermost
 from dllint.testing.doubts.rewriting import (
     Draft,
@@ -31,7 +31,7 @@ def right_under_a_compound_condition(subject: Subject) -> Iterator[Twin]:
             draft = Draft(subject.code(claim.place.file))
             args = draft.arguments(*_OPTIONS)
             if _fixed_if(draft, claim, fix, f"not {args}.cpu and {args}.count > 1"):
-                yield from _twin(subject, claim, draft, frozenset((claim.mark,)))
+                yield from _twin(subject, claim, draft, "likely")
 
 
 def made_under_a_compound_condition(subject: Subject) -> Iterator[Twin]:
@@ -50,16 +50,14 @@ def _exclusive(subject: Subject, options: tuple[str, ...], made: str, used: str)
             draft = Draft(subject.code(value.file))
             args = draft.arguments(*options)
             if value.file == claim.place.file and _split(draft, value, made.format(args=args), used.format(args=args)):
-                yield from _twin(subject, claim, draft, frozenset((claim.mark,)), total=True)
+                yield from _twin(subject, claim, draft, "likely" if value.without == "likely" else "possible")
                 break
 
 
-def _twin(
-    subject: Subject, claim: Claim, draft: Draft, marks: frozenset[int], *, total: bool = False
-) -> Iterator[Twin]:
+def _twin(subject: Subject, claim: Claim, draft: Draft, limit: Confidence) -> Iterator[Twin]:
     text = draft.text()
     if text is not None:
-        yield Twin({**subject.files, claim.place.file: text}, marks, "possible" if total else "likely")
+        yield Twin({**subject.files, claim.place.file: text}, frozenset((claim.mark,)), limit)
 
 
 def _split(draft: Draft, value: Value, made: str, used: str) -> bool:

@@ -16,6 +16,7 @@ from dllint.testing.variations.source import Code, code_of
 
 if TYPE_CHECKING:
     from dllint.testing.cases import Case
+    from dllint.testing.doubts.decisive import Value
 
 _MARK = re.compile(r"# mark (\d+)$")
 _RANK: dict[Confidence | None, int] = {None: -1} | dict(CONFIDENCE_RANK)
@@ -67,6 +68,7 @@ class Subject:
         self.case = case
         self._setup = setup
         self._known: dict[tuple[object, ...], dict[int, Confidence]] = {}
+        self.decisive: dict[int, list[Value]] = {}
         self.files: dict[str, str] = {}
         count = 0
         self._bugs: set[int] = set()

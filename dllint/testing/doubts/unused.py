@@ -23,12 +23,17 @@ _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.A
 
 
 def without_readers(subject: Subject) -> Iterator[Twin]:
-    """The marked statement binds a name, and all that reads it, or what is made of it, is gone."""
+    """The marked statement binds a name, and all that reads it, or what is made of it, is gone.
+
+    A function whose name ends in ``_`` changes what it is given, and is not called for its result.
+    """
     for claim in subject.claims:
         code = subject.code(claim.place.file)
         statement = statement_of(code, innermost(code, claim.place))
         name = assigned_name(statement)
-        readers = _readers(code, statement, name) if name and "." not in name else None
+        called = dotted(getattr(getattr(statement, "value", statement), "func", statement))
+        is_value = bool(name) and "." not in name and not called.endswith("_")
+        readers = _readers(code, statement, name) if is_value else None
         if readers and not any(subject.marks_in(claim.place.file, reader) for reader in readers):
             yield from _without(subject, claim, code, readers)
 
