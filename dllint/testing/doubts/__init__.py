@@ -1,7 +1,8 @@
 """Doubtful twins of a case: the same program, rewritten so that what is claimed about it is no longer sure.
 
-Variations must not matter, doubts must: no twin may be reported as ``certain``. Where the doubt is total, because the
-code cannot run, has no effect, or trains nothing, only what is ``possible`` may be said, or nothing at all.
+Variations must not matter, doubts must: what is reported in a twin is less sure than it was, or says one more thing that
+it assumes. Where the doubt is total, because the code cannot run, has no effect, or trains nothing, only what is
+``possible`` may be said, or nothing at all.
 """
 
 from __future__ import annotations
@@ -81,12 +82,10 @@ def _faults(subject: Subject, name: str, twin: Twin) -> Iterator[str]:
     try:
         marks = list(subject.faults(twin))
     except LintError as error:
-        marks, problems = [], [str(error)]
+        problems = [str(error)]
     else:
-        allowed = "more than `possible`" if twin.limit == "possible" else "`certain`"
-        problems = [
-            f"# mark {mark} is still {allowed}" if mark else f"a line without a mark is {allowed}" for mark in marks
-        ]
+        what = "is still reported" if twin.total else "is as sure as without the doubt"
+        problems = [f"# mark {mark} {what}" if mark else "a line without a mark is reported" for mark in marks]
     if problems:
         shown = [f"# {file}\n{_numbered(text)}" for file, text in twin.files.items()]
         yield "\n".join([f"with the doubt {name!r}:", *problems, "the doubtful code:", *shown])

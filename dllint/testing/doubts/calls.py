@@ -37,7 +37,8 @@ def by_nobody(subject: Subject) -> Iterator[Twin]:
     files = unstarted(subject.files)
     if files is not None:
         (main, *_) = files
-        yield Twin(files, frozenset(claim.mark for claim in subject.claims if claim.place.file == main))
+        sure = (claim for claim in subject.claims if claim.finding.confidence == "certain")
+        yield Twin(files, frozenset(claim.mark for claim in sure if claim.place.file == main))
 
 
 def unstarted(files: Mapping[str, str], name: str = "run") -> dict[str, str] | None:
@@ -64,7 +65,7 @@ def _twins(subject: Subject, breaking: Breaking) -> Iterator[Twin]:
             if isinstance(node, _Function | ast.ClassDef) and (marks := subject.marks_in(file, node)):
                 text = _broken(subject, file, node, breaking)
                 if text is not None:
-                    yield Twin({**subject.files, file: text}, marks, "possible")
+                    yield Twin({**subject.files, file: text}, marks, total=True)
 
 
 def _broken(subject: Subject, file: str, node: _Function | ast.ClassDef, breaking: Breaking) -> str | None:

@@ -38,7 +38,7 @@ def by_a_required_setting(subject: Subject) -> Iterator[Twin]:
 
 
 def _twins(subject: Subject, write: Callable[[Draft, Value], bool]) -> Iterator[Twin]:
-    for claim in subject.certain[:_MAX_CLAIMS]:
+    for claim in subject.reported[:_MAX_CLAIMS]:
         for value in decisive(subject, claim):
             draft = Draft(subject.code(value.file))
             text = draft.text() if write(draft, value) else None

@@ -1,7 +1,7 @@
 """The decisive values of a claim: those without which it is not made.
 
-A value is decisive if the claim is no longer certain where something unknown stands in its place. What is decisive
-need not be told for each rule, then: it is tried.
+A value is decisive if the claim is gone, or assumes more, where something unknown stands in its place. What is
+decisive need not be told for each rule, then: it is tried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeGuard
 
-from dllint.findings import Confidence
 from dllint.testing.doubts.rewriting import Draft, assigned_name, dotted, header, reads, statement_of
 from dllint.testing.doubts.subject import Claim, Place, Subject
 from dllint.testing.variations.source import Code
@@ -25,16 +24,16 @@ _NOT_MOVED = (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Starred, a
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression of a file that a claim rests on. ``without`` is how sure the claim is without it."""
+    """An expression of a file that a claim rests on. ``is_all`` says that nothing is reported without it."""
 
     claim: Claim
     file: str
     node: ast.expr
-    without: Confidence | None = None
+    is_all: bool
 
 
 def decisive(subject: Subject, claim: Claim) -> list[Value]:
-    """Some decisive values of a claim that is certain."""
+    """Some decisive values of a claim."""
     if claim.mark not in subject.decisive:
         tried = islice(_values(subject, claim), _MAX_TRIED)
         found = (value for node in tried if (value := _tried(subject, *node)) is not None)
@@ -43,14 +42,14 @@ def decisive(subject: Subject, claim: Claim) -> list[Value]:
 
 
 def _tried(subject: Subject, claim: Claim, file: str, node: ast.expr) -> Value | None:
-    """The value that an expression is, if the claim is not certain with something unknown in its place."""
+    """The value that an expression is, if the claim is in doubt with something unknown in its place."""
     draft = Draft(subject.code(file))
     draft.replace(node, f"{draft.unknown('other_value')}()")
     text = draft.text()
-    if text is None:
+    if text is None or not subject.is_in_doubt(claim.mark, files := {**subject.files, file: text}):
         return None
-    without = subject.strengths({**subject.files, file: text}).get(claim.mark)
-    return Value(claim, file, node, without) if without != "certain" else None
+    left = subject.strengths(files).get(claim.mark)
+    return Value(claim, file, node, is_all=left is None or not left.is_reported)
 
 
 def _values(subject: Subject, claim: Claim) -> Iterator[tuple[Claim, str, ast.expr]]:

@@ -22,7 +22,7 @@ _NO_OBJECT = re.compile(r"Tensor$|^Variable$|^Parameter$|^Accelerator$|^Fabric$|
 
 def into_unknown_code(subject: Subject) -> Iterator[Twin]:
     """``adjust(model, optimizer)`` in front of the marked statement, if the claim rests on what these objects are."""
-    for claim in subject.certain:
+    for claim in subject.reported:
         code = subject.code(claim.place.file)
         statement = statement_of(code, innermost(code, claim.place))
         names = sorted(_objects(subject, claim, code, statement)) if stands_alone(code, statement) else []
@@ -36,7 +36,7 @@ def into_unknown_code(subject: Subject) -> Iterator[Twin]:
         if without is None or text is None:
             continue
         file = claim.place.file
-        if subject.strengths({**subject.files, file: without}).get(claim.mark) != "certain":
+        if subject.is_in_doubt(claim.mark, {**subject.files, file: without}):
             yield Twin({**subject.files, file: text}, frozenset((claim.mark,)))
 
 

@@ -46,14 +46,14 @@ def as_a_probe(subject: Subject) -> Iterator[Twin]:
                 marks |= inside
         text = draft.text() if marks else None
         if text is not None:
-            yield Twin({**subject.files, file: text}, marks, "possible")
+            yield Twin({**subject.files, file: text}, marks, total=True)
 
 
 def _moved(subject: Subject, main: str, text: str, to: str) -> Iterator[Twin]:
     others = {name: other for name, other in subject.files.items() if name != main}
     marks = frozenset(claim.mark for claim in subject.claims if claim.place.file == main)
     if "__file__" not in text:
-        yield Twin({to: text, **others}, marks, "possible")
+        yield Twin({to: text, **others}, marks, total=True)
 
 
 def _batch(loop: ast.For) -> tuple[ast.expr, ast.Tuple] | None:

@@ -6,7 +6,7 @@ import ast
 import difflib
 from collections.abc import Iterator
 
-from dllint.findings import Confidence, Fix
+from dllint.findings import Fix
 from dllint.testing.doubts.decisive import Value, decisive, innermost
 from dllint.testing.doubts.rewriting import (
     Draft,
@@ -26,12 +26,12 @@ _OPTIONS = ('"--cpu", action="store_true"', '"--count", type=int, required=True'
 
 def right_under_a_compound_condition(subject: Subject) -> Iterator[Twin]:
     """What its fix does is done if ``not args.cpu and args.count > 1``, and not otherwise."""
-    for claim in subject.certain[:_MAX_CLAIMS]:
+    for claim in subject.reported[:_MAX_CLAIMS]:
         for fix in claim.finding.fixes[:1]:
             draft = Draft(subject.code(claim.place.file))
             args = draft.arguments(*_OPTIONS)
             if _fixed_if(draft, claim, fix, f"not {args}.cpu and {args}.count > 1"):
-                yield from _twin(subject, claim, draft, "likely")
+                yield from _twin(subject, claim, draft, total=False)
 
 
 def made_under_a_compound_condition(subject: Subject) -> Iterator[Twin]:
@@ -45,19 +45,19 @@ def made_under_an_exclusive_condition(subject: Subject) -> Iterator[Twin]:
 
 
 def _exclusive(subject: Subject, options: tuple[str, ...], made: str, used: str) -> Iterator[Twin]:
-    for claim in subject.certain[:_MAX_CLAIMS]:
+    for claim in subject.reported[:_MAX_CLAIMS]:
         for value in decisive(subject, claim):
             draft = Draft(subject.code(value.file))
             args = draft.arguments(*options)
             if value.file == claim.place.file and _split(draft, value, made.format(args=args), used.format(args=args)):
-                yield from _twin(subject, claim, draft, "likely" if value.without == "likely" else "possible")
+                yield from _twin(subject, claim, draft, total=value.is_all)
                 break
 
 
-def _twin(subject: Subject, claim: Claim, draft: Draft, limit: Confidence) -> Iterator[Twin]:
+def _twin(subject: Subject, claim: Claim, draft: Draft, *, total: bool) -> Iterator[Twin]:
     text = draft.text()
     if text is not None:
-        yield Twin({**subject.files, claim.place.file: text}, frozenset((claim.mark,)), limit)
+        yield Twin({**subject.files, claim.place.file: text}, frozenset((claim.mark,)), total)
 
 
 def _split(draft: Draft, value: Value, made: str, used: str) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dllint.findings import CONFIDENCE_RANK, Confidence, Finding, Location
+from dllint.assumptions import Assumption
+from dllint.findings import CONFIDENCE_RANK, Finding, Location
 from dllint.testing.linting import Linted, Setup, lint
 from dllint.testing.marks import numbered
 from dllint.testing.variations.source import Code, code_of
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from dllint.testing.doubts.decisive import Value
 
 _MARK = re.compile(r"# mark (\d+)$")
-_RANK: dict[Confidence | None, int] = {None: -1} | dict(CONFIDENCE_RANK)
 
 ELSEWHERE = 0
 """The number that stands for all lines without a mark."""
@@ -52,13 +52,44 @@ class Claim:
 class Twin:
     """A case rewritten so that some of its claims, those of ``marks``, are in doubt.
 
-    ``limit`` is how sure they may still be: nothing is ``certain``, or what is reported at all is ``possible``.
+    They must assume more than they did or be gone; if the doubt is ``total``, what is left of them is ``possible``.
     """
 
     files: Mapping[str, str]
     marks: frozenset[int]
-    limit: Confidence = "likely"
+    total: bool = False
     versions: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How sure a finding is, and what it assumes."""
+
+    rank: int
+    assumptions: frozenset[Assumption]
+
+    @staticmethod
+    def of(finding: Finding) -> Strength:
+        """The strength of a finding."""
+        return Strength(CONFIDENCE_RANK[finding.confidence], frozenset(finding.assumptions))
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether users see the finding without asking for questions."""
+        return self.rank > CONFIDENCE_RANK["possible"]
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """The surer, the greater."""
+        return self.rank, -len(self.assumptions)
+
+    def exceeds(self, other: Strength) -> bool:
+        """Whether it is surer than another, or assumes nothing that the other does not: not in more doubt."""
+        return self.rank > other.rank or (self.rank == other.rank and self.assumptions <= other.assumptions)
+
+
+Strengths = Mapping[int, Strength]
+"""The surest finding on each marked line, by the number of the mark."""
 
 
 class Subject:
@@ -67,7 +98,7 @@ class Subject:
     def __init__(self, case: Case, setup: Setup) -> None:
         self.case = case
         self._setup = setup
-        self._known: dict[tuple[object, ...], dict[int, Confidence]] = {}
+        self._known: dict[tuple[object, ...], Strengths] = {}
         self.decisive: dict[int, list[Value]] = {}
         self.files: dict[str, str] = {}
         count = 0
@@ -97,9 +128,9 @@ class Subject:
             yield mark, Claim(mark, finding, place, tuple(hop for hop in hops if hop is not None))
 
     @property
-    def certain(self) -> list[Claim]:
-        """The claims that are certain."""
-        return [claim for claim in self.claims if claim.finding.confidence == "certain"]
+    def reported(self) -> list[Claim]:
+        """The claims that users see without asking for questions."""
+        return [claim for claim in self.claims if claim.finding.confidence != "possible"]
 
     @property
     def marks(self) -> frozenset[int]:
@@ -111,7 +142,7 @@ class Subject:
         span = self.code(file).span(node)
         return frozenset(claim.mark for claim in self.claims if claim.place.lies_in(file, span))
 
-    def strengths(self, files: Mapping[str, str], versions: Mapping[str, str] | None = None) -> dict[int, Confidence]:
+    def strengths(self, files: Mapping[str, str], versions: Mapping[str, str] | None = None) -> Strengths:
         """How sure the surest finding on each marked line is, in some version of the files."""
         key = (tuple(files.items()), tuple(sorted(versions.items())) if versions is not None else None)
         if key not in self._known:
@@ -119,23 +150,35 @@ class Subject:
             self._known[key] = _strengths(lint(files, setup))
         return self._known[key]
 
+    def is_in_doubt(self, mark: int, files: Mapping[str, str]) -> bool:
+        """Whether a claim is gone in some version of the files, less sure, or assumes more."""
+        before, after = self.strengths(self.files)[mark], self.strengths(files).get(mark)
+        return after is None or not after.exceeds(before)
+
     def faults(self, twin: Twin) -> Iterator[int]:
         """The numbers of the lines on which a twin is reported with more certainty than it may be."""
         before, after = self.strengths(self.files), self.strengths(twin.files, twin.versions)
-        limit = _RANK[twin.limit]
-        yield from (mark for mark in sorted(twin.marks) if min(_RANK[before[mark]], _RANK[after.get(mark)]) > limit)
-        if ELSEWHERE not in before and _RANK[after.get(ELSEWHERE)] > limit:
+        for mark in sorted(twin.marks & set(after)):
+            if before[mark].is_reported and (
+                after[mark].is_reported if twin.total else after[mark].exceeds(before[mark])
+            ):
+                yield mark
+        if ELSEWHERE in after and ELSEWHERE not in before and _is_sure(after[ELSEWHERE], twin):
             yield ELSEWHERE
 
 
-def _strengths(linted: list[Linted]) -> dict[int, Confidence]:
-    found: dict[int, Confidence] = {}
+def _is_sure(strength: Strength, twin: Twin) -> bool:
+    return strength.is_reported if twin.total else strength.rank == CONFIDENCE_RANK["certain"]
+
+
+def _strengths(linted: list[Linted]) -> Strengths:
+    found: dict[int, Strength] = {}
     for file in linted:
         marks = _marked_lines(file.source.text)
         for finding in file.findings:
-            mark = marks.get(file.line_of(finding), ELSEWHERE)
-            if _RANK[finding.confidence] > _RANK[found.get(mark)]:
-                found[mark] = finding.confidence
+            mark, strength = marks.get(file.line_of(finding), ELSEWHERE), Strength.of(finding)
+            if mark not in found or strength.order > found[mark].order:
+                found[mark] = strength
     return found
 
 

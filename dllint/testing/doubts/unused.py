@@ -110,7 +110,7 @@ def _without(subject: Subject, claim: Claim, code: Code, statements: Sequence[as
         draft.replace(statement, "pass")
     text = draft.text()
     if text is not None and claim.mark not in gone:
-        yield Twin({**subject.files, file: text}, frozenset((claim.mark,)), "possible")
+        yield Twin({**subject.files, file: text}, frozenset((claim.mark,)), total=True)
 
 
 def _is_within(code: Code, node: ast.stmt, other: ast.stmt) -> bool:
