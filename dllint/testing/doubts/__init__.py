@@ -1,7 +1,7 @@
 """Doubtful twins of a case: the same program, rewritten so that what is claimed about it is no longer sure.
 
-Variations must not matter, doubts must: what is reported in a twin is less sure than it was, or says one more thing that
-it assumes. Where the doubt is total, because the code cannot run, has no effect, or trains nothing, only what is
+Variations must not matter, doubts must: what is reported in a twin is less sure than it was, or names one more thing
+that it assumes. Where the doubt is total, because the code cannot run, has no effect, or trains nothing, only what is
 ``possible`` may be said, or nothing at all.
 """
 

@@ -54,7 +54,8 @@ def unstarted(files: Mapping[str, str], name: str = "run") -> dict[str, str] | N
         lines[span] = [""] * len(lines[span])
     if rest:
         return {**files, main: wrapped(Code("\n".join(lines)), rest, [f"def {code.fresh(name)}():"], 1)}
-    is_idle = all(isinstance(node, ast.Import | ast.ImportFrom | _Function | ast.ClassDef) for node in code.tree.body)
+    others = [node for node in code.tree.body if node not in guards]
+    is_idle = all(isinstance(node, ast.Import | ast.ImportFrom | _Function | ast.ClassDef) for node in others)
     return {**files, main: "\n".join(lines)} if guards and is_idle else None
 
 

@@ -62,7 +62,7 @@ def _factory(draft: Draft, value: Value) -> bool:
         return False
     decide, other, factory = draft.unknown("decide"), draft.unknown("other_value"), code.fresh("made_value")
     lines = [f"def {factory}(kind):", '    if kind == "first":', f"        return {code.segment(value.node)}"]
-    draft.above(statement, *lines, f"    return {other}(kind)", "")
+    draft.above(statement, *lines, f"    return {other}(kind)")
     draft.replace(value.node, f"{factory}({decide}())")
     return True
 

@@ -75,9 +75,9 @@ def _split(draft: Draft, value: Value, made: str, used: str) -> bool:
     _indent(draft, [assignment], f"if {made}:")
     other = draft.unknown("other_value")
     indent = code.lines[assignment.lineno - 1][: column(code, assignment)]
-    line = last_line(assignment) + 1
-    draft.edits.append(code.insert(line, 0, f"{indent}else:\n{indent}    {name} = {other}()\n"))
     _indent(draft, rest, f"if {used}:")
+    end = last_line(assignment) + 1
+    draft.edits.append(code.insert(end, 0, f"{indent}else:\n{indent}    {name} = {other}()\n"))
     return True
 
 
