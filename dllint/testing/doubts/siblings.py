@@ -26,6 +26,8 @@ _OPTIONS = ('"--cpu", action="store_true"', '"--count", type=int, required=True'
 
 def right_under_a_compound_condition(subject: Subject) -> Iterator[Twin]:
     """What its fix does is done if ``not args.cpu and args.count > 1``, and not otherwise."""
+    if subject.case.fix:
+        return  # it is not right, or not enough
     for claim in subject.reported[:_MAX_CLAIMS]:
         for fix in claim.finding.fixes[:1]:
             draft = Draft(subject.code(claim.place.file))
