@@ -134,7 +134,12 @@ def _conflicts(lines: list[str]) -> Iterator[int]:
 
 
 def _blank(lines: _Lines, error: SyntaxError) -> bool:
-    """Blank what keeps Python from going on; false if there is nothing left to blank."""
+    """Blank what keeps Python from going on; false if there is nothing left to blank.
+
+    A quotation mark too few or too many makes text of code, and code of text: then nothing can be told apart.
+    """
+    if "triple-quoted" in error.msg:
+        return False
     at = min((error.lineno or 1) - 1, len(lines.lines) - 1)
     header = _WITHOUT_BODY.match(error.msg)
     if header:

@@ -129,6 +129,21 @@ def test_nothing_is_said_of_what_lost_something(tmp_path: Path, text: str) -> No
     assert [finding.code for finding in found] == ["DL001"]
 
 
+def test_a_stray_quotation_mark_swallows_code(tmp_path: Path) -> None:
+    text = """
+    def train(model, x, y):
+        out = F.softmax(model(x), 1)
+        '''
+        out = out.log()
+        return F.cross_entropy(out, y)
+
+    def other():
+        '''What it does.'''
+    """
+    found = findings(tmp_path, "import torch.nn.functional as F\n" + textwrap.dedent(text))
+    assert [finding.code for finding in found] == ["DL001"]
+
+
 def test_print_statements_cost_nothing(tmp_path: Path) -> None:
     text = """
     import torch.nn.functional as F
