@@ -128,9 +128,10 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     _report_broken_cells(module, analysis)
     try:
         module.tree  # noqa: B018
+        if module.syntax_error is not None:
+            _report_error(module, module.syntax_error, analysis)
     except SyntaxError as error:
-        place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
-        analysis.findings.append(_engine_finding(SyntaxErrorRule, place, error.msg))
+        _report_error(module, error, analysis)
     except ValueError as error:
         analysis.findings.append(_engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error)))
     except (RecursionError, MemoryError):
@@ -139,6 +140,11 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     else:
         return True
     return False
+
+
+def _report_error(module: SourceModule, error: SyntaxError, analysis: Analysis) -> None:
+    place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
+    analysis.findings.append(_engine_finding(SyntaxErrorRule, place, error.msg))
 
 
 def _report_broken_cells(module: SourceModule, analysis: Analysis) -> None:
@@ -239,6 +245,8 @@ class _Run:
 
     def _adjust(self, finding: Finding) -> Finding:
         severity = self.settings.severities.get(finding.code)
+        if self.module.syntax_error is not None:
+            finding = replace(finding, fixes=())  # what the text would be afterwards cannot be checked
         return replace(finding, severity=severity) if severity is not None else finding
 
     def _limited(self, message: str) -> None:

@@ -117,8 +117,9 @@ class SchedulerCadence(Rule):
             if not isinstance(event, SchedulerStep) or event.arguments.positional or ctx.is_managed(event):
                 continue
             for scheduler in ctx.objects(event.scheduler):
-                is_known = isinstance(scheduler, Instance) and not ctx.is_prepared(scheduler)
-                finding = self._judge(event, scheduler, ctx) if is_known else None
+                if not isinstance(scheduler, Instance) or ctx.is_prepared(scheduler):
+                    continue
+                finding = self._judge(event, scheduler, ctx)
                 if finding is not None:
                     yield finding
                     break

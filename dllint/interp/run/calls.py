@@ -249,7 +249,8 @@ def invoke(
     if machine.block is not None and is_refused(machine, function, arguments, site, receiver):
         machine.reached.add(function.node)  # nobody gets into it, who would have to be imagined
         raise CallError(site)
-    if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
+    is_whole = function.kind != "context-manager" and not function.module.is_broken(function.node)
+    if not machine.tick() or not machine.may_call(function) or not is_whole:
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
