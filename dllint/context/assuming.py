@@ -75,12 +75,10 @@ class Assuming(ProgramView):
         for option in graph.objects(self._machine, value):
             for call in self._opaque_calls.get(id(option), ()):
                 if position is not None and self._order[id(call)] < position:
-                    name = call.name.rpartition(".")[2] or "a call that could not be followed"
+                    name = call.name.rpartition(".")[2]
+                    caller = f"`{name}`" if name else "a call that could not be followed"
                     what = roles.name_of(option) or described(option).strip("`")
-                    yield Assumption(
-                        "opaque",
-                        f"`{name}` leaves `{what}` as it is" if call.name else f"{name} leaves `{what}` as it is",
-                    )
+                    yield Assumption("opaque", f"{caller} leaves `{what}` as it is")
                     return
 
     @cached_property
