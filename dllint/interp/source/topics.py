@@ -21,7 +21,7 @@ Topic = Literal[
     "test-time-augmentation", "resuming", "export", "progress", "averaged-model", "frozen-model", "loss-model",
     "adversary", "padding", "ignored-label", "harmless-call", "logging", "clearing-gradients", "freezing", "deferring",
     "accumulation", "warm-up", "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving",
-    "options",
+    "options", "benchmark",
 ]  # fmt: skip
 """What a name can be asked about."""
 
