@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from dllint.files.source import SourceFile
 
 from dllint.assumptions import Assumption
-from dllint.phases import Topic, topic_of_test
 
 
 class Module(Protocol):
@@ -68,6 +67,9 @@ class Site:
         return f"{self.path}:{self.line}"
 
 
+GuardTopic = Literal["mode", "phase", "resume", "period", "none", ""]
+
+
 class Guard:
     """A condition under which something holds: ``subject relation operand`` is ``holds``.
 
@@ -76,11 +78,13 @@ class Guard:
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
     ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what
     is taken for granted by whoever takes the condition to hold: that a value which is one of several is this one.
-    ``node`` is the expression that is tested, where there is one.
+    ``node`` is the expression that is tested, where there is one, and ``topic`` what it asks about, as far as its names
+    tell: the mode of a module, the phase that the code is run for, whether training is resumed, a period, whether
+    something is ``None``, or nothing of these.
     """
 
     __slots__ = (
-        "_topic", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject",
+        "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +98,7 @@ class Guard:
         periodic: bool = False,
         assumption: Assumption | None = None,
         node: ast.expr | None = None,
+        topic: GuardTopic = "",
     ) -> None:
         self.subject = subject
         self.relation = relation
@@ -104,7 +109,7 @@ class Guard:
         self.periodic = periodic
         self.assumption = assumption
         self.node = node
-        self._topic: Topic | None = None
+        self.topic: GuardTopic = "period" if periodic else topic
 
     def key(self) -> tuple[str, str, str, bool]:
         return (self.subject, self.relation, repr(self.operand), self.holds)
@@ -113,16 +118,8 @@ class Guard:
         by_default = None if self.by_default is None else not self.by_default
         return Guard(
             self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic,
-            node=self.node,
+            node=self.node, topic=self.topic,
         )  # fmt: skip
-
-    @property
-    def topic(self) -> Topic:
-        """What the condition asks about: the mode of a module, the phase that the code is run for, resuming, a period,
-        whether something is ``None``; or nothing of these."""
-        if self._topic is None:
-            self._topic = "period" if self.periodic else topic_of_test(self.node)
-        return self._topic
 
     def __str__(self) -> str:
         text = self.subject if self.relation == "truthy" else f"{self.subject} {self.relation} {self.operand!r}"

@@ -20,7 +20,7 @@ from dllint.api import (
     Rule,
     ZeroGrad,
 )
-from dllint.phases import phase_of, topic_of_test, without_phase
+from dllint.interp.source.phases import phase_of, without_phase
 from dllint.testing.linting import Setup, lint
 
 PRELUDE = """\
@@ -261,10 +261,6 @@ class TestOrder:
 def test_topics(test: str, topic: str) -> None:
     code = f"for i, x in enumerate(train_loader):\n    if {test}:\n        optimizer.step()\n"
     assert ask(code, lambda ctx: last(ctx, OptimizerStep).guards[0].topic) == topic
-
-
-def test_no_test_has_no_topic() -> None:
-    assert topic_of_test(None) == ""
 
 
 class TestUses:

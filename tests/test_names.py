@@ -26,7 +26,8 @@ def test_entries_are_written_as_they_are_looked_up() -> None:
     ("topic", "names", "others"),
     [
         ("training", "train train_loader trainset tr_loader isTraining run_train2", "tr trainable strain constrained"),
-        ("evaluation", "predict evalLoader valset val tst_data do_test EvalHook", "value interval latest tst"),
+        ("inference", "predict inference_loader", "prefer"),
+        ("evaluation", "evalLoader valset val tst_data do_test EvalHook", "value interval latest tst"),
         ("averaged-model", "model_ema emaModel EMAModel teacher target_net net_avg", "schema cinema tempo"),
         ("harmless-call", "log save_checkpoint self.logger.info add_scalar adjust_lr", "catalog step autosave blog"),
         ("adversary", "netG net_D model.D generator discriminators", "grid model head data"),

@@ -27,7 +27,7 @@ from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
-from dllint.phases import without_phase
+from dllint.interp.source.phases import without_phase
 from dllint.sites import Site
 from dllint.values import (
     Arguments,

@@ -9,10 +9,8 @@ from dllint.context.base import Unit
 from dllint.context.objects import Objects
 from dllint.context.paths import Paths
 from dllint.events import Backward, Loop, OptimizerStep, walk
-from dllint.phases import words_of
 from dllint.values import Symbol, Value, same
 
-_OF_ACCUMULATION = ("accum", "micro", "acc")
 _MAX_WRAPPERS = 3  # tqdm(enumerate(range(…)))
 
 
@@ -49,7 +47,8 @@ class Loops(Objects, Paths):
         outer = next((loops for each, loops in self._structure.loops if each is loop), ())
         if not any(isinstance(event, OptimizerStep) for event in walk(loop.body)):
             is_part = bool(outer) and any(isinstance(event, OptimizerStep) for event in walk(outer[0].body))
-            return "micro-batches" if is_part and _is_counted(loop) and _speaks_of_accumulation(loop) else "unknown"
+            is_so_called = self.speaks_of("accumulation", *_names_in_header(loop))
+            return "micro-batches" if is_part and _is_counted(loop) and is_so_called else "unknown"
         return "batches" if outer or self.goes_over_data(loop) else "unknown"
 
     def loop_count(self, loop: Loop) -> Value | None:
@@ -80,16 +79,11 @@ def _is_counted(loop: Loop) -> bool:
     return getattr(count.inputs[-1], "value", None) != 1
 
 
-def _speaks_of_accumulation(loop: Loop) -> bool:
-    """Whether names in the header of a loop say that gradients are accumulated over it."""
+def _names_in_header(loop: Loop) -> Iterator[str]:
+    """The names in the header of a loop."""
     node = loop.site.node
-    names = _names(node.target, node.iter) if isinstance(node, ast.For) else ()
-    return any(word.lower().startswith(_OF_ACCUMULATION) for name in names for word in words_of(name))
-
-
-def _names(*nodes: ast.expr) -> Iterator[str]:
-    for node in nodes:
-        for child in ast.walk(node):
+    for part in (node.target, node.iter) if isinstance(node, ast.For) else ():
+        for child in ast.walk(part):
             if isinstance(child, ast.Name | ast.Attribute):
                 yield child.id if isinstance(child, ast.Name) else child.attr
 

@@ -11,7 +11,7 @@ from dllint.context.data import DataView
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
 from dllint.events import Backward, Event, Frame, Loop, ModelForward
-from dllint.phases import PhaseName, phase_of
+from dllint.interp.source.phases import PhaseName, phase_of
 
 _HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modelled on it
     "training_step": "training",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from dllint.interp.run.graph import sources
-from dllint.phases import phases_in
+from dllint.interp.source.phases import phases_in
 from dllint.values import Const, Setting, Symbol, Value
 
 TRAIN = "train"
@@ -15,7 +15,7 @@ EVAL = "eval"
 
 def part_of_text(text: str) -> str:
     """``train``, ``eval``, or nothing when a name or path speaks of neither or of both."""
-    found = {TRAIN if phase == "training" else EVAL for phase, _ in phases_in(text)}
+    found = {TRAIN if phase == "training" else EVAL for phase in phases_in(text)}
     return found.pop() if len(found) == 1 else ""
 
 

@@ -41,7 +41,9 @@ def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) ->
     if first.subject == guard.subject:
         return found
     names = first.names | guard.names
-    return (Guard(first.subject, guard.relation, guard.operand, guard.holds, names, node=guard.node),)
+    return (
+        Guard(first.subject, guard.relation, guard.operand, guard.holds, names, node=guard.node, topic=guard.topic),
+    )
 
 
 def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from dllint.assumptions import Assumption
+from dllint.interp.source.phases import topic_of
 from dllint.sites import Guard, Guards
 
 _RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
@@ -61,7 +62,7 @@ def _guard(test: ast.expr, node: ast.expr, relation: str, operand: Any, holds: b
     subject = text_of(node)
     if isinstance(node, ast.Name) or subject.startswith("self."):
         subject = f"{scope}:{subject}" if scope else subject
-    return Guard(subject, relation, operand, holds, names_in(test), node=test)
+    return Guard(subject, relation, operand, holds, names_in(test), node=test, topic=topic_of(test))
 
 
 @lru_cache(maxsize=8192)
@@ -106,6 +107,7 @@ def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
             by_default,
             periodic,
             node=guard.node,
+            topic=guard.topic,
         )
         for guard in guards
     )
