@@ -11,10 +11,12 @@ and at 1.090 instead of .969 with Adam, while the loss that is shown is .347. A 
 ## Bad
     y = pad_sequence(ys, batch_first=True, padding_value=0)
     loss = F.cross_entropy(logits.transpose(1, 2), y)
+    loss.backward()
 
 ## Good
     y = pad_sequence(ys, batch_first=True, padding_value=-100)
     loss = F.cross_entropy(logits.transpose(1, 2), y)
+    loss.backward()
 
 ## Not reported
 An `ignore_index` or a padding value that is not known; losses with class weights or `reduction="none"`, which leave
@@ -133,7 +135,7 @@ class PaddingNotIgnored(Rule):
             event,
             f"the targets are padded{f' with {value:g}' if is_number else ''}, and the loss counts padding as a class",
             on=[padding, padding.value, event.options.get("ignore_index")],
-            assuming=_assumed_of_value(padding, ctx),
+            assuming=[*_assumed_of_value(padding, ctx), *ctx.assumed_use(event.result, "the loss")],
             effect=_EFFECT,
             help="pass `ignore_index` with the padding value, or pad the targets with -100",
             trace=_trace(padding, event.site),
