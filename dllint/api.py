@@ -17,8 +17,10 @@ from dllint.context.checkpoints import (
 )
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
+from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
+from dllint.context.phases import Phase
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
 from dllint.events import (
@@ -155,6 +157,7 @@ __all__ = [
     "ModeChange",
     "ModelChanged",
     "ModelForward",
+    "Modes",
     "Node",
     "OpaqueCall",
     "OptimizerCreated",
@@ -166,6 +169,7 @@ __all__ = [
     "Part",
     "Partial",
     "Pass",
+    "Phase",
     "Program",
     "RandomSeeded",
     "Randomness",

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.phases import Phases
 from dllint.context.sources import Sources
 from dllint.events import Event, ModeChange, ModelForward, OpaqueCall
 from dllint.flow import Flow
+from dllint.sites import Module
 from dllint.values import Instance, Symbol, Value
 
 Mode = Literal["train", "eval", "unknown"]
+State = Literal["start", "train", "eval", "unknown"]  # with ``start`` for what a module has before anything sets it
 
 _KINDS = (ModelForward, ModeChange, OpaqueCall)
 _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluation mode, or in one not known
@@ -22,16 +24,19 @@ _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluati
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The modes of one module on all paths. ``start`` is the one it has before the program sets any; that rests on
-    ``assumptions``."""
+    """The modes of one module on all paths. ``start`` is the one it has before the program sets any."""
 
     start: Mode
-    assumptions: Assumptions
-    flow: Flow[Mode]
+    of_start: Assumptions
+    flow: Flow[State]
 
     def at(self, event: ModelForward) -> set[Mode]:
         """The modes in which a call of the module finds it; none where it is not called there."""
-        return self.flow.arrivals.get(event, set())
+        return {self.start if state == "start" else state for state in self.flow.arrivals.get(event, ())}
+
+    def assumptions_at(self, event: ModelForward) -> Assumptions:
+        """What that takes for granted: nothing where the program has set the mode before."""
+        return self.of_start if "start" in self.flow.arrivals.get(event, ()) else ()
 
 
 class ModesOfModules(Phases, Sources):
@@ -45,7 +50,7 @@ class ModesOfModules(Phases, Sources):
             calls: those of its calls that are in question; by them the mode of a module that is handed in is told.
         """
         start, assumptions = self._start(model, calls)
-        flow = self.follow(start, _next, _KINDS, partial(self.may_set_mode, model))
+        flow: Flow[State] = self.follow("start", _next, _KINDS, partial(self.may_set_mode, model))
         return Modes(start, assumptions, flow)
 
     def may_set_mode(self, model: Value, event: Event) -> bool:
@@ -72,20 +77,30 @@ class ModesOfModules(Phases, Sources):
 
     def _is_left_training(self, name: str, call: ModelForward) -> bool:
         """Whether the file that is handed a module trains it, and none that uses this function sets another mode."""
-        here: Any = call.site.module
-        if not any(module is here and module.calls.get("backward") for module, _ in self.trees("backward")):
-            return False
-        if True not in _modes_set(here, name) or False in _modes_set(here, name):
+        here = call.site.module
+        set_here = self.modes_set(here, name)
+        if True not in set_here or False in set_here or not here.method_calls.get("backward"):
             return False
         definition = call.frame.definition
         callers = self.callers(definition) if definition is not None else []
         return not any(False in _modes_set(caller.module, name) for caller in callers)
 
+    def modes_set(self, module: Module, name: str = "") -> set[bool | None]:
+        """The modes to which a file sets something of a name, or anything: true for training, ``None`` if computed."""
+        sites = (site for method in ("train", "eval") for site in self.method_calls(method))
+        return {_mode_set(site.node) for site in sites if site.module is module and _is_of(site.node, name)}
 
-def _modes_set(module: Any, name: str) -> set[bool | None]:
-    """The modes to which a file sets something of a name: ``None`` for one that is computed."""
+
+def _modes_set(module: Module, name: str) -> set[bool | None]:
+    """The same of a file that the program does not import."""
     calls = [*module.method_calls.get("train", ()), *module.method_calls.get("eval", ())]
-    return {_mode_set(call) for call in calls if _last_name(call.func.value) == name}
+    return {_mode_set(call) for call in calls if _is_of(call, name)}
+
+
+def _is_of(call: ast.AST, name: str) -> bool:
+    """Whether a method is called of something of a name: ``self.model.eval()`` of ``model`` and of ``self.model``."""
+    owner = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    return not name or (owner is not None and _last_name(owner) == name.rpartition(".")[2])
 
 
 def _last_name(node: ast.expr) -> str:
@@ -93,8 +108,9 @@ def _last_name(node: ast.expr) -> str:
     return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
-def _mode_set(call: ast.Call) -> bool | None:
+def _mode_set(call: ast.AST) -> bool | None:
     """The mode that ``x.train()``, ``x.train(False)`` or ``x.eval()`` sets; ``None`` where it is not written there."""
+    assert isinstance(call, ast.Call)
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     if not given:
         return isinstance(call.func, ast.Attribute) and call.func.attr == "train"
@@ -102,7 +118,7 @@ def _mode_set(call: ast.Call) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-def _next(event: Event, state: Mode) -> Mode:
+def _next(event: Event, state: State) -> State:
     if isinstance(event, ModeChange):
         return "unknown" if event.training is None else "train" if event.training else "eval"
     return "unknown" if isinstance(event, OpaqueCall) else state

@@ -1,4 +1,4 @@
-"""What rules can ask about modules: whether something is one, has parameters, and who uses its attributes."""
+"""What rules can ask about modules: what is one, what has parameters, and who uses the attributes of a class."""
 
 from __future__ import annotations
 

@@ -56,7 +56,6 @@ from dllint.api import (
     insert_after,
     insert_before,
     offer,
-    walk,
 )
 
 _CLEARS = re.compile(r"(zero|clear|reset)_?(all_)?grad")
@@ -93,7 +92,7 @@ class MissingZeroGrad(Rule):
             for e in ctx.events
         ):
             return False  # a hook may clear them
-        for event in walk(loop.body):
+        for event in ctx.beside(step, loop):
             if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, step.optimizer):
                 return False
             if isinstance(event, OptimizerCreated) and ctx.is_same(event.optimizer, step.optimizer):
@@ -106,7 +105,7 @@ class MissingZeroGrad(Rule):
 
     def _report(self, step: OptimizerStep, loop: Loop, ctx: Context) -> Finding:
         name = ctx.name_of(step.optimizer) or "the optimizer"
-        backward = next(event for event in walk(loop.body) if isinstance(event, Backward))
+        backward = next(event for event in ctx.beside(step, loop) if isinstance(event, Backward))
         return ctx.finding(
             self,
             step,
@@ -127,7 +126,7 @@ class MissingZeroGrad(Rule):
         optimizer = _optimizer_text(step, ctx)
         if not optimizer:
             return []
-        events = list(walk(loop.body))
+        events = ctx.beside(step, loop)
         before = events[: events.index(step)]
         earlier = [index for index, event in enumerate(before) if isinstance(event, OptimizerStep)]
         used = [event for event in before[max(earlier, default=-1) + 1 :] if isinstance(event, Backward)]

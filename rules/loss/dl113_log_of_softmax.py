@@ -8,13 +8,17 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 
 ## Bad
     log_p = torch.log(F.softmax(logits, dim=1))
+    loss = -(target * log_p).sum(1).mean()
+    loss.backward()
 
 ## Good
     log_p = F.log_softmax(logits, dim=1)
+    loss = -(target * log_p).sum(1).mean()
+    loss.backward()
 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
-mixed or multiplied first, be it in one of several calls; tensors without gradients; logarithms that nobody reads.
+mixed or multiplied first, be it in one of several calls; tensors without gradients.
 
 ## Fix (safe)
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
@@ -55,11 +59,6 @@ def of_other_probabilities(event: LibraryCall, origins: list[Value], ctx: Contex
     return not all(map(_is_softmax, origins))
 
 
-def not_read(event: LibraryCall, origins: list[Value], ctx: Context) -> bool:
-    """nobody reads the logarithm"""
-    return not ctx.is_used(event.result)
-
-
 class LogOfSoftmax(Rule):
     code = "DL113"
     name = "log-of-softmax"
@@ -69,7 +68,7 @@ class LogOfSoftmax(Rule):
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)
 
-    excuses = (without_gradients, of_other_probabilities, not_read)
+    excuses = (without_gradients, of_other_probabilities)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found: dict[ast.AST, Finding | None] = {}
@@ -89,6 +88,7 @@ class LogOfSoftmax(Rule):
             self,
             event,
             "the logarithm of a softmax, computed in two steps, underflows",
+            assuming=ctx.assumed_use(event.result, "the logarithm"),
             effect="logits that lie far apart give an infinite loss and gradients of nan, in float16 from a gap of 18",
             help="use `log_softmax`, which computes the same in one step",
             trace=[*trace, (event.site, "and their logarithm is minus infinity")],
