@@ -36,13 +36,17 @@ class Const(Value):
 
 
 class Setting(Value):
-    """A value that a user sets from outside (command line, config class), with the default the program gives it."""
+    """A value that a user sets from outside (command line, config class), with the default the program gives it.
 
-    __slots__ = ("default", "name")
+    Where the program gives none (a required option), ``has_default`` is false, and ``default`` is something unknown.
+    """
 
-    def __init__(self, name: str, default: Value, site: Site | None = None) -> None:
+    __slots__ = ("default", "has_default", "name")
+
+    def __init__(self, name: str, default: Value | None, site: Site | None = None) -> None:
         self.name = name
-        self.default = default
+        self.has_default = default is not None
+        self.default: Value = default if default is not None else Symbol("unknown", site=site)
         self.site = site
 
     def __repr__(self) -> str:

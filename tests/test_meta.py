@@ -64,8 +64,7 @@ def test_fixture(path: Path, rule: type[Rule]) -> None:
 def test_fixtures_have_rules() -> None:
     known = {path.relative_to(builtin_directory()) for path in FILES}
     for fixture in rule_files(ROOT / "fixtures"):
-        relative = fixture.relative_to(ROOT / "fixtures")
-        assert relative.with_name(relative.name.replace(".fixed.py", ".py")) in known
+        assert fixture.relative_to(ROOT / "fixtures") in known
 
 
 @each_rule

@@ -35,7 +35,7 @@ quick = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, Hea
 @cache
 def cases() -> list[Project]:
     """The projects in all fixtures, without the blank lines that give each its place in the fixture."""
-    fixtures = (read_fixture(path) for path in FIXTURES if not path.name.endswith(".fixed.py"))
+    fixtures = (read_fixture(path) for path in FIXTURES)
     return [
         {name: "".join(line for line in text.splitlines(keepends=True) if line.strip()) for name, text in files.items()}
         for fixture in fixtures

@@ -371,7 +371,22 @@ def loss(x, y):
     return F.cross_entropy(x, y, reduction="none").sum()
 """
 
-FIXED = FIXTURE.replace('reduction="sum"', 'reduction="mean"')
+FIXED = "".join(
+    f"{line}\n"
+    for line in (
+        "--- a/dl190_summed_loss.py",
+        "+++ b/dl190_summed_loss.py",
+        "@@ -3,7 +3,7 @@",
+        " ",
+        " # case: summed",
+        " def loss(x, y):",
+        '-    return F.cross_entropy(x, y, reduction="sum")  # DL190',
+        '+    return F.cross_entropy(x, y, reduction="mean")  # DL190',
+        " ",
+        " # case: mean",
+        " def loss(x, y):",
+    )
+)
 
 
 def run_pytest(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
@@ -390,19 +405,19 @@ class TestPlugin:
         return pytester
 
     def test_updates_and_passes(self, project: pytest.Pytester) -> None:
-        fixed = project.path / "fixtures/dl190_summed_loss.fixed.py"
+        fixed = project.path / "fixtures/dl190_summed_loss.fixed.diff"
         result = run_pytest(project, "-v")
         result.assert_outcomes(passed=16, failed=1)
         result.stdout.fnmatch_lines(["*::form PASSED*", "*::summed?as-written? PASSED*", "*::mean?scopes? PASSED*"])
-        result.stdout.fnmatch_lines(["*is not what the fixes make of the fixture*", '+*reduction="mean")  # DL190'])
+        result.stdout.fnmatch_lines(["*is not what the fixes change in the fixture*", '++*reduction="mean")  # DL190'])
         run_pytest(project, "-k", "DL190", "--update").assert_outcomes(passed=17)
         assert fixed.read_text("utf-8") == FIXED
         run_pytest(project).assert_outcomes(passed=17)
         run_pytest(project, "-k", "DL191").assert_outcomes(deselected=17)
 
     def test_a_fixed_file_that_is_no_longer_right(self, project: pytest.Pytester) -> None:
-        fixed = project.path / "fixtures/dl190_summed_loss.fixed.py"
-        fixed.write_text(FIXED + "\n", "utf-8")
+        fixed = project.path / "fixtures/dl190_summed_loss.fixed.diff"
+        fixed.write_text(FIXED.replace("mean", "none"), "utf-8")
         run_pytest(project, "-k", "fixed").assert_outcomes(failed=1, deselected=16)
         fixture = project.path / "fixtures/dl190_summed_loss.py"
         fixture.write_text(FIXTURE.replace('"sum")  # DL190', '"none")'), "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from dllint.context.checkpoints import CheckpointView
+from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
 from dllint.context.uses import Uses
@@ -12,7 +13,7 @@ from dllint.context.uses import Uses
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Uses):
+class Context(Excuses, ModesOfModules, Uses, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
 
     @cached_property

@@ -18,7 +18,6 @@ from dllint.events import (
     OpaqueCall,
     OptimizerStep,
     Program,
-    ZeroGrad,
     walk,
 )
 from dllint.flow import Structure
@@ -271,10 +270,13 @@ class DataView:
         return tuple(found.values())
 
     def _is_training(self, event: Event) -> bool:
-        """Whether an event is part of a training step; unresolved code that gets an optimizer may do one."""
+        """Whether an event is part of a training step; unresolved code that gets an optimizer may do one.
+
+        Gradients that are cleared and never computed are none: that line was copied into the loop.
+        """
         if isinstance(event, OpaqueCall):
             return any(role_of(self._machine, value) == "optimizer" for value in event.values)
-        return isinstance(event, Backward | OptimizerStep | ZeroGrad)
+        return isinstance(event, Backward | OptimizerStep)
 
     def is_trained_on(self, loader: Value) -> bool:
         """Whether gradients are computed from the batches of a loader."""

@@ -1,4 +1,4 @@
-"""Checking fixes: each one alone must mend its finding, and all together make the ``.fixed.py`` beside a fixture."""
+"""Checking fixes: each one alone must mend its finding; what all change is in the ``.fixed.diff`` beside a fixture."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from dllint.files.source import SourceFile, source_from_text
 from dllint.findings import CONFIDENCE_RANK, Edit, Finding, Fix
 from dllint.fixes import apply_fixes
+from dllint.patch import diff
 from dllint.testing.cases import Case, Fixture, parse_fixture
 from dllint.testing.linting import Linted, LintError, Setup, lint
 
@@ -77,8 +78,13 @@ def _weight(linted: Sequence[Linted], code: str) -> int:
 
 
 def fixed_path(fixture: Path) -> Path:
-    """Where the fixture is kept as it is after all its fixes."""
-    return fixture.with_suffix(".fixed.py")
+    """Where the changes that all its fixes make to a fixture are kept."""
+    return fixture.with_suffix(".fixed.diff")
+
+
+def fixed_diff(fixture: Fixture, setup: Setup) -> str:
+    """What all fixes change in a fixture, as a patch for the folder it lies in; empty if they change nothing."""
+    return diff(fixture.text, fixed_text(fixture, setup), fixture.path.name)
 
 
 def fixed_text(fixture: Fixture, setup: Setup) -> str:

@@ -1,9 +1,9 @@
 """The pytest plugin that runs fixtures: ``pytest_plugins = ["dllint.testing.plugin"]`` in the top ``conftest.py``.
 
 Every file ``dlNNN_name.py`` below a folder ``fixtures`` is one test for its form, tests for each of its cases (as
-written, and in each group of variations), and one that compares what its fixes make of it with ``dlNNN_name.fixed.py``,
-which ``--update`` writes. The rules are the built-in ones and those that the ``rule-paths`` and ``plugins`` of the
-project's configuration add.
+written, and in each group of variations), and one that compares what its fixes change in it with
+``dlNNN_name.fixed.diff``, which ``--update`` writes. The rules are the built-in ones and those that the ``rule-paths``
+and ``plugins`` of the project's configuration add.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dllint.config.resolve import rule_faults, rules_of
 from dllint.patch import diff
 from dllint.testing.cases import Case, Fixture, read_fixture
 from dllint.testing.checking import as_written_faults, find_rules, variation_faults
-from dllint.testing.fixing import fixed_path, fixed_text
+from dllint.testing.fixing import fixed_diff, fixed_path
 from dllint.testing.linting import Setup
 from dllint.testing.marks import FixtureError
 from dllint.testing.variations import GROUPS
@@ -31,7 +31,7 @@ _FIXTURE = re.compile(r"(dl|axc)\d+_\w+\.py")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("dllint")
-    group.addoption("--update", action="store_true", help="Rewrite the .fixed.py files beside fixtures.")
+    group.addoption("--update", action="store_true", help="Rewrite the .fixed.diff files beside fixtures.")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,18 +82,17 @@ class FixtureFile(pytest.File):
 
     def _fixed(self, fixture: Fixture) -> Iterator[str]:
         path = fixed_path(fixture.path)
-        fixed = fixed_text(fixture, self._setup(fixture))
-        wanted = fixed if fixed != fixture.text else None
-        present = path.read_text("utf-8") if path.exists() else None
+        wanted = fixed_diff(fixture, self._setup(fixture))
+        present = path.read_text("utf-8") if path.exists() else ""
         if wanted == present:
             return
         if not self.config.getoption("--update"):
-            yield f"{path.name} is not what the fixes make of the fixture (pytest --update rewrites it):"
-            yield diff(present or "", wanted or "", path.name)
-        elif wanted is None:
-            path.unlink()
-        else:
+            yield f"{path.name} is not what the fixes change in the fixture (pytest --update rewrites it):"
+            yield diff(present, wanted, path.name)
+        elif wanted:
             path.write_text(wanted, "utf-8", newline="\n")
+        else:
+            path.unlink()
 
 
 class FixtureItem(pytest.Item):

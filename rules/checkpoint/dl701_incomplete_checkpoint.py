@@ -116,11 +116,15 @@ class IncompleteCheckpoint(Rule):
         if not optimizers or not models:
             return
         complete = [each for each in saved if _holds_optimizer(each, optimizers, ctx)]
-        elsewhere = list(_saved_elsewhere(ctx))
-        saves_all = _saves_all(ctx)
+        elsewhere, saves_all = list(_saved_elsewhere(ctx)), _saves_all(ctx)
         is_complete = bool(complete or elsewhere) or saves_all
         is_alone = all(_has_model(each, ctx) for each in complete) and all(_is_whole(site, ctx) for site in elsewhere)
         reported: set[int] = set()
+        for each in [] if saves_all else complete:
+            missing = _left_out(each, optimizers, elsewhere, ctx) if each in models else []
+            if missing and id(each.site.node) not in reported:
+                reported.add(id(each.site.node))
+                yield self._report(each, _Evidence(each.site, "another optimizer's state is in it"), missing, ctx)
         for each in [each for each in models if _progress_of(each)] or models:
             if id(each.site.node) in reported or any(each is other for other in complete):
                 continue
@@ -228,6 +232,33 @@ def _holds_optimizer(saved: Saved, optimizers: list[Value], ctx: Context) -> boo
         if not is_of_other and any(ctx.reaches(part.value, optimizer) for optimizer in optimizers):
             return True
     return False
+
+
+def _left_out(saved: Saved, optimizers: list[Value], elsewhere: list[Site], ctx: Context) -> list[Value]:
+    """The optimizers whose state is not in a checkpoint that has the model they train and another optimizer's state.
+
+    They take steps in the loop in which it is written, and nothing keeps their state under their name elsewhere.
+    """
+    of_optimizers = [part.value for part in saved.parts if ctx.checkpoints.kind(part.value) == "optimizer"]
+    if not of_optimizers or any(not _belongs(value, optimizers, ctx) for value in of_optimizers):
+        return []  # one that is not known may be any of them
+    models = [part.value for part in saved.parts if ctx.checkpoints.kind(part.value) == "module"]
+    loops = ctx.loops_around(saved.event)
+    steps = [step for step in ctx.steps() if not set(map(id, loops)).isdisjoint(map(id, ctx.loops_around(step)))]
+    kept = {ast.unparse(site.node).rpartition(".state_dict")[0].rpartition(".")[2] for site in elsewhere}
+    return [
+        optimizer
+        for optimizer in optimizers
+        if not any(ctx.reaches(part.value, optimizer) for part in saved.parts)
+        and any(ctx.is_same(step.optimizer, optimizer) and not ctx.never_both(step, saved.event) for step in steps)
+        and any(ctx.reaches(model, trained) for model in models for trained in ctx.parameters_of(optimizer)[0])
+        and ctx.name_of(optimizer) not in {"", *kept}
+    ]
+
+
+def _belongs(state: Value, optimizers: list[Value], ctx: Context) -> bool:
+    """Whether a state is that of one of some optimizers."""
+    return any(ctx.reaches(state, optimizer) for optimizer in optimizers)
 
 
 def _is_doubtful(saved: Saved) -> bool:
@@ -385,7 +416,8 @@ def _is_for_use(saved: Saved) -> bool:
 def _fix(saved: Saved, optimizer: Value, name: str, ctx: Context) -> list[Fix]:
     """Add an entry to a dict literal, where the optimizer goes by a name there."""
     spelling = _spelling(saved, optimizer, name)
-    edits = add_entry(saved.site, "optimizer", f"{spelling}.state_dict()") if spelling else ()
+    key = "optimizer" if all(part.key != "optimizer" for part in saved.parts) else name
+    edits = add_entry(saved.site, key, f"{spelling}.state_dict()") if spelling else ()
     return [Fix(f"Save the state of `{name}`, too", edits, "unsafe")] if edits else []
 
 

@@ -61,8 +61,9 @@ from dllint.api import (
 
 _UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
-_STRIPPING = {
-    "module.": r"['\"]module\.['\"]|startswith\(['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",
+_STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
+    "module.": r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
+    r"|consume_prefix_in_state_dict_if_present",
     "_orig_mod.": r"_orig_mod",
 }
 _AVERAGE = re.compile(r"(\b|_)(ema|avg|averaged?|teacher|momentum|shadow)(_|$)", re.IGNORECASE)

@@ -91,6 +91,26 @@ class MissingOptimizerStep(Rule):
             if idle and not any(_reads_gradients(loop, ctx) for _, loop in idle):
                 backward, loop = next((pair for pair in idle if not _is_used(pair[0], ctx)), idle[0])
                 yield self._report(backward, loop, optimizer, ctx)
+        for backward, loop, optimizer in self._idle_arms(backwards, ctx):
+            if not _reads_gradients(loop, ctx):
+                yield self._report(backward, loop, optimizer, ctx)
+
+    def _idle_arms(self, backwards: list[Backward], ctx: Context) -> Iterator[tuple[Backward, Loop, Value]]:
+        """Backward passes of optimizers that are cleared beside them, and step only where these never happen."""
+        seen: set[tuple[int, int]] = set()
+        for backward in backwards:
+            steps, loops = ctx.together_with(backward, ctx.steps()), ctx.loops_around(backward)
+            if not loops or len(steps) == len(ctx.steps()):
+                continue
+            opaque = ctx.together_with(backward, ctx.all_of(OpaqueCall))
+            for event in ctx.beside(backward, loops[0]):
+                if not isinstance(event, ZeroGrad) or (id(loops[0]), id(event.target)) in seen:
+                    continue
+                is_stepped = any(ctx.is_same(step.optimizer, event.target) for step in ctx.steps())
+                may_step = any(ctx.may_concern(event.target, step.optimizer) for step in steps)
+                if is_stepped and not may_step and not any(_may_step(call, event.target, ctx) for call in opaque):
+                    seen.add((id(loops[0]), id(event.target)))
+                    yield backward, loops[0], event.target
 
     def _idle_optimizers(self, ctx: Context) -> Iterator[Value]:
         """The optimizers that are seen whole, from creation or clearing on, and never take a step."""

@@ -52,6 +52,7 @@ from dllint.api import (
     Const,
     Context,
     Edit,
+    Event,
     Finding,
     Guard,
     Guards,
@@ -69,7 +70,6 @@ from dllint.api import (
     remove,
     replace_range,
     statement_around,
-    walk,
 )
 
 _ACCUMULATION = re.compile(r"accum|micro|grad_acc", re.IGNORECASE)
@@ -120,18 +120,18 @@ class UnnormalisedGradientAccumulation(Rule):
         if not loops:
             return None
         inner = loops[0]
-        inside = list(walk(inner.body))
+        inside = ctx.beside(backward, inner)
         steps = [event for event in inside if isinstance(event, OptimizerStep)]
         if steps:
-            return self._every_kth(backward, steps, inner, ctx)
+            return self._every_kth(backward, steps, inside, ctx)
         if any(isinstance(event, ZeroGrad | OpaqueCall) for event in inside if not _is_harmless(event, ctx)):
             return None
         if not _is_accumulation_loop(inner, ctx) or len(loops) < 2 or _is_cut_at_its_turn(inner):
             return None
-        return next((event for event in walk(loops[1].body) if isinstance(event, OptimizerStep)), None)
+        return next((event for event in ctx.beside(backward, loops[1]) if isinstance(event, OptimizerStep)), None)
 
     def _every_kth(
-        self, backward: Backward, steps: list[OptimizerStep], loop: Loop, ctx: Context
+        self, backward: Backward, steps: list[OptimizerStep], inside: list[Event], ctx: Context
     ) -> OptimizerStep | None:
         """``if (i + 1) % k == 0: optimizer.step()`` behind a backward pass that happens every time."""
         mine = {guard.key() for guard in backward.guards}
@@ -141,14 +141,12 @@ class UnnormalisedGradientAccumulation(Rule):
                 return None
             clearings = [
                 event
-                for event in walk(loop.body)
+                for event in inside
                 if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, step.optimizer)
             ]
-            same_turn = any(
-                isinstance(event, Backward) and _shares(event.guards, boundary) for event in walk(loop.body)
-            )
+            same_turn = any(isinstance(event, Backward) and _shares(event.guards, boundary) for event in inside)
             always = any(not _is_periodic(event.guards, mine) for event in (*steps, *clearings))
-            order = {id(event): index for index, event in enumerate(walk(loop.body))}
+            order = {id(event): index for index, event in enumerate(inside)}
             if any(_shares(e.guards, boundary) and order[id(e)] < order[id(backward)] for e in clearings):
                 return None  # cleared right before the backward pass that is used: nothing adds up
             if clearings and not same_turn and not always:

@@ -76,7 +76,8 @@ class ProbabilitiesIntoBceWithLogits(Rule):
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if ctx.facts.loss_inputs.get(event.loss) != "logits" or event.loss in _NOT_BINARY or event.input is None:
             return
-        verdict = judge(ctx.origins(event.input), lambda origin: _source(origin.value, ctx) is not None)
+        wrong = lambda origin: _source(origin.value, ctx) is not None  # noqa: E731
+        verdict = judge(ctx.origins(event.input), wrong, event.guards)
         if verdict is None:
             return
         bad, assumed = verdict

@@ -76,7 +76,7 @@ class NllLossWithoutLogSoftmax(Rule):
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss != "torch.nn.functional.nll_loss" or event.input is None or _is_gathering(event.site):
             return
-        verdict = judge(ctx.origins(event.input), lambda origin: bool(_what(origin, ctx)))
+        verdict = judge(ctx.origins(event.input), lambda origin: bool(_what(origin, ctx)), event.guards)
         if verdict is not None:
             bad, assumed = verdict
             yield self._report(event, bad[0], assumed, ctx)

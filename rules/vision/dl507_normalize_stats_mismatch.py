@@ -39,6 +39,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from dllint.api import (
     Assumption,
@@ -177,8 +178,17 @@ def _normalized(transform: Value, guards: Guards, ctx: Context) -> list[_Normali
     """The pipelines that a transform may be, if it normalises once; ``None`` stands for numbers that are not known."""
     steps = ctx.data.steps(transform)
     found = [index for index, step in enumerate(steps) if step.kind in ("Normalize", "A.Normalize")]
-    step = steps[found[0]] if found else None
-    if step is None or len(found) > 1 or not isinstance(step.value, Instance) or step.value.site is None:
+    if not found or any(ctx.consistent(steps[a].guards, steps[b].guards) for a, b in combinations(found, 2)):
+        return [None]
+    return [pipeline for index in found for pipeline in _normalized_at(steps, index, guards, ctx)]
+
+
+def _normalized_at(
+    steps: Sequence[TransformStep], index: int, guards: Guards, ctx: Context
+) -> list[_Normalized | None]:
+    """The pipelines that normalise in the step at ``index``, and in no other one."""
+    step = steps[index]
+    if not isinstance(step.value, Instance) or step.value.site is None:
         return [None]
     normalize, site = step.value, step.value.site
     is_other = step.kind == "A.Normalize"
@@ -186,7 +196,7 @@ def _normalized(transform: Value, guards: Guards, ctx: Context) -> list[_Normali
         return [None]
     means = _numbers(ctx.argument(normalize, 0, "mean"), _MEAN if is_other else None)
     stds = _numbers(ctx.argument(normalize, 1, "std"), _STD if is_other else None)
-    before = tuple(steps[: found[0]])
+    before = tuple(each for each in steps[:index] if ctx.consistent(each.guards, step.guards))
     return [
         _Normalized(normalize, site, mean, std, (*guards, *step.guards, *one, *other), before) if mean and std else None
         for one, mean in means

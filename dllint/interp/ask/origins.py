@@ -58,7 +58,7 @@ def _follow(
     if isinstance(value, Choice):
         usable = [o for o in value.options if not (isinstance(o[1], Const) and o[1].value is None)]
         return [(guards, option, hops) for guards, option in usable or value.options]
-    if isinstance(value, Setting) and not isinstance(value.default, Const):
+    if isinstance(value, Setting) and value.has_default and not isinstance(value.default, Const):
         return [((), value.default, hops)]
     if not isinstance(value, Symbol) or not value.inputs:
         return None

@@ -58,17 +58,25 @@ def steps_of(machine: Machine, transform: Value, guards: Guards = (), depth: int
     for more, option in alternatives(transform):
         if isinstance(option, Absent) or (isinstance(option, Const) and option.value is None):
             continue
-        inner = list_of(machine, option)
-        if inner is not None and inner.exact and depth < _MAX_DEPTH:
-            for item in inner.items:
-                found.extend(steps_of(machine, item, guards + more, depth + 1))
-        else:
-            found.append(TransformStep(option, guards + more, kind_of(machine, option)))
+        held = _held_by(machine, option) if depth < _MAX_DEPTH else None
+        for chosen, inner in alternatives(held) if held is not None else (((), None),):
+            here = guards + more + chosen
+            if isinstance(inner, Items) and inner.exact:
+                for item in inner.items:
+                    found.extend(steps_of(machine, item, here, depth + 1))
+            else:
+                found.append(TransformStep(option, here, kind_of(machine, option)))
     return found
 
 
 def list_of(machine: Machine, value: Value) -> Items | None:
     """The list of what a ``Compose`` or ``nn.Sequential`` applies one after another, or a list itself."""
+    held = _held_by(machine, value)
+    return held if isinstance(held, Items) else None
+
+
+def _held_by(machine: Machine, value: Value) -> Value | None:
+    """The list that a composition was given, which may be one of several."""
     if isinstance(value, Items):
         return value
     if not isinstance(value, Instance):
@@ -77,8 +85,7 @@ def list_of(machine: Machine, value: Value) -> Items | None:
         return Items("list", value.arguments.positional, value.site, exact=value.arguments.exact)
     if value.library_name.rpartition(".")[2] != "Compose" or not kind_of(machine, value):
         return None
-    given = value.arguments.get(0, "transforms")
-    return given if isinstance(given, Items) else None
+    return value.arguments.get(0, "transforms")
 
 
 def kind_of(machine: Machine, value: Value) -> str:

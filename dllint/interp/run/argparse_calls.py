@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dllint.sites import Site
-from dllint.values import Arguments, Const, Instance, Items, Setting, Symbol, Value
+from dllint.values import Arguments, Const, External, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -41,16 +41,37 @@ def _add_option(machine: Machine, parser: Instance, arguments: Arguments, site: 
         if not long:
             return
         name = long[0].lstrip("-").replace("-", "_")
-    machine.write(parser.attributes, name, Setting(name, _default(arguments), site))
+    is_positional = any(not flag.startswith("-") for flag in flags)
+    default = None if _is_required(arguments, is_positional) else _default(machine, arguments, site)
+    machine.write(parser.attributes, name, Setting(name, default, site))
 
 
-def _default(arguments: Arguments) -> Value:
+def _is_required(arguments: Arguments, is_positional: bool) -> bool:
+    """Whether the user has to say something, so that a default would never be used."""
+    if is_positional:
+        number = arguments.keywords.get("nargs")
+        return not (isinstance(number, Const) and number.value in ("?", "*"))
+    required = arguments.keywords.get("required")
+    return isinstance(required, Const) and bool(required.value)
+
+
+def _default(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """The default of an option; ``None`` where the option is then not among the arguments at all."""
     given = arguments.keywords.get("default")
     if given is not None:
-        return given
+        is_left_out = isinstance(given, External) and given.name == "argparse.SUPPRESS"
+        return None if is_left_out else _converted(machine, given, arguments.keywords.get("type"), site)
     action = arguments.keywords.get("action")
-    if isinstance(action, Const) and action.value == "store_true":
-        return Const(False)
-    if isinstance(action, Const) and action.value == "store_false":
-        return Const(True)
+    if isinstance(action, Const) and action.value in ("store_true", "store_false"):
+        return Const(action.value == "store_false")
     return Const(None)
+
+
+def _converted(machine: Machine, default: Value, kind: Value | None, site: Site) -> Value:
+    """A default as the parser hands it out: it converts texts, and nothing else."""
+    if not isinstance(default, Const) or not isinstance(default.value, str) or kind is None:
+        return default
+    if isinstance(kind, External) and kind.name == "str":
+        return default
+    converted = machine.call(kind, Arguments((default,)), site)
+    return converted if isinstance(converted, Const) else Symbol("unknown", (default,), site)

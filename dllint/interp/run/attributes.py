@@ -55,6 +55,8 @@ def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value
         return _of_setting(machine, base, name, site)
     if isinstance(base, Class):
         member = find_member(machine, base, name)
+        if isinstance(member, Function) and member.kind == "class":
+            return BoundMethod(base, member)
         return member if member is not None else Symbol("attribute", (base,), site, detail=name)
     return Symbol("attribute", (base,), site, detail=name, grad=machine.grad)
 

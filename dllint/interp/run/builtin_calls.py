@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.interp.run.attributes import get_attribute, set_attribute
 from dllint.interp.run.containers import is_conditional
+from dllint.interp.run.unrolling import listed, numbers_of
 from dllint.sites import Site
 from dllint.values import (
     Arguments,
@@ -36,6 +37,7 @@ Builtin = Callable[["Machine", Arguments, Site], Value | None]
 
 def _len(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     value = arguments.get(0, None)
+    value = listed(machine, value, site) if value is not None else None
     if isinstance(value, Items) and value.exact and not is_conditional(value):
         return Const(len(value.items), site)
     return None
@@ -163,8 +165,10 @@ def _sequence(kind: str) -> Builtin:
 
 
 def _zip(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
-    parts = arguments.positional
-    if not parts or not all(isinstance(part, Items) and part.exact for part in parts):
+    parts = [listed(machine, part, site) for part in arguments.positional]
+    longest = max((len(part.items) for part in parts if isinstance(part, Items)), default=0)
+    parts = [numbers_of(part, longest) or part for part in parts]
+    if not longest or not all(isinstance(part, Items) and part.exact for part in parts):
         return None
     columns = [part.items for part in parts if isinstance(part, Items)]
     return Items("list", [Items("tuple", row, site) for row in zip(*columns, strict=False)], site)
@@ -172,6 +176,7 @@ def _zip(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
 
 def _enumerate(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     first = arguments.get(0, None)
+    first = listed(machine, first, site) if first is not None else None
     if not isinstance(first, Items) or not first.exact:
         return None
     return Items("list", [Items("tuple", (Const(i), item), site) for i, item in enumerate(first.items)], site)

@@ -13,8 +13,10 @@ from dllint.interp.run import containers, instances, library, methods, modules, 
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
+from dllint.interp.run.machine import CallError, outcome_of
 from dllint.interp.run.opaque import opaque
 from dllint.interp.run.parameters import bind_parameters
+from dllint.interp.run.refusals import is_refused
 from dllint.interp.run.supers import SuperProxy
 from dllint.sites import Guards, Site
 from dllint.values import (
@@ -114,7 +116,7 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
                 return methods.call_unknown_method(machine, base, name, arguments, site)
             return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
         return call_method(machine, base, name, arguments, site)
-    if isinstance(base, Setting) and not isinstance(base.default, Const):
+    if isinstance(base, Setting) and base.has_default and not isinstance(base.default, Const):
         return call_method(machine, base.default, name, arguments, site)
     if isinstance(base, Const) and isinstance(base.value, str):
         return strings.string_method(base, name, arguments, site)
@@ -149,8 +151,7 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: Callable[
         (_as_option(machine, choice, index, options, site), partial(_without_leaving, action, value))
         for index, (_, value) in enumerate(options)
     ]
-    outcomes = machine.branch(site, arms)
-    return choose([(guards, outcome[1]) for (guards, _), outcome in zip(arms, outcomes, strict=True)])
+    return outcome_of(machine.branch(site, arms), [guards for guards, _ in arms], site)
 
 
 def _without_leaving(action: Callable[[Value], Value], value: Value) -> tuple[None, Value]:
@@ -230,7 +231,13 @@ def _super_method(machine: Machine, base: SuperProxy, name: str, arguments: Argu
 def invoke(
     machine: Machine, function: Function, arguments: Arguments, site: Site, receiver: Value | None = None
 ) -> Value:
-    """Interpret a call of a project function and return what it returns."""
+    """Interpret a call of a project function and return what it returns.
+
+    Raises:
+        CallError: the arguments do not fit, or there is such a call on every way through the function.
+    """
+    if machine.block is not None and is_refused(machine, function, arguments, site, receiver):
+        raise CallError(site)
     if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
@@ -255,6 +262,8 @@ def invoke(
         left = machine.execute_block(node.body, scope)
     if activation.yielded:
         return Symbol("generator", (choose(activation.yielded),), site)
+    if left == "raise" and activation.refused and not activation.returned and machine.block is not None:
+        raise CallError(site)
     returned: list[tuple[Guards, Value]] = list(activation.returned)
     if left is None or not returned:
         returned.append(((), Const(None)))

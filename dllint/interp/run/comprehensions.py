@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from dllint.interp.run import containers
+from dllint.interp.run.unrolling import listed
 from dllint.sites import Site
 from dllint.values import Const, Items, Scope, Table, Value
 
@@ -22,7 +23,7 @@ def comprehend(machine: Machine, node: Comprehension, scope: Scope) -> Value:
     machine.made(inner.variables)
     site = Site(scope.module, node)
     first = node.generators[0]
-    iterable = machine.evaluate(first.iter, scope)
+    iterable = listed(machine, machine.evaluate(first.iter, scope), Site(scope.module, first.iter))
     if len(node.generators) == 1 and not first.ifs and _is_short(iterable):
         assert isinstance(iterable, Items)
         pairs = []

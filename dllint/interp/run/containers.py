@@ -63,7 +63,7 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
 
 def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text: str, site: Site) -> Value:
     """An unknown item is the same symbol on every read, so that ``nets["G"]`` keeps its identity."""
-    key = f"[{text}]"
+    key = _key_of(index, text)
     known = base.attributes.get(key)
     if known is not None:
         if isinstance(known, Symbol) and known.name == "item" and known.grad == "off":
@@ -78,6 +78,12 @@ def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text
     )
     base.attributes[key] = value  # reading changes nothing: the other arms of a branch may see the same symbol
     return value
+
+
+def _key_of(index: Value, text: str) -> str:
+    """Under what an item is kept among the attributes of what it belongs to: ``nets[name]`` may be ``nets["G"]``."""
+    is_known = isinstance(index, Const) and index.value is not None  # which stands for a slice
+    return f"[{index.value!r}]" if is_known else f"[{text}]"
 
 
 def _instance_item(machine: Machine, base: Instance, index: Value) -> Value | None:
@@ -350,7 +356,7 @@ def set_item(machine: Machine, base: Value, index: Value, text: str, value: Valu
         else:
             extend(machine, base, (value,), exact=False)
     elif isinstance(base, Symbol | Instance):
-        machine.write(base.attributes, f"[{text}]", value)
+        machine.write(base.attributes, _key_of(index, text), value)
     elif isinstance(base, Choice):
         for _, option in base.options:
             set_item(machine, option, index, text, value)

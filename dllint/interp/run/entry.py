@@ -130,11 +130,12 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
 
     def run() -> None:
         start = Block()
+        instance: Instance | None = None
         with machine.recording(start):
             execute_attributes(machine, cls)
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
         visited = False
-        for method in _outer_methods_first(machine.main, methods):
+        for method in _outer_methods_first(machine.main, methods) if instance is not None else ():
             wanted = machine.relevance.to_method(node, method) if machine.relevance is not None else None
             if method not in machine.reached and (wanted is None or wanted):
                 visited = True

@@ -10,6 +10,7 @@ from dllint.interp.run import comprehensions, containers, names
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, test_guards, truth
 from dllint.interp.run.guards import text_of
+from dllint.interp.run.machine import outcome_of
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -182,14 +183,15 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
         del machine.path[depth:]
         return value
     positive, negative = test_guards(machine, node.test, test)
+    site = Site(scope.module, node)
     outcomes = machine.branch(
-        Site(scope.module, node),
+        site,
         [
             (positive, lambda: (None, evaluate(machine, node.body, scope))),
             (negative, lambda: (None, evaluate(machine, node.orelse, scope))),
         ],
     )
-    return choose([(positive, outcomes[0][1]), (negative, outcomes[1][1])])
+    return outcome_of(outcomes, (positive, negative), site)
 
 
 def _subscript(machine: Machine, node: ast.Subscript, scope: Scope) -> Value:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dllint.events import Block, Loop, ParametersUpdated
-from dllint.interp.run import assignment, containers, contexts, graph, names
+from dllint.interp.run import assignment, containers, contexts, graph, names, unrolling
 from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
+from dllint.interp.run.machine import CallError
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guards, Site
@@ -18,8 +19,6 @@ from dllint.values import Absent, Choice, Const, Function, Instance, Items, Scop
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
-
-_MAX_UNROLLED = 6
 
 
 def execute_block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope) -> str | None:
@@ -40,9 +39,17 @@ def execute_block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope
 
 
 def execute(machine: Machine, statement: ast.stmt, scope: Scope) -> str | None:
-    """Execute one statement."""
+    """Execute one statement. A call in it that cannot be made ends it, as ``raise`` does."""
     handler = _HANDLERS.get(type(statement))
-    return handler(machine, statement, scope) if handler is not None else None
+    if handler is None:
+        return None
+    depth, grad, contexts = len(machine.path), machine.grad, machine.contexts
+    try:
+        return handler(machine, statement, scope)
+    except CallError as error:
+        del machine.path[depth:]
+        machine.grad, machine.contexts = grad, contexts
+        return machine.refused(error)
 
 
 # ---------------------------------------------------------------------------------------------------- assignment
@@ -141,13 +148,18 @@ def _block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope) -> Ca
 
 
 def _try(machine: Machine, node: Any, scope: Scope) -> str | None:
-    """The body happens; then either no handler or one of them. What the handlers bind is an alternative."""
+    """The body happens; then either no handler or one of them. What the handlers bind is an alternative.
+
+    Where the body certainly raises, one of the handlers is taken.
+    """
     left = execute_block(machine, node.body, scope)
     if left is None and node.orelse:
         left = execute_block(machine, node.orelse, scope)
     handlers = [((), _block(machine, handler.body, scope)) for handler in node.handlers]
     if handlers:
-        arms: list[tuple[Guards, Any]] = [((), lambda: (left, None)), *handlers]
+        if left == "raise":
+            machine.catch()
+        arms: list[tuple[Guards, Any]] = [*([((), lambda: (left, None))] if left != "raise" else ()), *handlers]
         lefts = [outcome[0] for outcome in machine.branch(Site(scope.module, node), arms)]
         left = None if None in lefts else (lefts[0] if len(set(lefts)) == 1 else "mixed")
     final = execute_block(machine, node.finalbody, scope) if node.finalbody else None
@@ -176,8 +188,9 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     iterable = machine.evaluate(node.iter, scope)
     if isinstance(iterable, Choice):
         iterable = names.under_path(machine, iterable)
-    if _can_unroll(iterable):
-        return _unrolled(machine, node, iterable, scope)
+    few = unrolling.few_things(machine, node, iterable, scope)
+    if few is not None:
+        return _unrolled(machine, node, few, scope)
     site = Site(scope.module, node)
     element = containers.element_of(machine, iterable, Site(scope.module, node.iter))
     targets = assigned_in(node)
@@ -191,15 +204,8 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     return "raise" if left == "raise" else None
 
 
-def _can_unroll(iterable: Value) -> bool:
-    if not isinstance(iterable, Items) or not iterable.exact or not 0 < len(iterable.items) <= _MAX_UNROLLED:
-        return False
-    return not all(isinstance(item, Const) and not isinstance(item.value, str) for item in iterable.items)
-
-
-def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, scope: Scope) -> str | None:
+def _unrolled(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Items, scope: Scope) -> str | None:
     """A loop over a few known things is that many iterations, one after the other."""
-    assert isinstance(iterable, Items)
     for item in iterable.items:
         present = [option for option in alternatives(item) if not isinstance(option[1], Absent)]
         if not present:

@@ -249,7 +249,7 @@ def _spawn(machine: Machine, name: str, arguments: Arguments, site: Site) -> Val
         return Symbol(name, tuple(arguments.all()), site, arguments=arguments)
     added = tuple(Symbol("counter", site=site) for _ in range(fact["added"]))
     given = passed.items if isinstance(passed, Items) else ()
-    exact = (isinstance(passed, Items) and passed.exact) or passed is None
+    exact = passed.exact if isinstance(passed, Items) else passed is None and not fact.get("options")
     if fact.get("loop"):
         loop = Loop("for", site, None, None, Block(), machine.frame)
         with machine.looping(loop):

@@ -48,13 +48,22 @@ class LimitError(Exception):
     """The interpretation took longer than it may."""
 
 
+class CallError(Exception):
+    """Python would refuse this call with a ``TypeError``: control leaves where it stands, as it does by ``raise``."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(str(site))
+        self.site = site
+
+
 class Activation:
     """What a running function has returned and yielded so far, each value with the guards on the way to it.
 
     ``ended`` holds what the branches that returned have written, but for the function's own ``variables``.
+    ``refused`` says that a call in it was refused.
     """
 
-    __slots__ = ("caller", "ended", "path_start", "returned", "variables", "yielded")
+    __slots__ = ("caller", "ended", "path_start", "refused", "returned", "variables", "yielded")
 
     def __init__(self, path_start: int, variables: dict[str, Value], caller: Activation | None) -> None:
         self.path_start = path_start
@@ -63,6 +72,7 @@ class Activation:
         self.returned: list[tuple[Guards, Value]] = []
         self.yielded: list[tuple[Guards, Value]] = []
         self.ended: list[tuple[Guards, Writes]] = []
+        self.refused = False
 
     def end(self, guards: Guards, writes: Writes) -> None:
         """Remember what a branch that returned has written."""
@@ -157,12 +167,26 @@ class Machine:
             self.block.items.append(Leave(kind, site))
         return kind
 
+    def refused(self, error: CallError) -> str:
+        """Record that control leaves by a call that cannot be made."""
+        if self.activation is not None:
+            self.activation.refused = True
+        return self.leave("raise", error.site)
+
+    def catch(self) -> None:
+        """Forget that control has just left by ``raise``: somebody catches it here."""
+        last = self.block.items[-1] if self.block is not None and self.block.items else None
+        if self.block is not None and isinstance(last, Leave) and last.kind == "raise":
+            self.block.items.pop()
+
     @contextmanager
     def recording(self, block: Block | None) -> Iterator[None]:
-        """Record into ``block`` (or nowhere) for a while."""
+        """Record into ``block`` (or nowhere) for a while; a call that cannot be made ends what is recorded."""
         outer, self.block = self.block, block
         try:
             yield
+        except CallError as error:
+            self.refused(error)
         finally:
             self.block = outer
 
@@ -270,7 +294,7 @@ class Machine:
             outer = self.block
             block = self.block = Block() if outer is not None else None
             try:
-                (left, result), writes = self.run_arm(guards, body)
+                (left, result), writes = self.run_arm(guards, partial(self._run_to_end, body))
             finally:
                 self.block = outer
             outcomes.append((left, result, writes))
@@ -287,6 +311,16 @@ class Machine:
         if live:
             self.join(live)
         return outcomes
+
+    def _run_to_end(self, body: Callable[[], tuple[str | None, Any]]) -> tuple[str | None, Any]:
+        """What comes of an arm, which may end in a call that cannot be made."""
+        depth, grad, contexts = len(self.path), self.grad, self.contexts
+        try:
+            return body()
+        except CallError as error:
+            del self.path[depth:]
+            self.grad, self.contexts = grad, contexts
+            return self.refused(error), None
 
     # ------------------------------------------------------------------------------------------ limits
 
@@ -400,6 +434,18 @@ def distinguished(arms: list[tuple[Guards, Any]], site: Site) -> list[tuple[Guar
         return arms
     subject = f"way at {site.path}:{site.line}:{getattr(site.node, 'col_offset', 0)}"
     return [(guards or (Guard(subject, "==", index, True),), body) for index, (guards, body) in enumerate(arms)]
+
+
+def outcome_of(outcomes: Sequence[Any], guards: Sequence[Guards], site: Site) -> Value:
+    """The value of an expression that is evaluated in arms, of those arms that have one.
+
+    Raises:
+        CallError: none of them has, as each ends in a call that cannot be made.
+    """
+    options = [(under, result) for under, (left, result, _) in zip(guards, outcomes, strict=True) if left is None]
+    if not options:
+        raise CallError(site)
+    return choose(options)
 
 
 def _unset(container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]) -> list[tuple[Guards, Any]]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
 from dllint.interp.run.classes import find_member, is_module_class, role_of
+from dllint.interp.run.machine import CallError
 from dllint.interp.run.opaque import opaque
+from dllint.interp.run.refusals import is_refused
 from dllint.interp.run.roles import name_of
 from dllint.interp.run.saving import note_saving
 from dllint.interp.sieve.word_graph import words_of
@@ -53,7 +55,15 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
 
 
 def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
-    """Call a module, or what is one of several modules; its ``forward`` is interpreted on demand."""
+    """Call a module, or what is one of several modules; its ``forward`` is interpreted on demand.
+
+    Raises:
+        CallError: the arguments do not fit ``forward``.
+    """
+    if isinstance(model, Instance) and isinstance(model.cls, Class) and machine.block is not None:
+        forward = find_member(machine, model.cls, "forward")
+        if isinstance(forward, Function) and is_refused(machine, forward, arguments, site, model):
+            raise CallError(site)
     name = "forward"
     if (
         isinstance(model, Instance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.interp.run import command_options
 from dllint.sites import Site
 from dllint.values import (
     Absent,
@@ -71,9 +72,12 @@ def _given(machine: Machine, function: Function, parameter: ast.arg, default: as
 def _missing(machine: Machine, function: Function, parameter: ast.arg, default: ast.expr | None, exact: bool) -> Value:
     """The value of a parameter that was not given: its default, which is only a setting if others may be passed."""
     if default is None:
-        return unknown_parameter(machine, function, parameter)
+        option = command_options.decorated(machine, function, parameter.arg)
+        return option if option is not None else unknown_parameter(machine, function, parameter)
     with machine.aside():
         value = machine.evaluate(default, function.scope)
+    if command_options.is_declaration(value):
+        return command_options.declared(parameter.arg, value)
     if exact:
         return value
     if isinstance(value, Const) and value.value is None:

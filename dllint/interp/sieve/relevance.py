@@ -109,6 +109,8 @@ class Relevance:
                 mask |= self._graph.own(self._module, statement)
                 for word in words & self._imports.keys():
                     mask |= self._of_import(word)
+                for inner, name in self._graph.imports_in(self._module, statement):
+                    mask |= self._of_one_import(inner, name)
                 pending.extend(methods[word] for word in words & methods.keys())
                 pending.extend(each for word in words & self._definitions.keys() for each in self._definitions[word])
         self._here[start] = mask
@@ -120,11 +122,15 @@ class Relevance:
         if known is None:
             known = 0
             for statement in self._imports[name]:
-                known |= self._graph.of_import(statement, name)
-                for module, original in self._graph.imported(self._module, statement, name):
-                    known |= self._losses_of(module, original)
+                known |= self._of_one_import(statement, name)
             self._of_imports[name] = known
         return known
+
+    def _of_one_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
+        mask = self._graph.of_import(statement, name)
+        for module, original in self._graph.imported(self._module, statement, name):
+            mask |= self._losses_of(module, original)
+        return mask
 
     def _losses_of(self, module: SourceModule, name: str) -> int:
         for statement in module.bindings.names.get(name, ()):
@@ -175,6 +181,12 @@ class Relevance:
                 return True
         if any(self._graph.closure(module, word) & self._effects for word in words & module.bindings.names.keys()):
             return True
+        for statement, name in self._graph.imports_in(module, node):
+            reached = self._graph.of_import(statement, name)
+            for origin, original in self._graph.imported(module, statement, name):
+                reached |= self._graph.closure(origin, original)
+            if reached & self._effects:
+                return True
         return function.owner is not None and self._inherits_effects(function.owner, words)
 
     def _inherits_effects(self, cls: Class, words: frozenset[str]) -> bool:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.bindings import bound_names
 from dllint.interp.source.project import WORD
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class WordGraph:
         self.mattering: dict[tuple[ast.AST, int], bool] = {}
         self._words: dict[ast.stmt, frozenset[str]] = {}
         self._masks: dict[ast.stmt, int] = {}
-        self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the two above
+        self._imports: dict[ast.stmt, tuple[ast.Import | ast.ImportFrom, ...]] = {}
+        self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the three above
 
     def forget(self, module: SourceModule) -> None:
         """Let go of what is known about a module that is no more, and of all that may have come from it."""
@@ -55,6 +57,7 @@ class WordGraph:
         for statement in self._statements.pop(module, ()):
             self._words.pop(statement, None)
             self._masks.pop(statement, None)
+            self._imports.pop(statement, None)
 
     def mask(self, words: Iterable[str]) -> int:
         """A set of words as an integer; words of no interest do not count."""
@@ -84,6 +87,18 @@ class WordGraph:
                 known = self.mask(words)
             self._masks[statement] = known
         return known
+
+    def imports_in(
+        self, module: SourceModule, statement: ast.stmt
+    ) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+        """The imports inside a function, a class or an ``if``, each with a name that it binds there."""
+        known = self._imports.get(statement)
+        if known is None:
+            is_importing = not isinstance(statement, _IMPORT) and "import" in self.words(module, statement)
+            inner = ast.walk(statement) if is_importing else ()
+            known = self._imports[statement] = tuple(node for node in inner if isinstance(node, _IMPORT))
+        for each in known:
+            yield from ((each, name) for name in bound_names(each))
 
     def closure(self, module: SourceModule, name: str) -> int:
         """The words reachable from a module-level name (Tarjan: definitions that name each other share them)."""
@@ -154,6 +169,9 @@ class WordGraph:
             else:
                 mask |= self.own(module, statement)
                 words.update(self.words(module, statement))
+                for inner, bound_here in self.imports_in(module, statement):
+                    mask |= self.of_import(inner, bound_here)
+                    successors.extend(self.imported(module, inner, bound_here))
         bound = module.bindings.names
         successors.extend((module, word) for word in words if word != name and word in bound)
         successors.extend(self._through_stars(module, words))

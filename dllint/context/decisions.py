@@ -1,0 +1,59 @@
+"""Decisions that stand as long as a program runs, such as ``if args.amp``: only one of their arms ever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dllint.context.base import E
+from dllint.context.paths import Paths
+from dllint.events import Event, Loop, walk
+from dllint.interp.run.classes import set_attributes
+from dllint.interp.run.guards import contradict
+from dllint.sites import Guard
+from dllint.values import Class, Instance
+
+
+class Decisions(Paths):
+    """Which events go together."""
+
+    def never_both(self, left: Event, right: Event) -> bool:
+        """Whether of two events only one ever happens, in all iterations of the loops around them.
+
+        Conditions that merely contradict each other do not say so: another iteration may decide otherwise.
+        """
+        pairs = [(one, other) for one in left.guards for other in right.guards if contradict(one, other)]
+        if not pairs:
+            return False
+        around = self.loops_around(left)
+        shared = [loop for loop in self.loops_around(right) if loop in around]
+        owners = [frame.receiver for event in (left, right) for frame in event.frame.stack()]
+        changing = {f"self.{name}" for owner in owners for name in _changing_attributes(owner)}
+        return any(
+            _stands(one, shared) and _stands(other, shared) and changing.isdisjoint(one.names | other.names)
+            for one, other in pairs
+        )
+
+    def together_with(self, event: Event, others: Iterable[E]) -> list[E]:
+        """Those of some events that may happen in a run in which an event does."""
+        return [other for other in others if other is event or not self.never_both(event, other)]
+
+    def beside(self, event: Event, loop: Loop) -> list[Event]:
+        """What happens in a loop in a run in which an event does, in the order of the text."""
+        return self.together_with(event, walk(loop.body))
+
+
+def _stands(guard: Guard, loops: list[Loop]) -> bool:
+    """Whether no iteration of some loops can change a condition."""
+    scope, _, rest = guard.subject.partition(":")
+    is_computed = "(" in guard.subject or guard.periodic
+    is_scoped = bool(rest) and scope.replace(".", "").isidentifier() and not rest.startswith("self.")
+    for loop in loops:
+        is_local = is_scoped and all(scope != frame.scope for frame in loop.frame.stack())
+        if is_computed or is_local or not guard.names.isdisjoint(loop.targets):
+            return False  # a variable of a function that is called in each iteration has another value each time
+    return True
+
+
+def _changing_attributes(owner: object) -> frozenset[str]:
+    """The attributes of an object that its methods assign."""
+    return set_attributes(owner.cls) if isinstance(owner, Instance) and isinstance(owner.cls, Class) else frozenset()

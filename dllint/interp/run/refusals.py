@@ -1,0 +1,109 @@
+"""Calls that Python would refuse, because their arguments do not fit the parameters of the function.
+
+Only what is certain counts: a call that is written out, of a function that is what its definition says.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.guards import text_of
+from dllint.sites import Site
+from dllint.values import Absent, Arguments, Class, External, Function, Value, alternatives
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_IMPLICIT = frozenset(("__new__", "__post_init__", "__init_subclass__", "__class_getitem__"))
+_METHODS = frozenset(("staticmethod", "classmethod"))
+_ROOTS = ("object", "abc.ABC")
+_PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.")
+
+
+def is_refused(
+    machine: Machine, function: Function, arguments: Arguments, site: Site, receiver: Value | None = None
+) -> bool:
+    """Whether a call of a project function raises ``TypeError`` before anything in the function happens."""
+    if not arguments.exact or not _is_written_out(site.node, arguments):
+        return False
+    if _fits(function.node.args, arguments, receiver is not None):
+        return False
+    return _is_as_defined(function, receiver) and not _is_replaced(machine, function)
+
+
+def _is_written_out(node: ast.AST, arguments: Arguments) -> bool:
+    """Whether the arguments are those written at the call: nothing was expanded, bound before or made up."""
+    return (
+        isinstance(node, ast.Call)
+        and len(node.args) == len(arguments.positional)
+        and [keyword.arg for keyword in node.keywords] == list(arguments.keywords)
+        and not any(isinstance(argument, ast.Starred) for argument in node.args)
+        and not any(isinstance(option, Absent) for value in arguments.all() for _, option in alternatives(value))
+    )
+
+
+def _fits(parameters: ast.arguments, arguments: Arguments, has_receiver: bool) -> bool:
+    """Whether arguments can be bound to parameters."""
+    positional = [*parameters.posonlyargs, *parameters.args]
+    count = len(arguments.positional) + has_receiver
+    if count > len(positional) and parameters.vararg is None:
+        return False
+    given = arguments.keywords.keys()
+    by_keyword = {parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)}
+    if parameters.kwarg is None and not given <= by_keyword:
+        return False
+    if any(parameter.arg in given for parameter in positional[:count] if parameter.arg in by_keyword):
+        return False  # given twice
+    required = positional[count : len(positional) - len(parameters.defaults)]
+    needed = [pair[0] for pair in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if pair[1] is None]
+    return all(parameter.arg in given for parameter in (*required, *needed))
+
+
+def _is_as_defined(function: Function, receiver: Value | None) -> bool:
+    """Whether nothing stands between a call and the definition: no decorator, no condition, no unusual class."""
+    node = function.node
+    if isinstance(node, ast.Lambda):
+        return True
+    if function.name in _IMPLICIT or (function.kind == "class" and receiver is None):
+        return False
+    plain = [text for text in map(text_of, node.decorator_list) if text in _METHODS]
+    if len(plain) + (function.grad is not None) != len(node.decorator_list):
+        return False
+    return function.owner is None or _is_plain(function.owner, node, receiver)
+
+
+def _is_plain(owner: Class, node: ast.AST, receiver: Value | None) -> bool:
+    """Whether a method is the one that the class of its object has, and the class makes its objects as usual."""
+    cls = getattr(receiver, "cls", receiver)
+    lineage = cls.lineage if isinstance(cls, Class) else owner.lineage
+    name = getattr(node, "name", "")
+    if node not in owner.node.body or sum(name in ancestor.members for ancestor in lineage) > 1 < _most_bases(lineage):
+        return False  # one of several: under a condition, or as the order of resolution has it
+    before = True  # what comes before the owner of the method could have another one
+    for ancestor in lineage:
+        before = before and ancestor is not owner
+        if ancestor.node.decorator_list or ancestor.node.keywords or "__new__" in ancestor.members:
+            return False
+        options = [option for base in ancestor.bases for _, option in alternatives(base)]
+        if not all(
+            isinstance(option, Class) or _is_plain_base(option, _ROOTS if before else _PLAIN) for option in options
+        ):
+            return False
+    return True
+
+
+def _most_bases(lineage: Sequence[Class]) -> int:
+    return max(len(ancestor.bases) for ancestor in lineage)
+
+
+def _is_plain_base(base: Value, prefixes: tuple[str, ...]) -> bool:
+    return isinstance(base, External) and base.name.startswith(prefixes) and "Parameter" not in base.name
+
+
+def _is_replaced(machine: Machine, function: Function) -> bool:
+    """Whether somebody may have put another function in the place of this one."""
+    pattern = re.compile(rf"\.{re.escape(function.name)}\s*=(?!=)|\bsetattr\(")
+    return any(module.contains(pattern) for module in {machine.main, function.module})
