@@ -55,7 +55,6 @@ from dllint.api import (
     ZeroGrad,
     insert_after,
     insert_before,
-    walk,
 )
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -63,19 +62,19 @@ from dllint.api import (
 
 def is_run_by_framework(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     """a framework runs the loop, or the engine that goes backward clears them"""
-    engines = (event for event in walk(loop.body) if isinstance(event, Backward))
+    engines = (event for event in ctx.beside(step, loop) if isinstance(event, Backward))
     return ctx.is_managed(step) or any(event.via in ("deepspeed", "opaque") for event in engines)
 
 
 def is_cleared(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     """something in the loop clears the gradients"""
-    clearings = (event for event in walk(loop.body) if isinstance(event, ZeroGrad))
+    clearings = (event for event in ctx.beside(step, loop) if isinstance(event, ZeroGrad))
     return any(ctx.may_concern(event.target, step.optimizer) for event in clearings)
 
 
 def is_rebuilt(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     """the optimizer is built in each iteration"""
-    made = (event for event in walk(loop.body) if isinstance(event, OptimizerCreated))
+    made = (event for event in ctx.beside(step, loop) if isinstance(event, OptimizerCreated))
     return any(ctx.is_same(event.optimizer, step.optimizer) for event in made)
 
 
@@ -90,7 +89,7 @@ def may_be_cleared_out_of_sight(step: OptimizerStep, loop: Loop, ctx: Context) -
     return any(
         ctx.speaks_of("clearing-gradients", event.name)
         or (ctx.opaque_to(event, step.optimizer) and not _is_harmless(event, ctx))
-        for event in walk(loop.body)
+        for event in ctx.beside(step, loop)
         if isinstance(event, OpaqueCall)
     )
 
@@ -120,7 +119,7 @@ class MissingZeroGrad(Rule):
 
     def _report(self, step: OptimizerStep, loop: Loop, ctx: Context) -> Finding:
         optimizer = ctx.called(step.optimizer, "optimizer")
-        backward = next(event for event in walk(loop.body) if isinstance(event, Backward))
+        backward = next(event for event in ctx.beside(step, loop) if isinstance(event, Backward))
         return ctx.finding(
             self,
             step,
