@@ -77,23 +77,6 @@ class Paths(ProgramView):
     def _positions(self) -> dict[Event, int]:
         return {event: index for index, event in enumerate(self._structure.events)}
 
-    def since_last(self, kind: type[Event], *, before: Event, within: Loop | None = None) -> list[Event]:
-        """What happens before an event, in the order of the text, since the last event of a kind.
-
-        Args:
-            kind: of what to look for the last one; if there is none, everything before the event counts.
-            before: the event.
-            within: the loop in which all of it must happen.
-        """
-        found: list[Event] = []
-        for other in reversed(self._structure.events[: self.position(before)]):
-            if within is not None and within not in self.loops_around(other):
-                continue
-            if isinstance(other, kind):
-                break
-            found.append(other)
-        return found[::-1]
-
     def same_turn(self, left: Event, right: Event) -> bool:
         """Whether two events stand in one function and loop, under the same conditions: neither happens without the
         other, unless control leaves between them."""

@@ -1,9 +1,9 @@
 """Gradients that are clipped after the optimizer has used them.
 
-Clipping changes `.grad` in place. Behind the step it changes nothing that anybody will use: the update was made with
+Clipping changes `.grad` in place. After the step it changes nothing that anybody will use: the update was made with
 the unclipped gradients.
 
-Measured on torch 2.13: with clipping to 1 behind the step, the update was 61.48 times the learning rate, which is the
+Measured on torch 2.13: with clipping to 1 after the step, the update was 61.48 times the learning rate, which is the
 unclipped norm.
 
 ## Bad
@@ -21,7 +21,7 @@ Clipping that a later step of the same or another optimizer uses (a second backw
 clipping of weights (`p.data.clamp_`), and paths on which the step has not happened yet.
 
 ## Fix (unsafe)
-Moves the clipping in front of the step where both stand in the same block and no gradient scaler is used. Unsafe
+Moves the clipping before the step where both stand in the same block and no gradient scaler is used. Unsafe
 because updates become smaller, as they should.
 
 ## On real code
@@ -37,7 +37,7 @@ from itertools import groupby
 from dllint.api import (
     Backward,
     Context,
-    Edit,
+    Edits,
     Event,
     Finding,
     GradientClip,
@@ -48,7 +48,6 @@ from dllint.api import (
     Symbol,
     Value,
     move_before,
-    offer,
 )
 
 State = str  # of the gradients: none, fresh or used
@@ -81,28 +80,22 @@ class ClipAfterStep(Rule):
                     yield self._report(event, group, ctx)
 
     def _report(self, event: GradientClip, group: Group, ctx: Context) -> Finding:
-        name = ctx.name_of(group[0]) or "the optimizer"
+        optimizer = ctx.called(group[0], "optimizer")
         step = next(step for step in ctx.steps() if _is_of(step, group, ctx))
         return ctx.finding(
             self,
             event,
-            f"gradients are clipped after `{name}` has used them",
+            f"gradients are clipped after {optimizer} has used them",
             effect="the clipping has no effect: each update is made with the unclipped gradients",
-            help=f"clip between the backward pass and `{name}.step()`",
+            help=f"clip between the backward pass and the step of {optimizer}",
             trace=[(step.site, "the gradients are used"), (event.site, "and clipped only then")],
-            fixes=offer(
-                "Clip before the step", self._clip_first(event, step, ctx), "unsafe", of=event.site, at=event.site
-            ),
+            fix=("Clip before the step", _clip_first(event, step, ctx)),
         )
 
-    def _clip_first(self, clip: GradientClip, step: OptimizerStep, ctx: Context) -> tuple[Edit, ...]:
-        """Move the clipping in front of the step, in the same block. A scaler would have to unscale first."""
-        same_place = clip.frame is step.frame and ctx.loops_around(clip) == ctx.loops_around(step)
-        if not same_place or step.scaler is not None:
-            return ()
-        if {guard.key() for guard in clip.guards} != {guard.key() for guard in step.guards}:
-            return ()
-        return move_before(clip.site, step.site)
+
+def _clip_first(clip: GradientClip, step: OptimizerStep, ctx: Context) -> Edits:
+    """Move the clipping before the step, in the same block. A scaler would have to unscale first."""
+    return move_before(clip.site, step.site) if ctx.same_turn(clip, step) and step.scaler is None else Edits()
 
 
 def _groups(ctx: Context) -> list[Group]:

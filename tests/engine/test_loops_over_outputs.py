@@ -49,8 +49,7 @@ LOOPS = [
     "    for i, output in zip(range(2), outputs):\n        F.cross_entropy(output, target).backward(){mark}",
     "outputs = model(images)\n"
     "    for i in range(len(outputs)):\n        F.cross_entropy(outputs[i], target).backward(){mark}",
-    "outputs = model(images)\n"
-    "    for i in range(2):\n        F.cross_entropy(outputs[i], targets[i]).backward(){mark}",
+    "outputs = model(images)\n    for i in range(2):\n        F.cross_entropy(outputs[i], targets[i]).backward(){mark}",
 ]
 
 

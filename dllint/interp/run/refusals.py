@@ -88,7 +88,9 @@ def _is_plain(owner: Class, node: ast.AST, receiver: Value | None) -> bool:
         if ancestor.node.decorator_list or ancestor.node.keywords or "__new__" in ancestor.members:
             return False
         options = [option for base in ancestor.bases for _, option in alternatives(base)]
-        if not all(isinstance(option, Class) or _is_plain_base(option, _ROOTS if before else _PLAIN) for option in options):
+        if not all(
+            isinstance(option, Class) or _is_plain_base(option, _ROOTS if before else _PLAIN) for option in options
+        ):
             return False
     return True
 

@@ -88,7 +88,9 @@ class WordGraph:
             self._masks[statement] = known
         return known
 
-    def imports_in(self, module: SourceModule, statement: ast.stmt) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    def imports_in(
+        self, module: SourceModule, statement: ast.stmt
+    ) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
         """The imports inside a function, a class or an ``if``, each with a name that it binds there."""
         known = self._imports.get(statement)
         if known is None:
