@@ -80,6 +80,10 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
+    def mentions(self, *words: str, where: Where = "everywhere") -> bool:
+        """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
+        return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)
+
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
 
@@ -122,9 +126,10 @@ class Sources(ProgramView):
         return any(_writes(node, key) for module in modules for node in module.entry_makers)
 
 
-def receiver_of(call: ast.Call) -> str:
+def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    function = call.func if isinstance(call, ast.Call) else None
+    return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
 
 
 def _is_parsed(module: SourceModule) -> bool:
