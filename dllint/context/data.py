@@ -116,6 +116,10 @@ class DataView:
         """``train``, ``eval``, or nothing if neither is clear: by what a dataset was given and is called."""
         return pipelines.part_of(self._machine, dataset)
 
+    def is_told_part(self, dataset: Value) -> bool:
+        """Whether an argument says what a dataset is for (``train=False``), so that no name has to."""
+        return isinstance(dataset, Instance) and bool(pipelines.told_part(self._machine, dataset))
+
     def part_of_name(self, name: str) -> str:
         """The same by a name alone."""
         return splits.part_of_text(name)
