@@ -20,6 +20,7 @@ from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
+from dllint.context.normalization import Normalization, Numbers
 from dllint.context.phases import Phase
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
@@ -159,6 +160,8 @@ __all__ = [
     "ModelForward",
     "Modes",
     "Node",
+    "Normalization",
+    "Numbers",
     "OpaqueCall",
     "OptimizerCreated",
     "OptimizerStep",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from dllint.context.normalization import Normalization, normalizations
 from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
     Backward,
@@ -27,7 +28,7 @@ from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
-from dllint.sites import Site
+from dllint.sites import Guards, Site
 from dllint.values import (
     Arguments,
     BoundMethod,
@@ -78,6 +79,10 @@ class DataView:
     def steps(self, transform: Value) -> list[TransformStep]:
         """The steps of a transform in order: those of a composition or list, one for anything else."""
         return pipelines.steps_of(self._machine, transform)
+
+    def normalizations(self, transform: Value, guards: Guards = ()) -> list[Normalization | None]:
+        """How the pipelines that a transform may be normalise; ``None`` stands for numbers that are not known."""
+        return normalizations(self.steps(transform), guards, self._machine.facts)
 
     def list_site(self, composition: Value) -> Site | None:
         """Where the list of a composition's steps is written."""
