@@ -22,6 +22,7 @@ from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
 from dllint.context.normalization import Normalization, Numbers
 from dllint.context.phases import Phase
+from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
 from dllint.events import (
@@ -177,6 +178,7 @@ __all__ = [
     "RandomSeeded",
     "Randomness",
     "Restored",
+    "Resumption",
     "Rule",
     "Saved",
     "ScalerUnscale",
