@@ -166,10 +166,7 @@ class WrappedStateDict(Rule):
                 (state.site, "the state dict is that of the wrapper"),
                 (saved.event.site, "and is saved"),
             ],
-            fix=(
-                "Save the state of the module behind the wrapper",
-                _of_module(state.site, wrapping, is_conditional, ctx),
-            ),
+            fix=("Save the state of the module behind the wrapper", edits),
             severity="info" if pedantic else None,
             pedantic=pedantic,
         )

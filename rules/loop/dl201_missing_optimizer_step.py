@@ -186,10 +186,10 @@ class MissingOptimizerStep(Rule):
         return ctx.finding(
             self,
             backward,
-            f"gradients are computed in this loop, but `{name}` never takes a step",
+            f"gradients are computed in this {_unit(loop)}, but `{name}` never takes a step",
             effect="nothing is trained: the weights stay as they were initialised, and no error says so",
             help=f"call `{name}.step()` behind the backward pass",
-            trace=[(loop.site, "in this loop"), (backward.site, "gradients are computed, and never used")],
+            trace=[(loop.site, f"in this {_unit(loop)}"), (backward.site, "gradients are computed, and never used")],
             fixes=offer(
                 "Take a step behind the backward pass",
                 _take_step(backward, loop, optimizer, ctx),
@@ -198,6 +198,10 @@ class MissingOptimizerStep(Rule):
                 at=backward.site,
             ),
         )
+
+
+def _unit(loop: Loop) -> str:
+    return "method" if loop.kind == "calls" else "loop"
 
 
 def _is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
@@ -209,14 +213,22 @@ def _is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: C
 
 
 def _is_stepped_elsewhere(optimizer: Value, ctx: Context) -> bool:
-    """Whether a class that is seen without its users has another method that steps what it keeps under this name."""
+    """Whether a class that is seen without its users has a method that steps what it keeps under this name.
+
+    Those who name the class may do it as well.
+    """
     name = re.escape(ctx.name_of(optimizer))
     if not name or ctx.program.kind != "class":
         return False
     steps = re.compile(rf"\.{name}\.step\(|\.step\([\w.]*\.{name}\b")
-    owners = {event.frame.receiver.cls for event in ctx.all_of(ZeroGrad) if isinstance(event.frame.receiver, Instance)}
-    lineages = (owner.lineage for owner in owners if isinstance(owner, Class))
-    return any(steps.search(ctx.source_of(Site(each.module, each.node))) for each in chain(*lineages))
+    receivers = {
+        event.frame.receiver.cls for event in ctx.all_of(ZeroGrad) if isinstance(event.frame.receiver, Instance)
+    }
+    owners = [owner for owner in receivers if isinstance(owner, Class)]
+    lineages = (owner.lineage for owner in owners)
+    if any(steps.search(ctx.source_of(Site(each.module, each.node))) for each in chain(*lineages)):
+        return True
+    return any(ctx.is_said_around(owner, steps.pattern) for owner in owners)
 
 
 def _is_of_another(optimizer: Value) -> bool:
@@ -283,7 +295,7 @@ def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -
     last = [
         event for event in inside if isinstance(event, Backward | GradientClip) and event.guards == backward.guards
     ][-1]
-    if backward.scaler is None:
+    if backward.scaler is None or backward.via:
         return insert_after(last.site, f"{name}.step()")
     scaler = _scaler_text(backward, ctx)
     updates = bool(ctx.all_of(ScalerUpdate))

@@ -70,7 +70,7 @@ class ClipWithoutUnscale(Rule):
     category = "correctness"
     severity = "error"
     triggers = (
-        ("scale",),
+        ("scale", "mixed_precision", "precision"),
         ("backward",),
         ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_grad", "clip_gradients"),
     )
@@ -100,6 +100,8 @@ class ClipWithoutUnscale(Rule):
         call = _unscaling(event, step, ctx) if step is not None else ""
         optimizer = ctx.name_of(step.optimizer) if step is not None else ""
         wanted = call or f"{name}.unscale_({optimizer or 'optimizer'})"
+        if backward.via:  # Accelerate or Fabric, whose step is that of the optimizer
+            wanted = f"{name}.unscale_gradients()" if backward.via == "accelerate" else f"{name}.clip_gradients(...)"
         edits = insert_before(event.site, call) if call else ()
         return ctx.finding(
             self,

@@ -113,13 +113,12 @@ class SchedulerCadence(Rule):
         )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if ctx.library_calls("accelerate.Accelerator"):
-            return
         for event in ctx.events:
             if not isinstance(event, SchedulerStep) or event.arguments.positional or ctx.is_managed(event):
                 continue
             for scheduler in ctx.objects(event.scheduler):
-                finding = self._judge(event, scheduler, ctx) if isinstance(scheduler, Instance) else None
+                is_known = isinstance(scheduler, Instance) and not ctx.is_prepared(scheduler)
+                finding = self._judge(event, scheduler, ctx) if is_known else None
                 if finding is not None:
                     yield finding
                     break
