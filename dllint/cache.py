@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint import __version__
+from dllint.assumptions import Assumption
 from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.files.atomic import write_atomic
@@ -24,7 +25,7 @@ from dllint.interp.source.project import listing_digest
 from dllint.registry import all_rule_files
 from dllint.worker import Outcome
 
-_FORMAT = 3
+_FORMAT = 4
 _CONFIGURATIONS = 12  # of so many configurations, those used last, results are kept
 
 State = tuple[str, str]  # a file or folder, and its digest
@@ -161,4 +162,12 @@ def _finding(data: dict[str, Any]) -> Finding:
     fixes = tuple(
         Fix(fix["message"], tuple(Edit(**edit) for edit in fix["edits"]), fix["safety"]) for fix in data["fixes"]
     )
-    return Finding(**{**data, "location": Location(**data["location"]), "trace": hops, "fixes": fixes})
+    made = {
+        "location": Location(**data["location"]),
+        "assumptions": tuple(Assumption(**each) for each in data["assumptions"]),
+        "trace": hops,
+        "fixes": fixes,
+        "others": tuple(Location(**each) for each in data["others"]),
+        "alone": tuple(data["alone"]) if data["alone"] is not None else None,
+    }
+    return Finding(**{**data, **made})

@@ -310,8 +310,10 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """A loop. ``kind`` is ``for`` or ``while``; ``iterable`` is what a ``for`` goes over, ``element`` what it yields.
+    """A loop. ``iterable`` is what a ``for`` goes over, ``element`` what it yields.
 
+    ``kind`` is ``for`` or ``while``, ``once`` for one of several iterations that are told apart, or ``calls`` for a
+    method that is called again and again by somebody who is not seen.
     ``targets`` are the names that the loop binds or changes in each iteration.
     """
 

@@ -127,9 +127,17 @@ class Problem:
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of one run: findings in the order they are shown, and everything a summary needs."""
+    """The outcome of one run: findings in the order they are shown, and everything a summary needs.
+
+    ``notes`` are findings of severity ``info`` that are counted, and listed only by formats for other programs.
+    ``questions`` are the possible findings that nobody has asked for: no format shows them, and a run may answer them.
+    ``fingerprints`` are those of findings and notes where others were folded into them, and so do not count any more.
+    """
 
     findings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    questions: list[Finding] = field(default_factory=list)
+    fingerprints: dict[Finding, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     files: int = 0
     suppressed: int = 0
@@ -149,10 +157,11 @@ def fingerprints(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
     """Pair each finding with a fingerprint that survives moved lines and reformatting.
 
     The fingerprint hashes the code, the enclosing scope, the text of the flagged statement and, among equal ones
-    in a file, which one it is. It has no line number in it, and no path, so that a renamed file keeps it.
+    in a file, which one it is. It has no line number in it, and no path, so that a renamed file keeps it. Possible
+    findings are counted last: whether they are asked for changes nothing for the others.
     """
     seen: dict[tuple[str, str, str, str], int] = {}
-    for finding in sorted(findings, key=sort_key):
+    for finding in sorted(findings, key=lambda finding: (finding.confidence == "possible", sort_key(finding))):
         key = (finding.location.path, finding.code, finding.scope, finding.statement)
         nth = seen[key] = seen.get(key, 0) + 1
         text = "\0".join((*key[1:], str(nth)))

@@ -22,6 +22,7 @@ from dllint.files.source import SourceError, display_path, read_source, source_f
 from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Report, Silence, sort_key
 from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
+from dllint.tiers import asked_for
 from dllint.worker import Outcome, Worker
 
 _IN_PROCESS = 12  # up to this many files, starting processes costs more than it saves
@@ -51,7 +52,8 @@ def lint_files(
 
     Returns:
         The findings in these files in order of presentation, with suppressions, per-file ignores and severities
-        applied, and everything that kept a file from being analysed.
+        applied, and everything that kept a file from being analysed. Possible findings are among the questions unless
+        the settings ask for them.
     """
     started = time.perf_counter()
     overlay = dict(overlay or {})
@@ -190,7 +192,7 @@ def _assemble(
         found, hidden = of_file(outcome, claims, settings, overlay)
         report.suppressed += hidden
         report.findings.extend(found)
-    report.findings.sort(key=sort_key)
+    report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), possible=settings.possible)
     return report
 
 
@@ -217,7 +219,7 @@ def of_file(
         The findings, and the number of those that comments suppress.
     """
     ignored = settings.ignored_in(outcome.file)
-    findings = [f for f in _distinct(found) if f.code not in ignored and f.confidence != "possible"]
+    findings = [finding for finding in _distinct(found) if finding.code not in ignored]
     return _suppress(outcome, findings, settings, ignored, overlay) if outcome.has_comments else (findings, 0)
 
 

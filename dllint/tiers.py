@@ -14,7 +14,7 @@ from typing import cast
 
 from dllint.assumptions import Assumption, Assumptions, Kind
 from dllint.files.toml import parse
-from dllint.findings import CONFIDENCE_RANK, Confidence
+from dllint.findings import CONFIDENCE_RANK, Confidence, Finding
 
 _RELIABLE = 0.9
 _RATES = Path(__file__).parent / "assumptions.toml"
@@ -33,6 +33,15 @@ def reliable_kinds() -> frozenset[Kind]:
     """The kinds of assumptions whose claims were measured to be true at least nine times in ten."""
     rates = cast("dict[Kind, dict[str, int]]", parse(_RATES.read_text("utf-8")))
     return frozenset(kind for kind, counts in rates.items() if _rate(counts) >= _RELIABLE)
+
+
+def asked_for(findings: Iterable[Finding], *, possible: bool) -> tuple[list[Finding], list[Finding]]:
+    """What is to be reported of some findings, and what is a question that nobody has asked: the possible ones."""
+    found = list(findings)
+    if possible:
+        return found, []
+    questions = [finding for finding in found if finding.confidence == "possible"]
+    return [finding for finding in found if finding.confidence != "possible"], questions
 
 
 def _rate(counts: dict[str, int]) -> float:

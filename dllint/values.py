@@ -330,16 +330,18 @@ class Entries(dict[Any, Value]):
 class Table(Value):
     """A dict. ``contents`` maps constant keys to values; the key ``Table.REST`` is present when there may be others.
 
+    ``holder`` is the object whose attributes the entries are, in ``vars(x)`` and ``x.__dict__``.
     An entry that is there only under a condition is a :class:`Choice` that has :class:`Absent` among its options.
     """
 
-    __slots__ = ("contents",)
+    __slots__ = ("contents", "holder")
     REST = object()
 
     def __init__(self, contents: Mapping[Any, Value], site: Site | None = None, *, exact: bool = True) -> None:
         self.contents = Entries(contents)
         if not exact:
             self.contents[Table.REST] = Const(None)
+        self.holder: Instance | None = None
         self.site = site
 
     @property

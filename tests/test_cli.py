@@ -40,8 +40,9 @@ class TestExitCodes:
 
     def test_an_info_does_not_fail_by_default(self, dllint: Run, project: Path) -> None:
         write(project / "a.py", "fussy(1)\n")
-        result = dllint("--select", "ALL")
+        result = dllint("--select", "ALL", "--notes")
         assert (result.code, result.lines) == (0, ["a.py:1 DL110"])
+        assert dllint("--select", "ALL", "--fail-on", "info").lines == ["a.py:1 DL110"]
 
     def test_each_project_fails_by_its_own_configuration(self, dllint: Run, project: Path) -> None:
         write(project / "lax" / "dllint.toml", "fail-on = 'error'\n")
@@ -154,9 +155,9 @@ class TestConfiguration:
     def test_selection(self, dllint: Run, project: Path) -> None:
         write(project / "a.py", BOTH + "fussy(1)\n")
         assert dllint("--select", "DL2").lines == ["a.py:2 DL202"]
-        assert dllint("--select", "DL2,fussy").lines == ["a.py:2 DL202", "a.py:3 DL110"]
+        assert dllint("--select", "DL2,fussy", "--notes").lines == ["a.py:2 DL202", "a.py:3 DL110"]
         assert dllint("--select", "DL202", "--select", "correctness").lines == ["a.py:1 DL101", "a.py:2 DL202"]
-        assert dllint("--extend-select", "pedantic", "--ignore", "softmax-before-cross-entropy").lines == [
+        assert dllint("--extend-select", "pedantic", "--ignore", "softmax-before-cross-entropy", "--notes").lines == [
             "a.py:2 DL202",
             "a.py:3 DL110",
         ]
@@ -165,7 +166,7 @@ class TestConfiguration:
         write(project / "pyproject.toml", "[tool.dllint]\nselect = ['DL101']\n")
         write(project / "sub" / "dllint.toml", "select = ['DL202']\n")
         for folder in (project, project / "sub", project / "sub" / "deep"):
-            write(folder / "a.py", BOTH)
+            write(folder / "a.py", f"{BOTH}# {folder.name}\n")  # no copies
         assert dllint().lines == ["a.py:1 DL101", "sub/a.py:2 DL202", "sub/deep/a.py:2 DL202"]
         assert dllint("--config", "pyproject.toml", "sub").lines == ["sub/a.py:1 DL101", "sub/deep/a.py:1 DL101"]
         assert dllint("--isolated", "sub/a.py").lines == ["sub/a.py:1 DL101", "sub/a.py:2 DL202"]
@@ -179,7 +180,8 @@ class TestConfiguration:
         write(project / "dllint.toml", "[severity]\nsuspicious = 'info'\n")
         write(project / "a.py", "b = nozero(y)\n")
         result = dllint()
-        assert result.code == 0 and "info[DL202]" in result.out
+        assert (result.code, result.out) == (0, "Found nothing in 1 file; 1 note (--notes shows it)\n")
+        assert "info[DL202]" in dllint("--notes").out
 
     def test_excludes_hold_for_files_named_one_by_one(self, dllint: Run, project: Path) -> None:
         write(project / "dllint.toml", "exclude = ['gen/**']\n")

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ import jsonschema
 import nbformat
 import pytest
 
+from dllint.assumptions import KINDS, Assumption, Kind
 from dllint.engine_rules import ENGINE_RULES
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Problem, Report
 from dllint.report import FORMATS, render
@@ -106,6 +108,55 @@ SAID = {
 }
 
 
+ASSUMED = {
+    "concise": "wrong> (likely, assuming `--loss` is `bce` and 1 more; and 2 more like this)",
+    "full": "= assuming: `--loss` is `bce`\n  = assuming: the batch is larger than 1",
+    "json": '"text": "the batch is larger than 1"',
+    "jsonl": '{"kind": "effect", "text": "the batch is larger than 1"}',
+    "sarif": "This assumes that `--loss` is `bce` and that the batch is larger than 1.",
+    "github": "%0AThis assumes that `--loss` is `bce` and that the batch is larger than 1.%0AAnd 2 more like this:",
+    "gitlab": "(likely, assuming `--loss` is `bce` and the batch is larger than 1; and 2 more like this: src",
+    "junit": "\nThis assumes that `--loss` is `bce` and that the batch is larger than 1.\nAnd 2 more like this:",
+}
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_every_format_says_what_is_assumed_and_where_else_it_is(fmt: str, report: Report) -> None:
+    texts = ("`--loss` is `bce`", "the batch is larger than 1", "`--loss` is `bce`")  # twice is once
+    kinds: tuple[Kind, ...] = ("default", "effect", "default")
+    adam = replace(
+        report.findings[1],
+        assumptions=tuple(Assumption(kind, text) for kind, text in zip(kinds, texts, strict=True)),
+        others=(location("src/train.py", "loss = criterion"), Location("gone.py", 7, 1, 7, 9)),
+    )
+    text = written(Report([adam], files=4), fmt, width=120)
+    assert ASSUMED[fmt] in text
+    assert "gone.py" in text or fmt == "concise"
+
+
+def test_the_kinds_of_assumptions_are_explained() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "confirm.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page.partition("## Assumptions")[2].partition("\n## ")[0], re.M)
+    assert dict(rows) == KINDS
+
+
+def test_other_places_in_sarif_are_related_locations(report: Report) -> None:
+    softmax = replace(report.findings[2], others=(Location("gone.py", 7, 1, 7, 9), Location("nb.ipynb", 1, 1, 1, 5, 3)))
+    log = json.loads(written(Report([softmax], files=1), "sarif"))
+    jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))).validate(log)
+    related = log["runs"][0]["results"][0]["relatedLocations"]
+    assert [place["id"] for place in related] == [1, 2, 3, 4]
+    assert [place["message"]["text"] for place in related[2:]] == ["more like this"] * 2
+    assert related[2]["physicalLocation"]["region"]["startLine"] == 7
+
+
+def test_many_other_places_are_counted(report: Report) -> None:
+    softmax = replace(report.findings[2], others=tuple(Location("gone.py", n, 1, n, 9) for n in range(1, 9)))
+    text = written(Report([softmax], files=1), "full", width=200)
+    assert "= note: and 8 more like this: gone.py:1:1, gone.py:2:1," in text
+    assert "gone.py:5:1 and 3 others\n" in text
+
+
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_every_format_says_cell_and_line(fmt: str, report: Report) -> None:
     assert SAID[fmt] in written(report, fmt)
@@ -122,8 +173,9 @@ def test_json_round_trip(report: Report) -> None:
     assert (hop["path"], hop["line"], hop["message"]) == (MODEL, 6, "softmax is applied here")
     assert found[0]["cell"] == 3
     assert found[0].keys() == {
-        "code", "name", "message", "effect", "help", "severity", "category", "confidence", "path", "line", "column",
-        "end_line", "end_column", "cell", "scope", "fingerprint", "trace", "fixes", "confirmable", "url",
+        "code", "name", "message", "effect", "help", "severity", "category", "confidence", "assumptions", "path",
+        "line", "column", "end_line", "end_column", "cell", "scope", "fingerprint", "trace", "others", "fixes",
+        "confirmable", "url",
     }  # fmt: skip
     assert (found[1]["severity"], found[1]["confidence"], found[1]["confirmable"]) == ("info", "likely", True)
     assert len({record["fingerprint"] for record in found}) == 3
@@ -304,7 +356,7 @@ def test_github_escapes_and_ranks(report: Report) -> None:
     assert "::Cell 3, line 1:%0A" in lines[3]
     assert lines[4].startswith("::notice ")
     assert "100%25 <wrong>" in lines[4]
-    assert lines[5].startswith("Found 1 error, 1 warning, 1 info")
+    assert lines[5].startswith("Found 1 error, 1 warning, 1 note")
 
 
 def test_github_property_escaping() -> None:

@@ -325,7 +325,7 @@ def test_frames_never_fail(text: str, numbers: tuple[int, int, int, int]) -> Non
         (Report([SOFTMAX], files=1), "Found 1 error in 1 file"),
         (
             Report([SOFTMAX, DECAY, DECAY, replace(DECAY, fixes=(Fix("s", (), "safe"),), severity="info")], files=3),
-            "Found 1 error, 2 warnings, 1 info in 1 of 3 files "
+            "Found 1 error, 2 warnings, 1 note in 1 of 3 files "
             "(1 fixable with --fix, 2 more with --fix --unsafe-fixes)",
         ),
     ],

@@ -84,5 +84,5 @@ def _next(old: Baseline, part: Part, prune_only: bool) -> Baseline:
     looked_for = judged(part, old)
     if not prune_only:
         return old.updated(part.report.findings, looked_for)
-    _, matched = old.split(part.report.findings)
+    _, matched = old.split([*part.report.findings, *part.report.questions])
     return old.without(old.stale(matched, looked_for))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dllint.cli.options import project_options, selection_options
+from dllint.cli.options import possible_option, project_options, selection_options
 
 
 class CheckCommand(click.Command):
@@ -45,6 +45,8 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
     type=click.Choice(["error", "warning", "info", "never"]),
     help="The severity from which findings make the exit code 1.  [default: warning]",
 )
+@possible_option
+@click.option("--notes", is_flag=True, help="List the findings of severity info, which are only counted otherwise.")
 @click.option("--stdin-filename", type=click.Path(), metavar="FILE", help="What the code on standard input is called.")
 @click.option(
     "--why-silent", metavar="FILE:LINE", help="Tell what kept rules from reporting a line, and report nothing."

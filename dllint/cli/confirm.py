@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dllint.cli import streams
-from dllint.cli.options import configuration, configuration_options
+from dllint.cli.options import configuration, configuration_options, possible_option
 from dllint.cli.target import Target, command_of, target_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ _MISSING = {
 @click.option("--in-place", is_flag=True, help="Let the script write its checkpoints and logs to where it wants.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show what the script prints.")
 @click.option("--only", metavar="CODES", help="Decide these rules only, with commas between them.")
+@possible_option
 @click.option("--findings", type=click.Path(), metavar="FILE", help="Decide the findings of this JSON report.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the evidence to a file as well.")
 @click.option("--sarif", "sarif_file", type=click.Path(), metavar="FILE", help="Write the verdicts as SARIF as well.")
@@ -82,25 +84,32 @@ def command(**given: Any) -> int:
 def _run(given: dict[str, Any], target: Target) -> int:
     """Lint what is to be run, run it, and report. Returns the exit code."""
     settings = _settings(given, target)
-    linted = _from_report(given["findings"]) if given["findings"] else _lint(target.files, given)
-    findings = _wanted(linted, given["only"])
-    outcome, verdicts = confirm(target, findings, settings, given["in_place"], not given["quiet"])
+    found, asked = (_from_report(given["findings"]), []) if given["findings"] else _lint(target.files, given)
+    findings, questions = _wanted(found, given["only"]), _wanted(asked, given["only"])
+    outcome, verdicts = confirm(target, findings, settings, given["in_place"], not given["quiet"], questions)
     for experiment in ("overfit-one-batch", "lr-range"):
         if given[experiment.replace("-", "_")]:
             _add_experiment(experiment, target, given, outcome, verdicts)
     if given["resume_check"]:
         _check_resuming(target, given, outcome, verdicts)
     from dllint.confirm.terminal import render
+    from dllint.confirm.verdicts import drop_questions
 
+    drop_questions(verdicts)
     streams.write(render(verdicts, outcome.records, color=streams.has_colour(sys.stdout)))
     _write_files(given, verdicts, outcome)
     return _exit_code(verdicts, outcome)
 
 
 def confirm(
-    target: Target, findings: list[Finding], settings: Settings, in_place: bool, show_output: bool
+    target: Target,
+    findings: list[Finding],
+    settings: Settings,
+    in_place: bool,
+    show_output: bool,
+    questions: Sequence[Finding] = (),
 ) -> tuple[Outcome, Verdicts]:
-    """Run a command under probes, and join what it shows with findings. Raises RunError."""
+    """Run a command under probes, and join what it shows with findings and questions. Raises RunError."""
     from dllint.confirm.launch import run
     from dllint.confirm.verdicts import settle
 
@@ -109,7 +118,7 @@ def confirm(
         target.notebook.return_to_cells(outcome.records)
     if not outcome.records:
         streams.warn(f"the command trained nothing that the probes saw: {_MISSING[outcome.reached]}")
-    return outcome, settle(findings, outcome.records)
+    return outcome, settle(findings, outcome.records, questions)
 
 
 def _add_experiment(name: str, target: Target, given: dict[str, Any], outcome: Outcome, verdicts: Verdicts) -> None:
@@ -149,7 +158,7 @@ def _check_resuming(target: Target, given: dict[str, Any], outcome: Outcome, ver
 
 
 def settle_project(project: Project, text: str) -> None:
-    """Drop the findings of a project that running a command refutes, and promote those that it confirms.
+    """Drop the findings of a project that running a command refutes, and promote what it confirms, questions as well.
 
     Args:
         project: the project, which has been linted.
@@ -163,15 +172,18 @@ def settle_project(project: Project, text: str) -> None:
     from tempfile import TemporaryDirectory
 
     from dllint.confirm.evidence import Settings
-    from dllint.confirm.verdicts import settle, upheld
+    from dllint.confirm.verdicts import drop_questions, settle, upheld
 
     findings = [finding for part in project.parts for finding in part.report.findings]
+    questions = [finding for part in project.parts for finding in part.report.questions]
     with TemporaryDirectory(prefix="dllint-confirm-") as folder:
         target = command_of(text, sys.executable, Path(folder))
         settings = Settings(records="", notebook=_folder(target))
-        outcome, verdicts = confirm(target, findings, settings, in_place=False, show_output=False)
+        outcome, verdicts = confirm(target, findings, settings, False, False, questions)
     for part in project.parts:
-        part.report.findings = upheld(settle(part.report.findings, outcome.records))
+        answered = settle(part.report.findings, outcome.records, part.report.questions)
+        part.report.findings = upheld(answered)
+    drop_questions(verdicts)
     answers = Counter(item.answer.lower() for item in verdicts.settled)
     told = ", ".join(f"{number} {answer}" for answer, number in answers.items())
     streams.note(f"a run settled: {told or 'nothing'}")
@@ -191,12 +203,14 @@ def _folder(target: Target) -> str:
     return str(target.notebook.folder) if target.notebook is not None else ""
 
 
-def _lint(files: list[str], given: dict[str, Any]) -> list[Finding]:
+def _lint(files: list[str], given: dict[str, Any]) -> tuple[list[Finding], list[Finding]]:
+    """The findings in files, and the questions: what is possible only."""
     from dllint.cli.project import find_project, lint, merged
 
     project = find_project(files, configuration(given), respect_excludes=False)
     lint(project)
-    return merged(project).findings
+    report = merged(project)
+    return report.findings, report.questions
 
 
 def _wanted(findings: list[Finding], only: str | None) -> list[Finding]:
@@ -205,9 +219,14 @@ def _wanted(findings: list[Finding], only: str | None) -> list[Finding]:
 
 
 def _from_report(file: str) -> list[Finding]:
-    """The findings of a report that ``dllint check --output-format json`` wrote. Raises OutputError."""
+    """The findings of a report that ``dllint check --output-format json`` wrote, one for each place.
+
+    Raises:
+        OutputError: the file is no such report.
+    """
     import json
 
+    from dllint.assumptions import Assumption
     from dllint.findings import Finding, Hop, Location
 
     def location(record: dict[str, Any]) -> Location:
@@ -220,10 +239,12 @@ def _from_report(file: str) -> list[Finding]:
         return [
             Finding(
                 **{name: record[name] for name in names},
-                location=location(record),
+                location=location(place),
+                assumptions=tuple(Assumption(each["kind"], each["text"]) for each in record["assumptions"]),
                 trace=tuple(Hop(location(hop), hop["message"]) for hop in record["trace"]),
             )
             for record in records
+            for place in (record, *record["others"])
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise streams.OutputError(f"{file} is no JSON report of dllint: {error}") from error

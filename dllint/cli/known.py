@@ -26,9 +26,12 @@ def hold_back_known(project: Project) -> int:
     for part in project.parts:
         if (baseline := read_baseline(part)) is None:
             continue
-        new, matched = baseline.split(part.report.findings)
-        part.report.baselined = len(part.report.findings) - len(new)
-        part.report.findings = new
+        found, questions = part.report.findings, part.report.questions
+        new, matched = baseline.split([*found, *questions])  # what a question stands for is not gone
+        unknown = {id(finding) for finding in new}
+        part.report.findings = [finding for finding in found if id(finding) in unknown]
+        part.report.questions = [finding for finding in questions if id(finding) in unknown]
+        part.report.baselined = len(found) - len(part.report.findings)
         unneeded += len(baseline.stale(matched, judged(part, baseline)))
     return unneeded
 
@@ -69,3 +72,4 @@ def hold_back_unchanged(project: Project, revision: str) -> None:
     changes = Changes(revision, Path.cwd())
     for part in project.parts:
         part.report.findings = changes.keep(part.report.findings)
+        part.report.questions = changes.keep(part.report.questions)

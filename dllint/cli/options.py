@@ -23,6 +23,9 @@ _SELECTION = (
     click.option("--ignore", multiple=True, metavar="RULES", help="Do not run these rules."),
     click.option("--per-file-ignores", multiple=True, metavar="GLOB:RULE", help="Do not report a rule in some files."),
 )
+_POSSIBLE = (
+    click.option("--possible", is_flag=True, help="Show also what is only possible; it never makes the exit code 1."),
+)
 _PROJECT = (
     click.argument("paths", nargs=-1, type=click.Path()),
     click.option("--baseline", type=click.Path(), metavar="FILE", help="The file of known findings."),
@@ -41,6 +44,11 @@ def configuration_options(command: Decorated) -> Decorated:
 def selection_options(command: Decorated) -> Decorated:
     """Add what says which rules run."""
     return _add(_SELECTION, command)
+
+
+def possible_option(command: Decorated) -> Decorated:
+    """Add ``--possible``."""
+    return _add(_POSSIBLE, command)
 
 
 def project_options(command: Decorated) -> Decorated:
@@ -97,6 +105,7 @@ def _values(given: dict[str, Any]) -> dict[str, Any]:
             values[key] = _split(words)
             if not values[key]:  # an empty variable of a script must not look like clean code
                 raise ConfigError(f"--{key}: no rule is given")
+    values |= {key: True for key in ("possible", "notes") if given.get(key)}
     if pairs := given.get("per_file_ignores"):
         values["per-file-ignores"] = _per_file_ignores(pairs)
     return values

@@ -119,4 +119,5 @@ def _fails(part: Part) -> bool:
     if part.settings.fail_on == "never":
         return False
     limit = SEVERITY_RANK[part.settings.fail_on]
-    return any(SEVERITY_RANK[finding.severity] >= limit for finding in part.report.findings)
+    answers = (finding for finding in part.report.findings if finding.confidence != "possible")
+    return any(SEVERITY_RANK[finding.severity] >= limit for finding in answers)

@@ -130,6 +130,7 @@ def merged(project: Project) -> Report:
             timing[name] = timing.get(name, 0.0) + seconds
     return Report(
         findings=sorted((finding for report in reports for finding in report.findings), key=sort_key),
+        questions=sorted((finding for report in reports for finding in report.questions), key=sort_key),
         problems=project.problems + [problem for report in reports for problem in report.problems],
         files=sum(report.files for report in reports),
         suppressed=sum(report.suppressed for report in reports),
@@ -138,6 +139,21 @@ def merged(project: Project) -> Report:
         timing=timing,
         silences=[silence for report in reports for silence in report.silences],
     )
+
+
+def presented(project: Project, overlay: Mapping[Path, str]) -> Report:
+    """What there is to show: one finding for each root cause, and notes apart unless they are to be listed."""
+    report = merged(project)
+    listed = {id(finding) for part in project.parts if part.settings.lists_notes for finding in part.report.findings}
+    found = report.findings
+    report.notes = [finding for finding in found if finding.severity == "info" and id(finding) not in listed]
+    report.findings = [finding for finding in found if finding.severity != "info" or id(finding) in listed]
+    if len(found) < 2:
+        return report
+    from dllint.folding import folded
+    from dllint.report.sources import SourceCache
+
+    return folded(report, SourceCache(overlay))
 
 
 def warn_of_idle_globs(project: Project) -> None:

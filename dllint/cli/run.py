@@ -21,7 +21,7 @@ from dllint.cli.outcome import (
     tell_problems,
     write_statistics,
 )
-from dllint.cli.project import Project, find_project, lint, merged, stdin_project, warn_of_idle_globs
+from dllint.cli.project import Project, find_project, lint, presented, stdin_project, warn_of_idle_globs
 from dllint.files.source import SourceError, SourceFile, source_from_bytes
 from dllint.findings import Problem
 
@@ -160,14 +160,16 @@ class Run:
 
     def _report(self, project: Project) -> None:
         """Write the reports and what else is asked for."""
-        report = merged(project)
+        report = presented(project, self._overlay)
         tell_problems(report)
         reports = Reports(report, project.rules, self._overlay)
         for fmt, file in self._files:
             reports.write_file(fmt, file)
         to_stderr = self._from_stdin and self._given["fix"]  # standard output has the code
         if self._given["statistics"]:
-            write_statistics(report.findings, as_json=self._format in ("json", "jsonl"), to_stderr=to_stderr)
+            write_statistics(
+                [*report.findings, *report.notes], as_json=self._format in ("json", "jsonl"), to_stderr=to_stderr
+            )
         elif not self._given["diff"]:  # nor is a patch to be mixed with anything
             reports.write(self._format, to_stderr=to_stderr)
         if self._given["timing"]:

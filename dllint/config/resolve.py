@@ -53,6 +53,8 @@ def resolve(config: Config) -> Settings:
         require_reason=config.value("require-reason")[1],
         time_limit=float(config.value("time-limit")[1]),
         fail_on=config.value("fail-on")[1],
+        possible=config.value("possible")[1],
+        notes=config.value("notes")[1],
         baseline=_baseline(config),
     )
 

@@ -88,6 +88,8 @@ KEYS: tuple[Key, ...] = (
     Key("require-reason", _BOOLEAN, False, "Report suppression comments that give no ` -- reason`."),
     Key("time-limit", {"type": "number", "exclusiveMinimum": 0}, 20, "CPU seconds after which a file is given up."),
     Key("fail-on", {"enum": list(FAIL_ON)}, "warning", "The severity from which findings make the exit code 1."),
+    Key("possible", _BOOLEAN, False, "Report also what is only possible: findings that assume what may well not hold."),
+    Key("notes", _BOOLEAN, False, "List findings of severity info instead of counting them."),
     Key("baseline", _STRING, BASELINE_FILE, 'The file of known findings, relative to this one; "" for none.'),
 )
 

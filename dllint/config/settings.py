@@ -26,8 +26,9 @@ class Settings:
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
     lowest versions of torch and its relatives that the project runs with, by normalised package name, and
-    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. With ``why_silent`` rules note what they do
-    not report, and why.
+    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. ``possible`` says that possible findings are
+    reported too, ``notes`` that those of severity ``info`` are listed and not just counted. With ``why_silent`` rules
+    note what they do not report, and why.
     """
 
     root: Path
@@ -44,6 +45,8 @@ class Settings:
     require_reason: bool = False
     time_limit: float = 20.0
     fail_on: FailOn = "warning"
+    possible: bool = False
+    notes: bool = False
     baseline: Path | None = None
     why_silent: bool = False
 
@@ -56,6 +59,11 @@ class Settings:
     def cache_directory(self) -> Path:
         """The folder that keeps results between runs."""
         return self.root / CACHE_FOLDER
+
+    @property
+    def lists_notes(self) -> bool:
+        """Whether notes are listed: where somebody asks for them, and where they make a run fail."""
+        return self.notes or self.fail_on == "info"
 
     def is_in_glob(self, file: Path, glob: str) -> bool:
         """Whether a glob of ``per_file_ignores`` takes in a file (an absolute path)."""

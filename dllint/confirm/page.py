@@ -80,7 +80,7 @@ def _verdicts(verdicts: Verdicts) -> Iterator[str]:
 def _settled(item: Settled) -> str:
     place = item.finding.location
     name = f"{item.finding.code} {item.finding.name}"
-    return _row(item.answer, name, place.path, place.line, item.judgement, item.reason)
+    return _row(item.answer, name, place.path, place.line, item.judgement, item.reason, item.premise)
 
 
 def _judged(label: str, judgement: Judgement) -> str:
@@ -93,8 +93,11 @@ def _outcome(judgement: Judgement) -> str:
     return "NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict]
 
 
-def _row(label: str, rule: str, path: str, line: int, judgement: Judgement | None, reason: str = "") -> str:
+def _row(
+    label: str, rule: str, path: str, line: int, judgement: Judgement | None, reason: str = "", premise: str = ""
+) -> str:
     what = f"<strong>{escape(rule)}</strong>: {escape(judgement.message if judgement is not None else reason)}"
+    what += f'<p class="premise">{escape(premise)}</p>' if premise else ""
     code = linecache.getline(path, line).strip() if path else ""
     if code:
         what += f"<pre>{escape(code)}</pre>"

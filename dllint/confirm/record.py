@@ -38,9 +38,11 @@ def plain(value: Any) -> Any:
 
 def _settled(item: Settled) -> dict[str, Any]:
     finding = item.finding
-    about = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
+    about: dict[str, Any] = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
     place = {"path": finding.location.path, "line": finding.location.line, "cell": finding.location.cell}
     evidence = _judgement(item.judgement) if item.judgement is not None else None
+    assumptions = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
+    about |= {"confidence": finding.confidence, "assumptions": assumptions, "premise": item.premise}
     return {**about, **place, "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
             "evidence": evidence}  # fmt: skip
 

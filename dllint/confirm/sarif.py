@@ -17,7 +17,7 @@ from dllint.findings import Finding, Location, Report
 from dllint.report import render
 from dllint.rule import Rule
 
-Entry = tuple[Finding, str, Judgement | None]
+Entry = tuple[Finding, str, Judgement | None, str]
 
 
 def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], root: Path) -> str:
@@ -35,17 +35,19 @@ def as_sarif(verdicts: Verdicts, outcome: Outcome, rules: Sequence[type[Rule]], 
     names = {rule.code: rule.name for rule in rules}
     place = Location(_script(outcome.command), 1, 1, 1, 1)
     entries: list[Entry] = [
-        (promoted(item) if item.answer == "CONFIRMED" else item.finding, item.answer, item.judgement)
+        (promoted(item) if item.answer == "CONFIRMED" else item.finding, item.answer, item.judgement, item.premise)
         for item in verdicts.settled
     ]
     checks = [shown for shown in verdicts.experiments if shown.voice == "alarm"]
     for shown in [*verdicts.alarms, *checks, *verdicts.notes]:
         verdict = str(shown.verdict) if shown in checks else "ALARM" if shown.voice == "alarm" else "NOTE"
-        entries.append((_finding(shown, names, place), verdict, shown))
-    report = Report(findings=[finding for finding, _, _ in entries], files=len({e[0].location.path for e in entries}))
+        entries.append((_finding(shown, names, place), verdict, shown, ""))
+    report = Report(findings=[entry[0] for entry in entries], files=len({e[0].location.path for e in entries}))
     log = json.loads(render(report, "sarif", root=root, rules=rules))
-    for result, (_, answer, judgement) in zip(log["runs"][0]["results"], entries, strict=True):
+    for result, (_, answer, judgement, premise) in zip(log["runs"][0]["results"], entries, strict=True):
         result["properties"] |= {"verdict": answer, **_evidence(judgement)}
+        if premise:
+            result["properties"]["premise"] = premise
         if answer == "REFUTED":
             result |= {"kind": "pass", "level": "none"}
     return json.dumps(log, indent=2) + "\n"

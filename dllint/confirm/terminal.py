@@ -53,7 +53,8 @@ def _settled(item: Settled, style: Style) -> str:
     place = _place(finding.location.path, finding.location.cell, finding.location.line)
     what = item.judgement.message if item.judgement is not None else item.reason
     steps = "" if item.judgement is None else _steps(item.judgement)
-    return f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}"
+    premise = f" ({one_line(item.premise)})" if item.premise else ""
+    return f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}{premise}"
 
 
 def _unasked(label: str, judgement: Judgement, style: Style) -> str:

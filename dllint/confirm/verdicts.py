@@ -10,7 +10,7 @@ from typing import Literal
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.rules import EXPERIMENTS, LINES, NEEDS
-from dllint.findings import Finding, Hop, Location
+from dllint.findings import Finding, Hop, Location, sort_key
 
 Answer = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
 
@@ -19,12 +19,27 @@ _RANK = {"REFUTED": 0, "INCONCLUSIVE": 1, "CONFIRMED": 2}
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A finding, and what the run says about it: by a judgement, or by the reason for which there is none."""
+    """A finding, and what the run says about it: by a judgement, or by the reason for which there is none.
+
+    One that ``is_question`` is possible only, and nothing to show unless the run confirms it.
+    """
 
     finding: Finding
     answer: Answer
     judgement: Judgement | None = None
     reason: str = ""
+    is_question: bool = False
+
+    @property
+    def premise(self) -> str:
+        """What the finding assumes, with what the run makes of it; empty for one that assumes nothing.
+
+        What a run shows at its place holds with all that was assumed. What it does not show there may be so because
+        something that was assumed is not so, or in spite of it.
+        """
+        texts = list(dict.fromkeys(assumption.text for assumption in self.finding.assumptions))
+        told = {"CONFIRMED": "settled", "REFUTED": "it rested on"}.get(self.answer, "assuming")
+        return f"{told}: {'; '.join(texts)}" if texts else ""
 
 
 @dataclass(slots=True)
@@ -43,18 +58,20 @@ class Verdicts:
         return len(self.alarms) + failed + sum(item.answer == "CONFIRMED" for item in self.settled)
 
 
-def settle(findings: Sequence[Finding], records: Sequence[Record]) -> Verdicts:
-    """Decide each finding, and list what the run shows beyond them."""
+def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Sequence[Finding] = ()) -> Verdicts:
+    """Decide each finding, answer the questions as far as possible, and list what the run shows beyond them."""
     judgements = [judgement for record in records for judgement in record.judgements]
     judgements += compare_ranks(records)
     verdicts = Verdicts(experiments=[judgement for judgement in judgements if judgement.rule in EXPERIMENTS])
     judgements = [judgement for judgement in judgements if judgement.rule not in EXPERIMENTS]
     used: set[int] = set()
-    for finding in findings:
+    asked = frozenset(map(id, questions))
+    every = sorted([*findings, *questions], key=sort_key) if questions else findings
+    for finding in every:
         about = [judgement for judgement in judgements if judgement.rule == finding.code]
         matching = _matching(finding, about)
         used.update(map(id, matching))
-        verdicts.settled.append(_settled(finding, matching))
+        verdicts.settled.append(replace(_settled(finding, matching), is_question=id(finding) in asked))
     found = {finding.code for finding in findings}
     for judgement in judgements:
         is_new = id(judgement) not in used and (any(judgement.stacks) or judgement.rule not in found)
@@ -122,14 +139,20 @@ def _is_in(judgement: Judgement, finding: Finding) -> bool:
 def promoted(settled: Settled) -> Finding:
     """A finding that a run has confirmed: it is certain, and its trace ends with the evidence."""
     evidence = settled.judgement.message if settled.judgement is not None else ""
-    hop = Hop(settled.finding.location, f"a run confirms it: {evidence}")
-    return replace(settled.finding, confidence="certain", trace=(*settled.finding.trace, hop))
+    premise = f" ({settled.premise})" if settled.premise else ""
+    hop = Hop(settled.finding.location, f"a run confirms it: {evidence}{premise}")
+    return replace(settled.finding, confidence="certain", assumptions=(), trace=(*settled.finding.trace, hop))
+
+
+def drop_questions(verdicts: Verdicts) -> None:
+    """Leave out the questions that the run does not answer with yes."""
+    verdicts.settled = [item for item in verdicts.settled if item.answer == "CONFIRMED" or not item.is_question]
 
 
 def upheld(verdicts: Verdicts) -> list[Finding]:
-    """The findings without those that the run has refuted, the confirmed ones promoted."""
+    """The findings without those that the run has refuted, the confirmed ones promoted; of questions only these."""
     return [
         promoted(item) if item.answer == "CONFIRMED" else item.finding
         for item in verdicts.settled
-        if item.answer != "REFUTED"
+        if item.answer == "CONFIRMED" or not (item.answer == "REFUTED" or item.is_question)
     ]

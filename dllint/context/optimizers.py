@@ -70,6 +70,13 @@ class Optimizers(Modules):
             modules.extend(module for module in found if not any(module is known for known in modules))
         return modules, complete and seen
 
+    def is_prepared(self, value: Value) -> bool:
+        """Whether an object was handed to Accelerate's ``prepare``, or may have been."""
+        return any(
+            not call.arguments.exact or any(self.is_same(given, value) for given in call.arguments.positional)
+            for call in self.library_calls("accelerate.prepare")
+        )
+
     def must_concern(self, target: Value, optimizer: Value) -> bool:
         """Whether clearing the gradients of ``target`` certainly clears those that ``optimizer`` uses."""
         key = ("must", id(target), id(optimizer))

@@ -14,6 +14,7 @@ from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.topics import Topic, speaks_of
 from dllint.sites import Site
+from dllint.values import Class
 
 N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
@@ -100,6 +101,24 @@ class Sources(ProgramView):
             for module in project.mentioning(*compiled)
         )
 
+    def is_said_around(self, owner: Class, pattern: str) -> bool:
+        """Whether a class of the project, or code that names it, has a regular expression in what is not seen here.
+
+        What its users do with its objects counts, and its other methods do, but not other classes beside it. Slow: ask
+        last.
+        """
+        wanted, name = re.compile(pattern), re.compile(rf"\b{re.escape(owner.name)}\b")
+        frames = (frame for event in self.events for frame in event.frame.stack())
+        seen = {frame.definition.node for frame in frames if frame.definition is not None}
+        methods = ((each.module, item) for each in owner.lineage for item in each.node.body if item not in seen)
+        if any(wanted.search(_text_of(module, method)) for module, method in methods):
+            return True
+        lineage = {ancestor.node for ancestor in owner.lineage}
+        beside = (_text_of(owner.module, item) for item in owner.module.tree.body if item not in lineage)
+        if any(name.search(text) and wanted.search(text) for text in beside):
+            return True
+        return any(module is not owner.module for module in self._machine.project.mentioning(name, wanted))
+
     def entries_beside(self, site: Site) -> list[ast.expr]:
         """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
         nodes = site.module.entry_makers
@@ -125,6 +144,10 @@ class Sources(ProgramView):
 def receiver_of(call: ast.Call) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def _text_of(module: SourceModule, node: ast.AST) -> str:
+    return ast.get_source_segment(module.source.text, node) or ""
 
 
 def _is_parsed(module: SourceModule) -> bool:

@@ -8,7 +8,7 @@ from dllint.findings import Finding, Report
 from dllint.report.context import Context
 from dllint.report.style import TONES, Style
 from dllint.report.summary import summary_line
-from dllint.report.text import one_line, place
+from dllint.report.text import doubts, one_line, place
 
 
 def render(report: Report, context: Context) -> str:
@@ -26,8 +26,9 @@ def _notes(report: Report, context: Context) -> Iterator[str]:
 
 
 def line(finding: Finding, style: Style) -> str:
-    """The line for one finding; one that is not certain says so at its end."""
+    """The line for one finding; at its end, what it assumes and how many more there are like it."""
     label = style.paint(f"{finding.severity}[{finding.code}]", "bold", TONES[finding.severity])
     head = f"{style.paint(place(finding.location), 'bold')}: {style.link(label, finding.url)}"
-    doubt = "" if finding.confidence == "certain" else f" ({finding.confidence})"
-    return f"{head} {finding.name}: {one_line(finding.message)}{doubt}"
+    more = f"and {len(finding.others)} more like this" if finding.others else ""
+    remarks = "; ".join(remark for remark in (doubts(finding, brief=True), more) if remark)
+    return f"{head} {finding.name}: {one_line(finding.message)}{f' ({remarks})' if remarks else ''}"

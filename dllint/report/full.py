@@ -11,7 +11,7 @@ from dllint.report.diff import Hunk, hunks
 from dllint.report.frame import Layout, frame
 from dllint.report.style import TONES, Style
 from dllint.report.summary import summary_line
-from dllint.report.text import one_line, place
+from dllint.report.text import assumed, more_like_this, one_line, place
 
 _LONGEST_DIFF = 40  # rows
 
@@ -51,13 +51,17 @@ class _Block:
 
     def lines(self) -> list[str]:
         lines = [*self._head(), *self._main_frame(), *self._note("effect", self.finding.effect)]
+        for text in assumed(self.finding):
+            lines += self._note("assuming", text)
         lines += self._trace()
         lines += self._note("help", self.finding.help)
         for fix, found in self.fixes:
             lines += self._note(f"fix ({_FIX_LABELS[fix.safety]})", fix.message)
             lines += self._diff(found)
-        if self.finding.confidence == "likely" and self.finding.confirmable:
-            lines += self._note("note", "likely, not certain: `dllint confirm` can settle it by running the script")
+        if self.finding.confidence != "certain" and self.finding.confirmable:
+            doubt = f"{self.finding.confidence}, not certain"
+            lines += self._note("note", f"{doubt}: `dllint confirm` can settle it by running the script")
+        lines += self._note("note", more_like_this(self.finding))
         lines += self._note("note", self.sources.order_note(self.finding.location.path))
         return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dllint.findings import SEVERITY_RANK, Finding, Problem, Report
+from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Problem, Report
 from dllint.report import concise
 from dllint.report.context import Context
 from dllint.report.style import Style
@@ -52,9 +52,9 @@ def summary_markdown(report: Report) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _badness(finding: Finding) -> tuple[int, bool]:
-    """Sorts by severity, certain ones before likely ones; equal ones stay in the order of the report."""
-    return (-SEVERITY_RANK[finding.severity], finding.confidence != "certain")
+def _badness(finding: Finding) -> tuple[int, int]:
+    """Sorts by severity, surer ones first; equal ones stay in the order of the report."""
+    return (-SEVERITY_RANK[finding.severity], -CONFIDENCE_RANK[finding.confidence])
 
 
 def _annotation(finding: Finding, level: str, context: Context) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dllint.findings import Edit, Finding, Fix, Location, Report, fingerprints
+from dllint.findings import Edit, Finding, Fix, Location, Report, fingerprints, sort_key
 from dllint.report.sources import SourceCache
 
 Record = dict[str, object]
 
 
 def records(report: Report, sources: SourceCache) -> list[Record]:
-    """One record for each finding, in the order of the report."""
+    """One record for each finding, notes included, in the order of the report."""
     return [_record(finding, mark, sources) for finding, mark in fingerprinted(report)]
 
 
-def fingerprinted(report: Report) -> list[tuple[Finding, str]]:
-    """The findings in the order of the report, each with its fingerprint."""
-    marks = {id(finding): mark for finding, mark in fingerprints(report.findings)}
-    return [(finding, marks[id(finding)]) for finding in report.findings]
+def fingerprinted(report: Report, *, notes: bool = True) -> list[tuple[Finding, str]]:
+    """The findings in the order of the report, with or without those that are only notes, each with its fingerprint."""
+    every = sorted([*report.findings, *report.notes], key=sort_key) if report.notes else report.findings
+    marks = report.fingerprints or dict(fingerprints(every))
+    shown = every if notes else report.findings
+    return [(finding, marks[finding]) for finding in shown]
 
 
 def _record(finding: Finding, fingerprint: str, sources: SourceCache) -> Record:
@@ -29,10 +31,12 @@ def _record(finding: Finding, fingerprint: str, sources: SourceCache) -> Record:
         "severity": finding.severity,
         "category": finding.category,
         "confidence": finding.confidence,
+        "assumptions": [{"kind": each.kind, "text": each.text} for each in finding.assumptions],
         **_location(finding.location),
         "scope": finding.scope,
         "fingerprint": fingerprint,
         "trace": [{**_location(hop.location), "message": hop.message} for hop in finding.trace],
+        "others": [_location(location) for location in finding.others],
         "fixes": [_fix(fix, finding.location.path, sources) for fix in finding.fixes],
         "confirmable": finding.confirmable,
         "url": finding.url,

@@ -47,7 +47,7 @@ def render(report: Report, context: Context) -> str:
 def _descriptors(report: Report, context: Context) -> list[Json]:
     """The rules by code. A finding of a rule that was not passed describes it as well as it can."""
     known = {rule.code: _descriptor(rule) for rule in context.rules}
-    for finding in report.findings:
+    for finding in (*report.findings, *report.notes):
         if finding.code not in known:
             known[finding.code] = _descriptor_of_finding(finding)
         if finding.url:
@@ -106,12 +106,16 @@ def _result(finding: Finding, fingerprint: str, index: dict[str, int], context: 
         "partialFingerprints": {FINGERPRINT_KEY: fingerprint},
         "properties": {"confidence": finding.confidence, "confirmable": finding.confirmable},
     }
+    if finding.assumptions:
+        result["properties"]["assumptions"] = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
     if finding.location.cell is not None:
         result["properties"] |= {"cell": finding.location.cell, "cellLine": finding.location.line}
     hops = [{**_place(hop.location, context), "message": {"text": one_line(hop.message)}} for hop in finding.trace]
     if hops:
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": hop} for hop in hops]}]}]
-        result["relatedLocations"] = [{"id": number, **hop} for number, hop in enumerate(hops, start=1)]
+    others = [{**_place(other, context), "message": {"text": "more like this"}} for other in finding.others]
+    if hops or others:
+        result["relatedLocations"] = [{"id": number, **near} for number, near in enumerate([*hops, *others], start=1)]
     fixes = [found for fix in finding.fixes if (found := _fix(fix, finding.location.path, context))]
     if fixes:
         result["fixes"] = fixes

@@ -11,18 +11,16 @@ def severity_counts(report: Report) -> str:
     numbers = {"error": 0, "warning": 0, "info": 0}
     for finding in report.findings:
         numbers[finding.severity] += 1
-    words = (
-        f"{number} info" if severity == "info" else count(number, severity)
-        for severity, number in numbers.items()
-        if number
-    )
-    return ", ".join(words)
+    words = {"error": "error", "warning": "warning", "info": "note"}
+    return ", ".join(count(number, words[severity]) for severity, number in numbers.items() if number)
 
 
 def summary_line(report: Report) -> str:
     """One sentence on the run, without a full stop."""
     hints = [*_fix_hints(report.findings), *_hidden(report)]
     tail = f" ({', '.join(hints)})" if hints else ""
+    if report.notes:
+        tail += f"; {count(len(report.notes), 'note')} (--notes shows {'it' if len(report.notes) == 1 else 'them'})"
     if report.problems:
         tail += f"; {count(len(report.problems), 'problem')} kept dllint from checking everything"
     if not report.findings:
@@ -33,7 +31,7 @@ def summary_line(report: Report) -> str:
 
 
 def _files(report: Report) -> str:
-    hit = len({finding.location.path for finding in report.findings})
+    hit = len({place.path for finding in report.findings for place in (finding.location, *finding.others)})
     return count(hit, "file") if hit >= report.files else f"{hit} of {count(report.files, 'file')}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dllint.findings import Finding, Location
 
+_PLACES = 5  # of those that are like a finding, so many are named
 _UNSAFE_TO_PRINT: dict[int, int] = {
     **{code: 0x2400 + code for code in range(0x20)},  # the pictures of the control characters
     0x7F: 0x2421,
@@ -39,7 +40,36 @@ def place(location: Location) -> str:
     return f"{visible(location.path)}:{cell}{location.line}:{location.column}"
 
 
+def assumed(finding: Finding) -> list[str]:
+    """What a finding takes for granted, each thing once; each completes the sentence "this assumes that …"."""
+    return list(dict.fromkeys(one_line(assumption.text) for assumption in finding.assumptions))
+
+
+def more_like_this(finding: Finding) -> str:
+    """``and 7 more like this: a.py:3:1, …``, with the first places; empty for a finding that stands for itself."""
+    if not finding.others:
+        return ""
+    listed = [place(location) for location in finding.others[:_PLACES]]
+    rest = len(finding.others) - len(listed)
+    return f"and {len(finding.others)} more like this: {', '.join(listed)}{f' and {rest} others' if rest else ''}"
+
+
+def doubts(finding: Finding, *, brief: bool = False) -> str:
+    """How sure a finding is and what it assumes, in a few words: ``likely, assuming …``; empty where it is certain."""
+    if finding.confidence == "certain":
+        return ""
+    texts = assumed(finding)
+    if brief and len(texts) > 1:
+        texts = [texts[0], f"{len(texts) - 1} more"]
+    return f"{finding.confidence}, assuming {' and '.join(texts)}" if texts else finding.confidence
+
+
 def explanation(finding: Finding) -> list[str]:
-    """The sentences of a finding: what is wrong, what it does to training, what to do; each with its full stop."""
-    parts = (one_line(part) for part in (finding.message, finding.effect, finding.help))
+    """The sentences of a finding, each with its full stop.
+
+    What is wrong, what it does to training, what to do, what that assumes, and where else the same thing is.
+    """
+    said = (one_line(part) for part in (finding.message, finding.effect, finding.help))
+    assumes = f"This assumes that {' and that '.join(assumed(finding))}" if finding.assumptions else ""
+    parts = (*said, assumes, more_like_this(finding).replace("and", "And", 1))
     return [part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part]

@@ -45,7 +45,8 @@ async def confirm(script: Path, folder: Path, finding: Finding) -> Verdict:
     """
     with tempfile.TemporaryDirectory(prefix="dllint-") as scratch:
         file = Path(scratch, "evidence.json")
-        command = [sys.executable, "-m", "dllint", "confirm", "--quiet", "--only", finding.code, "--json", str(file)]
+        command = [sys.executable, "-m", "dllint", "confirm", "--quiet", "--possible", "--only", finding.code]
+        command += ["--json", str(file)]
         process = await asyncio.create_subprocess_exec(
             *command,
             str(script),
@@ -90,4 +91,5 @@ def _verdict(document: dict[str, Any], finding: Finding, folder: Path) -> Verdic
 def _because(item: dict[str, Any]) -> str:
     evidence = item.get("evidence") or {}
     seen = evidence.get("message") or evidence.get("summary") or item.get("reason") or ""
-    return str(seen)
+    premise = item.get("premise")
+    return f"{seen} ({premise})" if premise else str(seen)

@@ -11,6 +11,7 @@ from lsprotocol import types
 from dllint.files.notebook import EditRefused
 from dllint.files.source import SourceFile
 from dllint.findings import Edit, Finding, Hop, Location, Problem
+from dllint.report.text import assumed
 from dllint.server.documents import Document, OpenNotebook, uri_of
 from dllint.server.session import Result
 from dllint.server.text import Text
@@ -21,7 +22,7 @@ TextAt = Callable[[Path], Text | None]  # the text of a file, open or not
 _SEVERITIES = {
     "error": types.DiagnosticSeverity.Error,
     "warning": types.DiagnosticSeverity.Warning,
-    "info": types.DiagnosticSeverity.Information,
+    "info": types.DiagnosticSeverity.Hint,
 }
 _UNNECESSARY = ("DL004",)  # comments without effect are shown faded
 
@@ -155,14 +156,15 @@ def offset_at(
 
 
 def message_of(finding: Finding, *, is_known: bool = False) -> str:
-    """The message with what it does to training and what to do, one to a line."""
+    """The message with what it does to training, what to do, and how sure that is, one to a line."""
     lines = [f"{finding.message} [{finding.name}]"]
     if finding.effect:
         lines.append(finding.effect)
     if finding.help:
         lines.append(f"help: {finding.help}")
-    if finding.confidence == "likely":
-        lines.append("likely" + ("; a run can settle it" if finding.confirmable else ""))
+    if finding.confidence != "certain":
+        lines.append(finding.confidence + ("; a run can settle it" if finding.confirmable else ""))
+    lines += [f"assuming: {text}" for text in assumed(finding)]
     if is_known:
         lines.append("in the baseline")
     return "\n".join(lines)

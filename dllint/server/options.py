@@ -17,7 +17,7 @@ from dllint.registry import load_rules
 
 _KEYS = (
     *("select", "extend-select", "ignore", "per-file-ignores", "severity", "exclude", "baseline"),
-    *("torch-version", "versions", "knowledge", "rule-paths", "plugins", "require-reason", "time-limit"),
+    *("torch-version", "versions", "knowledge", "rule-paths", "plugins", "require-reason", "time-limit", "possible"),
 )
 _OF_PLUGINS = ("rule-paths", "plugins")
 _SELECTORS = ("select", "extend-select", "ignore")

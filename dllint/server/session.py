@@ -22,6 +22,7 @@ from dllint.runner import of_file
 from dllint.server.lens import loops_of
 from dllint.server.moving import moved
 from dllint.server.remembering import RememberingWorker, WatchedModule
+from dllint.tiers import asked_for
 from dllint.worker import Outcome, Worker
 
 
@@ -216,11 +217,15 @@ class Session:
         """The result for the version of a file that the worker has."""
         if outcome is None:
             return None
-        findings, _ = of_file(outcome, found, self.settings, self._parsed)
+        findings = self._reported(outcome, found, self._parsed)
         new = findings if self._baseline is None else self._baseline.split(findings)[0]
         known = [finding for finding in findings if finding not in new] if len(new) < len(findings) else []
         problems = outcome.analysis.problems
         return Result(self._sources[path], sorted(new, key=sort_key), known, problems)
+
+    def _reported(self, outcome: Outcome, found: list[Finding], overlay: Mapping[Path, str]) -> list[Finding]:
+        findings, _ = of_file(outcome, found, self.settings, overlay)
+        return asked_for(findings, possible=self.settings.possible)[0]
 
     def loops(self, path: Path) -> list[tuple[Location, str]]:
         """The training loops of an open file, each with what dllint understands of it."""
@@ -236,7 +241,7 @@ class Session:
         worker = Worker(self.settings, self._folder, {**self._parsed, source.path: source.file_text})
         outcome = worker.analyse(source.path)
         found = [each for each in outcome.analysis.findings if each.location.path == source.display]
-        findings, _ = of_file(outcome, found, self.settings, {source.path: source.file_text})
+        findings = self._reported(outcome, found, {source.path: source.file_text})
         return findings if self._baseline is None else self._baseline.split(findings)[0]
 
     def take_into_baseline(self, path: Path, finding: Finding) -> Path:

@@ -35,6 +35,7 @@ elsewhere or in one branch of several.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -115,13 +116,18 @@ def is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Co
 
 
 def is_stepped_elsewhere(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
-    """another method of the class, which is seen without its users, steps what it keeps under this name"""
+    """another method of the class, which is seen without its users, or one who names it, steps what it has so called"""
     if ctx.program.kind != "class":
         return False
-    owners = {event.frame.receiver.cls for event in ctx.all_of(ZeroGrad) if isinstance(event.frame.receiver, Instance)}
-    classes = [Site(each.module, each.node) for cls in owners if isinstance(cls, Class) for each in cls.lineage]
-    steps = (step for step in ctx.method_calls("step") if _is_stepped(step, ctx.name_of(optimizer), with_scaler=True))
-    return any(ctx.is_within(step, cls) for step in steps for cls in classes)
+    name = ctx.name_of(optimizer)
+    receivers = {each.frame.receiver.cls for each in ctx.all_of(ZeroGrad) if isinstance(each.frame.receiver, Instance)}
+    owners = [cls for cls in receivers if isinstance(cls, Class)]
+    classes = [Site(each.module, each.node) for cls in owners for each in cls.lineage]
+    steps = (step for step in ctx.method_calls("step") if _is_stepped(step, name, with_scaler=True))
+    if any(ctx.is_within(step, cls) for step in steps for cls in classes):
+        return True
+    pattern = rf"\.{re.escape(name)}\.step\(|\.step\([\w.]*\.{re.escape(name)}\b"
+    return bool(name) and any(ctx.is_said_around(owner, pattern) for owner in owners)
 
 
 def has_gradients_read(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
@@ -169,13 +175,14 @@ class MissingOptimizerStep(Rule):
 
     def _report(self, backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Finding:
         called = ctx.called(optimizer, "optimizer")
+        unit = "method" if loop.kind == "calls" else "loop"
         return ctx.finding(
             self,
             backward,
-            f"gradients are computed in this loop, but {called} never takes a step",
+            f"gradients are computed in this {unit}, but {called} never takes a step",
             effect="nothing is trained: the weights stay as they were initialized, and no error says so",
             help=f"call `step()` of {called} after the backward pass",
-            trace=[(loop.site, "in this loop"), (backward.site, "gradients are computed, and never used")],
+            trace=[(loop.site, f"in this {unit}"), (backward.site, "gradients are computed, and never used")],
             fix=("Take a step after the backward pass", _take_step(backward, loop, optimizer, ctx)),
         )
 
@@ -314,7 +321,7 @@ def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -
     name = ctx.source_of(Site(backward.site.module, call.func.value))
     of_turn = [event for event in inside if event.guards == backward.guards]
     last = [event for event in of_turn if isinstance(event, Backward | GradientClip)][-1]
-    if backward.scaler is None:
+    if backward.scaler is None or backward.via:
         return insert_after(last.site, f"{name}.step()")
     scaler = _scaler_text(backward, ctx)
     updates = "" if ctx.all_of(ScalerUpdate) else f"\n{scaler}.update()"

@@ -23,8 +23,9 @@ Measured on torch 2.13 (2-layer network, 200 steps): with SGD the loss ends at 4
 ## Not reported
 Loops in which anything clears the gradients: `optimizer.zero_grad()`, `model.zero_grad()`, `p.grad = None`, a closure,
 a helper; loops whose optimizer or engine goes into a call that cannot be resolved, or that says by its name that it
-clears gradients; gradients with hooks; loops that a framework runs; code without a loop; optimizers that are rebuilt in
-each iteration.
+clears gradients; gradients with hooks; loops that a framework runs; optimizers that are rebuilt in each iteration; code
+without a loop, except the update of a class that keeps its optimizer (an agent's `learn(self, batch)`), where neither
+the class nor code that names it clears any.
 
 ## Fix (unsafe)
 Inserts `optimizer.zero_grad()` before the backward pass, or after the step where that uses the sum of several passes.
@@ -42,9 +43,11 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Backward,
+    Class,
     Context,
     Edits,
     Finding,
+    Instance,
     Loop,
     OpaqueCall,
     OptimizerCreated,
@@ -56,6 +59,9 @@ from dllint.api import (
     insert_after,
     insert_before,
 )
+
+_CLEARS = r"(zero|clear|reset)_?(all_)?grad|\.grad\s*=\s*None|\bgrad\.(data\.)?zero_"  # in code that is not seen
+
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -94,6 +100,12 @@ def may_be_cleared_out_of_sight(step: OptimizerStep, loop: Loop, ctx: Context) -
     )
 
 
+def may_be_cleared_by_callers(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
+    """the class of an update that is called from elsewhere, or one who names it, clears gradients"""
+    owner = loop.frame.receiver.cls if isinstance(loop.frame.receiver, Instance) else None
+    return loop.kind == "calls" and isinstance(owner, Class) and ctx.is_said_around(owner, _CLEARS)
+
+
 class MissingZeroGrad(Rule):
     code = "DL202"
     name = "missing-zero-grad"
@@ -103,7 +115,14 @@ class MissingZeroGrad(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",)
-    excuses = (is_run_by_framework, is_cleared, is_rebuilt, has_hooks, may_be_cleared_out_of_sight)
+    excuses = (
+        is_run_by_framework,
+        is_cleared,
+        is_rebuilt,
+        has_hooks,
+        may_be_cleared_out_of_sight,
+        may_be_cleared_by_callers,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         wrapped: set[tuple[int, ...]] = set()  # loops, and the optimizers that a helper steps in them
@@ -119,16 +138,17 @@ class MissingZeroGrad(Rule):
 
     def _report(self, step: OptimizerStep, loop: Loop, ctx: Context) -> Finding:
         optimizer = ctx.called(step.optimizer, "optimizer")
+        unit = "method" if loop.kind == "calls" else "loop"
         backward = next(event for event in ctx.beside(step, loop) if isinstance(event, Backward))
         return ctx.finding(
             self,
             step,
-            f"the gradients of {optimizer} are never cleared in this loop",
+            f"the gradients of {optimizer} are never cleared in this {unit}",
             effect="each step uses the sum of the gradients of all batches so far: SGD diverges, Adam generalizes "
             "worse while its loss looks fine",
             help=f"call `zero_grad()` of {optimizer} in each iteration, before the backward pass or after the step",
             trace=[
-                (loop.site, "in this loop"),
+                (loop.site, "in this loop" if loop.kind != "calls" else "each time that this is called"),
                 (backward.site, "gradients are added to what is there"),
                 (step.site, "and used"),
             ],

@@ -87,7 +87,7 @@ class ClipWithoutUnscale(Rule):
     category = "correctness"
     severity = "error"
     triggers = (
-        ("scale",),
+        ("scale", "mixed_precision", "precision"),
         ("backward",),
         ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_", "clip_grad_value", "clip_grad", "clip_gradients"),
     )
@@ -114,7 +114,10 @@ class ClipWithoutUnscale(Rule):
         step = _next_step(event, scaler, ctx)
         call = _unscaling(event, step, ctx) if step is not None else ""
         optimizer = ctx.name_of(step.optimizer) if step is not None else ""
-        wanted = call or f"{ctx.name_of(scaler) or 'scaler'}.unscale_({optimizer or 'optimizer'})"
+        name = ctx.name_of(scaler) or "scaler"
+        wanted = call or f"{name}.unscale_({optimizer or 'optimizer'})"
+        if backward.via:  # Accelerate or Fabric, whose step is that of the optimizer
+            wanted = f"{name}.unscale_gradients()" if backward.via == "accelerate" else f"{name}.clip_gradients(...)"
         return ctx.finding(
             self,
             event,

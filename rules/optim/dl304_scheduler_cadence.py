@@ -92,7 +92,7 @@ def is_given_the_epoch(event: SchedulerStep, scheduler: Instance, ctx: Context) 
 
 def is_stepped_by_others(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
     """a framework runs the loop, or Accelerate has prepared the scheduler and decides when it steps"""
-    return ctx.is_managed(event) or bool(ctx.library_calls("accelerate.Accelerator"))
+    return ctx.is_managed(event) or ctx.is_prepared(scheduler)
 
 
 def is_meant_to_be_small(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:

@@ -3,6 +3,9 @@
 Flips, crops and jitter belong to training. On validation or test data they make the metric a random number, usually a
 worse one: epochs, checkpoints and papers cannot be compared, and early stopping picks the luckiest epoch.
 
+Code of the project counts as well: a coin that decides on a flip in `__getitem__`, or the random angle of a turn in a
+transform, but not noise, which may be the task.
+
 The usual ways to get there are `random_split` of a dataset that already augments, the training transform passed to the
 test dataset, and a `Random...` line copied into the test transform.
 
@@ -95,7 +98,8 @@ class RandomAugmentationInEval(Rule):
             reported: list[Value] = []
             for applied in everything:
                 guards = _conditions(applied, everything)
-                steps = [step for step in ctx.data.steps(applied.value) if _is_random(step, ctx)]
+                inner = [applied] if applied.is_drawn else ctx.data.steps(applied.value)
+                steps = [step for step in inner if _is_random(step, ctx)]
                 steps = [step for step in steps if all(guard.by_default for guard in (*guards, *step.guards))]
                 if is_plain and all(step.kind in _STRAINS for step in steps):
                     continue
@@ -117,7 +121,7 @@ class RandomAugmentationInEval(Rule):
         return ctx.finding(
             self,
             site,
-            f"`{steps[0].kind.removeprefix('A.')}` changes the samples that go through `{name}` at random",
+            f"`{_called(steps[0])}` changes the samples that go through `{name}` at random",
             effect="the metric differs from run to run and epoch to epoch, and is usually worse than the model",
             help="keep random steps out of the transform for evaluation",
             trace=[(site, "a random step"), (event.site, f"in what is called `{name}`")],
@@ -141,7 +145,7 @@ class RandomAugmentationInEval(Rule):
         return ctx.finding(
             self,
             site,
-            f"`{step.kind.removeprefix('A.')}` changes the samples of {name} at random",
+            f"`{_called(step)}` changes the samples of {name} at random",
             effect="the metric differs from run to run and epoch to epoch, and is usually worse than the model",
             help="give the evaluation data a transform of its own, without random steps",
             trace=[(step.value.site, "a random step"), (dataset.site, "is applied to data for evaluation")],
@@ -195,7 +199,9 @@ def _is_plain(trained: list[Instance], ctx: Context) -> bool:
     steps = [
         step for dataset in trained for applied in ctx.data.applied(dataset) for step in ctx.data.steps(applied.value)
     ]
-    return bool(steps) and not any(not step.kind or step.kind == "Lambda" or _is_random(step, ctx) for step in steps)
+    return bool(steps) and not any(
+        not (step.kind or step.own) or step.kind == "Lambda" or _is_random(step, ctx) for step in steps
+    )
 
 
 def _is_usual(guard: Guard) -> bool:
@@ -231,11 +237,20 @@ def _place(
     """The random step, if only evaluation uses it; else where the evaluation data gets what training uses."""
     assert dataset.site is not None and step.value.site is not None
     used = (own for data in trained for whole in ctx.data.applied(data) for own in ctx.data.steps(whole.value))
-    shared = any(own.value is step.value for own in used)
+    drawn = (own for data in trained for own in ctx.data.applied(data) if own.is_drawn)
+    shared = any(own.value is step.value for own in used) or any(_is_at(own, step.value.site) for own in drawn)
     around = ctx.data.list_site(applied.value) or applied.value.site
     if shared or around is None or not ctx.is_within(step.value.site, around):
         return dataset.site
     return step.value.site
+
+
+def _called(step: TransformStep) -> str:
+    return step.own or step.kind.removeprefix("A.")
+
+
+def _is_at(step: TransformStep, site: Site) -> bool:
+    return step.value.site is not None and step.value.site.node is site.node
 
 
 def _removed(steps: list[TransformStep], composition: Value, ctx: Context) -> tuple[Edit, ...]:
@@ -275,8 +290,10 @@ def _conditions(applied: TransformStep, everything: list[TransformStep]) -> Guar
 
 
 def _is_random(step: TransformStep, ctx: Context) -> bool:
-    """Whether a library's transform certainly gives different results from call to call."""
+    """Whether a transform certainly gives different results from call to call."""
     transform = step.value
+    if step.is_drawn:
+        return True
     if not isinstance(transform, Instance):
         return False
     kinds = ctx.facts.transforms

@@ -16,6 +16,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 from test_confirm_verdicts import finding, judgement
 
+from dllint.assumptions import Assumption
 from dllint.confirm.evidence import Judgement, ProbeError, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.page import PageError, as_page
@@ -62,6 +63,13 @@ def test_has_the_verdicts_with_their_numbers() -> None:
     _, text, _ = page(asked, judgement("DL202", line=50, voice="alarm"))
     for expected in ("CONFIRMED", "train.py:10", "0.1235", "Softmax", "worker 0: ab", "NOT TESTABLE", "ALARM", "DL202"):
         assert expected in text
+
+
+def test_says_what_was_assumed() -> None:
+    record = Record(1, 0, "observe", "2.13", "cpu", "end", judgements=[judgement(line=10)])
+    assumed = finding(line=10, confidence="likely", assumptions=(Assumption("default", "`--loss` < 1"),))
+    text = as_page(settle([assumed], [record]), Outcome(["train.py"], [record]))
+    assert '<p class="premise">settled: `--loss` &lt; 1</p>' in text
 
 
 def figures(text: str) -> dict[str, list[dict[str, Any]]]:

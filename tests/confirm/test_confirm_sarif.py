@@ -10,6 +10,7 @@ import pytest
 from confirm_support import SCRIPTS
 from test_confirm_verdicts import finding, judgement, record
 
+from dllint.assumptions import Assumption
 from dllint.cli import main
 from dllint.confirm.evidence import Judgement
 from dllint.confirm.launch import Outcome
@@ -36,7 +37,9 @@ def test_each_verdict_is_a_result(folder: Path) -> None:
         Judgement("scale-collapse", "scaling", "CONFIRMED", "numbers", "threshold", voice="alarm"),
         Judgement("overfit-one-batch", "overfit", "REFUTED", "it fell", "threshold", voice="alarm"),
     )
-    verdicts = settle([finding(line=10, confidence="likely"), finding(line=20), finding("DL413", line=30)], [observed])
+    assumptions = (Assumption("name", "x is y"),)
+    likely = finding(line=10, confidence="likely", assumptions=assumptions)
+    verdicts = settle([likely, finding(line=20), finding("DL413", line=30)], [observed])
     text = as_sarif(verdicts, Outcome(["python", "train.py"], [observed]), load_rules(), folder)
     log = json.loads(text)
     jsonschema.Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(log)
@@ -58,6 +61,7 @@ def test_each_verdict_is_a_result(folder: Path) -> None:
     confirmed = run["results"][0]
     assert confirmed["properties"]["statistics"] == {"low": None, "sampled": 5}
     assert confirmed["properties"]["confidence"] == "certain"
+    assert confirmed["properties"]["premise"] == "settled: x is y"
     assert confirmed["codeFlows"][0]["threadFlows"][0]["locations"][-1]["location"]["message"]["text"].startswith(
         "a run confirms it"
     )

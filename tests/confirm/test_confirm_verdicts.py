@@ -10,12 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 
+from dllint.assumptions import Assumption
 from dllint.confirm.evidence import Frame, Judgement, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.record import as_json
 from dllint.confirm.rules import LINES, NEEDS
 from dllint.confirm.terminal import render, sparkline
-from dllint.confirm.verdicts import settle, upheld
+from dllint.confirm.verdicts import drop_questions, settle, upheld
 from dllint.findings import Finding, Hop, Location
 from dllint.registry import load_rules
 
@@ -113,6 +114,34 @@ def test_refuted_findings_are_dropped_and_confirmed_ones_are_certain() -> None:
     kept = upheld(settle(found, [record(judgement(line=10), judgement(line=20, verdict="REFUTED"))]))
     assert [(item.location.line, item.confidence) for item in kept] == [(10, "certain"), (30, "likely")]
     assert kept[0].trace[-1].message == "a run confirms it: numbers"
+
+
+def test_verdicts_say_what_was_assumed() -> None:
+    assumes = {"assumptions": (Assumption("opaque", "`criterion` is `CrossEntropyLoss`"), Assumption("name", "x is y"))}
+    found = [finding(line=line, confidence="likely", **assumes) for line in (10, 20, 30)]
+    verdicts = settle(found, [record(judgement(line=10), judgement(line=20, verdict="REFUTED"))])
+    both = "`criterion` is `CrossEntropyLoss`; x is y"
+    premises = [f"settled: {both}", f"it rested on: {both}", f"assuming: {both}"]
+    assert [item.premise for item in verdicts.settled] == premises
+    lines = render(verdicts, [], color=False).splitlines()
+    assert [line.partition(" (")[2] for line in lines[:3]] == [f"{premise})" for premise in premises]
+    told = json.loads(as_json(verdicts, Outcome(["train.py"], [])))["verdicts"]
+    assert [item["premise"] for item in told] == premises
+    assert told[0]["assumptions"][0] == {"kind": "opaque", "text": "`criterion` is `CrossEntropyLoss`"}
+    (kept, *_) = upheld(verdicts)
+    assert (kept.confidence, kept.assumptions) == ("certain", ())
+    assert kept.trace[-1].message == f"a run confirms it: numbers (settled: {both})"
+
+
+def test_questions_are_shown_where_the_run_says_yes() -> None:
+    asked = [finding(line=line, confidence="possible") for line in (10, 20, 30)]
+    observed = [record(judgement(line=10), judgement(line=20, verdict="REFUTED", voice="alarm"))]
+    verdicts = settle([finding(line=5)], observed, asked)
+    assert verdicts.alarms == []
+    assert [item.finding.location.line for item in verdicts.settled] == [5, 10, 20, 30]
+    assert [item.location.line for item in upheld(verdicts)] == [5, 10]
+    drop_questions(verdicts)
+    assert [item.finding.location.line for item in verdicts.settled] == [5, 10]
 
 
 def test_rules_that_a_run_can_decide_say_so() -> None:

@@ -110,7 +110,8 @@ MADE = [
     "if logits.sum() > 0:\n    two(1)",
     "try:\n    two(1)\nexcept TypeError:\n    print('no')",
     "Trainer.step = two\ntrainer.step(1, 2)",
-    "class Made:\n    def __new__(cls, *args):\n        return object.__new__(cls)\n    def __init__(self):\n        pass\nMade(1)",
+    "class Made:\n    def __new__(cls, *args):\n        return object.__new__(cls)\n"
+    "    def __init__(self):\n        pass\nMade(1)",
     "class Meta(type):\n    def __call__(cls, *args):\n        return 1\nclass Of(metaclass=Meta):\n"
     "    def __init__(self):\n        pass\nOf(1)",
     "class First:\n    def __init__(self, a):\n        pass\nclass Mixed(nn.Module, First):\n    pass\nMixed()",

@@ -9,9 +9,12 @@ import pytest
 from lsprotocol import types
 from server_support import PULL, PUSH, Editor, codes, run
 
+from dllint.assumptions import Assumption
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
+from dllint.findings import Finding, Location
 from dllint.runner import lint_files
+from dllint.server.convert import message_of
 
 DEMO = Path(__file__).resolve().parents[2] / "fixtures" / "demo"
 
@@ -107,6 +110,26 @@ def test_related_information_leads_into_the_other_file(project: Path) -> None:
         assert (editor.uri("net.py"), 9) in places
 
     run(scenario, project)
+
+
+def test_notes_are_hints(project: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.dllint]\nselect = ["DL101"]\nseverity = { DL101 = "info" }\n')
+
+    async def scenario(editor: Editor) -> None:
+        editor.open("net.py", SOFTMAX)
+        editor.open("train.py")
+        (diagnostic,) = await editor.diagnostics("train.py")
+        assert diagnostic.severity == types.DiagnosticSeverity.Hint
+
+    run(scenario, project)
+
+
+def test_the_message_says_what_is_assumed() -> None:
+    assumptions = (Assumption("default", "`--loss` is `ce`"), Assumption("name", "`net` is a model"))
+    place = Location("train.py", 1, 1, 1, 2)
+    finding = Finding("DL101", "a-rule", "wrong", place, "error", "correctness", "likely", assumptions)
+    lines = ["wrong [a-rule]", "likely", "assuming: `--loss` is `ce`", "assuming: `net` is a model"]
+    assert message_of(finding).splitlines() == lines
 
 
 def test_a_syntax_error_keeps_the_last_good_result(project: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dllint.interp.ask.origins import origins
 from dllint.interp.run.graph import is_tensor_operation
 from dllint.interp.run.modules import force
-from dllint.interp.run.roles import known_or_guessed
+from dllint.interp.run.roles import known_or_guessed, name_of
 from dllint.sites import Site
 from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
 
@@ -49,7 +49,8 @@ class Cut:
 class Gradient:
     """``flows`` is ``True``, ``False`` or ``None`` (not known); ``cuts`` are where something was cut off.
 
-    ``trained`` says that the gradient goes to the parameters of a model, not just to an input made with gradients on.
+    ``trained`` says that the gradient goes to the parameters of a model, not just to an input made with gradients on;
+    where it is not known whether one flows, that is where it would go.
     """
 
     flows: bool | None
@@ -57,6 +58,7 @@ class Gradient:
     trained: bool = False
 
 
+_LOSS = re.compile(r"loss|criteri|(^|_)crit(_|$)|objective", re.IGNORECASE)
 _READS_GRADIENT = re.compile(r"\.grad\b(?!\s*=[^=])")
 
 _NONE = Gradient(False)
@@ -128,15 +130,20 @@ def _combine(parts: Iterable[Gradient]) -> Gradient:
     cuts = _all_cuts(found)
     if any(part.flows for part in found):
         return Gradient(True, cuts, any(part.trained for part in found))
-    return Gradient(None if any(part.flows is None for part in found) else False, cuts)
+    if any(part.flows is None for part in found):
+        return Gradient(None, cuts, any(part.trained for part in found))
+    return Gradient(False, cuts)
 
 
 def _of_symbol(search: _Search, value: Symbol, depth: int) -> Gradient:
     if value.name == "element":
         return _of_element(search, value.inputs[0], depth)
     leaf = _made_anew(search, value, depth)  # which it also is where gradients are off
-    if leaf is not None:
-        return leaf
+    return leaf if leaf is not None else _computed(search, value, depth)
+
+
+def _computed(search: _Search, value: Symbol, depth: int) -> Gradient:
+    """The gradient of a value as it was computed, whatever was switched on afterwards."""
     if value.grad == "off" and value.name not in _DATA and not _is_kept(value):
         return Gradient(False, (Cut("no_grad", value.site),) if value.site is not None else ())
     if value.grad == "unknown":
@@ -178,7 +185,12 @@ def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
         return inner if inner.flows is not None else _FLOWS  # a model, whatever it does inside, has parameters
     if name in ("forward", "call"):
         callee = value.inputs[0]
-        return _FLOWS if known_or_guessed(search.machine, callee) in ("module", "wrapper") else _UNKNOWN
+        if known_or_guessed(search.machine, callee) in ("module", "wrapper"):
+            return _FLOWS
+        if not _is_loss(value):
+            return _UNKNOWN
+        inner = _combine(_gradient(search, part, depth + 1) for part in value.inputs[1:])
+        return Gradient(None, inner.cuts, inner.trained)  # what a loss that is not known makes of a model's output
     if name.startswith("torch.nn.") and name.endswith("()"):
         if name.removeprefix("torch.nn.").startswith(_WITH_PARAMETERS):
             return _FLOWS
@@ -199,6 +211,11 @@ def _of_operation(search: _Search, value: Symbol, depth: int) -> Gradient:
     return _UNKNOWN
 
 
+def _is_loss(value: Symbol) -> bool:
+    """Whether a value is what something unresolved that is called a loss returned."""
+    return value.name == "call" and bool(_LOSS.search(name_of(value.inputs[0])))
+
+
 def _is_kept(value: Symbol) -> bool:
     """Whether a value is an attribute that an object keeps: it need not be computed where it is read."""
     if value.name != "attribute":
@@ -213,7 +230,7 @@ def _detaches(machine: Machine, value: Symbol) -> bool:
         base = value.inputs[0]
         if value.detail != "data" or not isinstance(base, Symbol):
             return False
-        return is_tensor_operation(base) and not _is_packed(machine, base)
+        return (is_tensor_operation(base) or _is_loss(base)) and not _is_packed(machine, base)
     if value.name.startswith("."):
         return value.name[1:] in facts.detach_methods
     return value.name in facts.detach and not isinstance(value.inputs[0] if value.inputs else None, Const)
@@ -230,17 +247,21 @@ def _is_packed(machine: Machine, value: Value, depth: int = 3) -> bool:
 
 def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
     """A tensor made with ``requires_grad`` set: a new leaf, whatever its numbers were computed from."""
-    given = value.attributes.get("requires_grad") if value._attributes else None
+    given = switch = value.attributes.get("requires_grad") if value._attributes else None
     if given is None and value.arguments is not None:
         given = value.arguments.keywords.get("requires_grad")
     if value.name == ".requires_grad_":
-        given = value.inputs[1] if len(value.inputs) > 1 else Const(True)
+        given = switch = value.inputs[1] if len(value.inputs) > 1 else Const(True)
     if isinstance(given, Choice):
         return _UNKNOWN if any(isinstance(each, Const) and each.value is True for _, each in given.options) else None
     if not isinstance(given, Const) or given.value is not True or not value.inputs:
         return None
     if value.name in _LIKE:
         return _INPUT
+    if switch is not None:  # which does nothing to what has gradients already
+        own = _computed(search, value, depth)
+        if own.flows or (own.flows is None and depth == 0):
+            return own
     inner = _gradient(search, value.inputs[0], depth + 1)  # the others are its type and its device
     computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
     if not (inner.trained or inner.cuts or computed) or value.site is None:

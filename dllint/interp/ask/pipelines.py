@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.interp.ask import splits
+from dllint.interp.ask.draws import conditions_of, draws_of
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of
 from dllint.sites import Guards
@@ -42,11 +43,17 @@ _OF_TARGETS = ("target", "label", "mask")
 
 @dataclass(frozen=True, slots=True)
 class TransformStep:
-    """One step of a pipeline, taken under ``guards``. ``kind`` is the name of a library's transform, else empty."""
+    """One step of a pipeline, taken under ``guards``.
+
+    ``kind`` is the name of a library's transform, else empty; ``own`` is the name of one of the project, or of the
+    function by which its code draws the random numbers that change a sample. ``is_drawn`` says that it does.
+    """
 
     value: Value
     guards: Guards
     kind: str
+    own: str = ""
+    is_drawn: bool = False
 
 
 # ------------------------------------------------------------------------------------------------------ transforms
@@ -65,8 +72,18 @@ def steps_of(machine: Machine, transform: Value, guards: Guards = (), depth: int
                 for item in inner.items:
                     found.extend(steps_of(machine, item, here, depth + 1))
             else:
-                found.append(TransformStep(option, here, kind_of(machine, option)))
+                found.append(_step(machine, option, here))
     return found
+
+
+def _step(machine: Machine, value: Value, guards: Guards) -> TransformStep:
+    """A transform as one step; what one of the project does is looked into."""
+    if not isinstance(value, Instance) or not isinstance(value.cls, Class):
+        return TransformStep(value, guards, kind_of(machine, value))
+    for method in ("__call__", "forward"):
+        for draw in draws_of(machine, value, method):
+            return TransformStep(value, guards + conditions_of(draw), "", value.cls.name, True)
+    return TransformStep(value, guards, "", value.cls.name)
 
 
 def list_of(machine: Machine, value: Value) -> Items | None:
@@ -179,8 +196,15 @@ def _applied(machine: Machine, dataset: Value, guards: Guards, seen: set[int], d
         sample = None if inner else sample_of(machine, option)
         if sample is not None:
             yield from _in_sample(machine, sample, option, guards + more, seen, depth)
+            yield from _drawn(machine, option, guards + more)
         elif not inner:
             yield from _given(machine, option, guards + more, seen, depth)
+
+
+def _drawn(machine: Machine, dataset: Instance, guards: Guards) -> Iterator[TransformStep]:
+    """What a dataset of the project changes at random by itself, or by transforms of the project."""
+    for draw in draws_of(machine, dataset, "__getitem__"):
+        yield TransformStep(draw.result, guards + conditions_of(draw), "", draw.name, True)
 
 
 def sample_of(machine: Machine, dataset: Instance) -> Value | None:
@@ -234,6 +258,9 @@ def _given(machine: Machine, dataset: Instance, guards: Guards, seen: set[int], 
             if kind_of(machine, option):
                 yield TransformStep(option, guards + more, kind_of(machine, option))
             elif isinstance(option, Instance) and "transform" in name and depth <= _MAX_DEPTH:
+                step = _step(machine, option, guards + more)
+                if step.is_drawn:
+                    yield step
                 made = _outcome(machine, option, "__call__", "image")
                 if made is not None and not isinstance(made, Items):  # several views of one image are for comparing
                     yield from _in_sample(machine, made, option, guards + more, seen, depth + 1)

@@ -70,6 +70,9 @@ def _materialise(machine: Machine, base: Instance | Symbol, name: str, site: Sit
 
 
 def _of_module(machine: Machine, base: ModuleReference, name: str) -> Value:
+    copied = names.of_copied_library(machine, base.module, name)
+    if copied is not None:
+        return copied
     value = names.module_attribute(machine, base.module, name)
     if value is not None:
         return value
@@ -82,10 +85,19 @@ def _of_setting(machine: Machine, base: Setting, name: str, site: Site) -> Value
     return inner if isinstance(inner, Setting | Symbol) else Setting(f"{base.name}.{name}", inner, site)
 
 
+def attributes_of(base: Instance, site: Site) -> Table:
+    """``vars(x)``: a dict whose entries are the attributes of an object, and set them."""
+    table = Table(dict(base.attributes), site, exact=False)
+    table.holder = base
+    return table
+
+
 def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Value:
     known = base.attributes.get(name)
     if known is not None:
         return known
+    if name == "__dict__":
+        return attributes_of(base, site)
     if isinstance(base.cls, Class):
         return _of_project_instance(machine, base, base.cls, name, site)
     if name == "module" and machine.facts.role(base.cls) == "wrapper" and base.arguments.positional:

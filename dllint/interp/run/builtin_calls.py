@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
-from dllint.interp.run.attributes import get_attribute, set_attribute
+from dllint.interp.run.attributes import attributes_of, get_attribute, set_attribute
 from dllint.interp.run.containers import is_conditional
+from dllint.interp.run.overriding import overridden
 from dllint.interp.run.unrolling import listed, numbers_of
 from dllint.sites import Site
 from dllint.values import (
@@ -125,8 +126,10 @@ def _setattr(machine: Machine, arguments: Arguments, site: Site) -> Value | None
         return None
     if isinstance(name, Const) and isinstance(name.value, str):
         set_attribute(machine, base, name.value, value)
-    elif isinstance(base, Instance | Symbol):  # some attribute, under a name that is not known
-        machine.write(base.attributes, f"<{len(base.attributes)}>", value)
+    else:  # some attribute, under a name that is not known
+        overridden(machine, base)
+        if isinstance(base, Instance | Symbol):
+            machine.write(base.attributes, f"<{len(base.attributes)}>", value)
     return Const(None)
 
 
@@ -184,9 +187,7 @@ def _enumerate(machine: Machine, arguments: Arguments, site: Site) -> Value | No
 
 def _vars(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     first = arguments.get(0, None)
-    if isinstance(first, Instance):
-        return Table(dict(first.attributes), site, exact=False)
-    return None
+    return attributes_of(first, site) if isinstance(first, Instance) else None
 
 
 def _asdict(machine: Machine, arguments: Arguments, site: Site) -> Value | None:

@@ -96,6 +96,8 @@ def _is_method_of_modules(callee: Value) -> bool:
 
 def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
     """Call ``base.name(...)``."""
+    if name == "__call__" and _is_called_itself(machine, base):
+        return call(machine, base.receiver if isinstance(base, SuperProxy) else base, arguments, site)
     if isinstance(base, Instance):
         return _instance_method(machine, base, name, arguments, site)
     if isinstance(base, Symbol):
@@ -121,6 +123,14 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Const) and isinstance(base.value, str):
         return strings.string_method(base, name, arguments, site)
     return Symbol(f".{name}", (base, *arguments.positional), site, arguments=arguments, grad=machine.grad)
+
+
+def _is_called_itself(machine: Machine, base: Value) -> bool:
+    """Whether ``base.__call__(...)`` is ``base(...)``: always, but for ``super()`` in a ``__call__`` of its own."""
+    if not isinstance(base, SuperProxy):
+        return isinstance(base, Instance | Symbol | Function | BoundMethod | Partial)
+    cls = base.receiver.cls if isinstance(base.receiver, Instance) else None
+    return isinstance(cls, Class) and find_member(machine, cls, "__call__") is None
 
 
 def _is_called_as_one(machine: Machine, choice: Choice, name: str) -> bool:

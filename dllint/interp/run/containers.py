@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dllint.interp.run import names
+from dllint.interp.run import names, overriding
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.modules import sequence_items
 from dllint.sites import Site
@@ -82,8 +82,9 @@ def _symbolic_item(machine: Machine, base: Symbol | Instance, index: Value, text
 
 def _key_of(index: Value, text: str) -> str:
     """Under what an item is kept among the attributes of what it belongs to: ``nets[name]`` may be ``nets["G"]``."""
-    is_known = isinstance(index, Const) and index.value is not None  # which stands for a slice
-    return f"[{index.value!r}]" if is_known else f"[{text}]"
+    if isinstance(index, Const) and index.value is not None:  # which stands for a slice
+        return f"[{index.value!r}]"
+    return f"[{text}]"
 
 
 def _instance_item(machine: Machine, base: Instance, index: Value) -> Value | None:
@@ -287,12 +288,13 @@ def _table_method(machine: Machine, base: Table, name: str, arguments: Arguments
         if base.exact:
             return second if second is not None else Const(None)
     elif name == "update":
+        new: dict[Any, Value] = dict(arguments.keywords)
         if isinstance(first, Table):
-            for key, value in merged(base.contents, first.contents).items():
-                machine.write(base.contents, key, value)
+            new = {**merged(base.contents, first.contents), **new}
         elif first is not None:
-            machine.write(base.contents, Table.REST, first)
-        for key, value in arguments.keywords.items():
+            new[Table.REST] = first
+        overriding.set_entries(machine, base, new, exact=arguments.exact and Table.REST not in new)
+        for key, value in new.items():
             machine.write(base.contents, key, value)
         return Const(None)
     elif name == "values" and base.exact:
@@ -344,8 +346,10 @@ def set_item(machine: Machine, base: Value, index: Value, text: str, value: Valu
     """``base[index] = value``."""
     if isinstance(base, Table):
         if isinstance(index, Const) and isinstance(index.value, str | int | float | bool):
+            overriding.set_entries(machine, base, {index.value: value}, exact=True)
             machine.write(base.contents, index.value, value)
         else:
+            overriding.set_entries(machine, base, {}, exact=False)
             machine.write(base.contents, Table.REST, value)
     elif isinstance(base, Items):
         items = list(base.items)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from dllint.events import Block, Program
 from dllint.interp.run.classes import execute_attributes, find_member, framework_of
+from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_first
 from dllint.interp.run.instances import instantiate
 from dllint.interp.run.names import module_attribute
+from dllint.interp.run.updates import repeated
 from dllint.interp.sieve.word_graph import words_of
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Function, Instance
@@ -135,9 +137,13 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
             execute_attributes(machine, cls)
             instance = instantiate(machine, cls, Arguments(exact=False), Site(machine.main, node))
         visited = False
-        for method in _outer_methods_first(machine.main, methods) if instance is not None else ():
-            wanted = machine.relevance.to_method(node, method) if machine.relevance is not None else None
-            if method not in machine.reached and (wanted is None or wanted):
+        drivers = inherited_drivers(machine, cls, methods)
+        for method in outer_methods_first(machine.main, methods, drivers) if instance is not None else ():
+            reaching = [each for each in methods if each.name in drivers[method]] if method in drivers else [method]
+            if all(each in machine.reached for each in reaching):
+                continue
+            wanted = _rules_for(machine, node, method, method in drivers)
+            if wanted is None or wanted:
                 visited = True
                 machine.renew_budget()
                 visit_method = partial(_run_method, machine, instance, method, start, wanted, visit)
@@ -149,6 +155,12 @@ def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned 
     machine.renew_budget()
     machine.grad = "on"
     machine.run_arm((), run)
+
+
+def _rules_for(machine: Machine, cls: ast.ClassDef, method: Method, is_inherited: bool) -> Concerned | None:
+    if machine.relevance is None:
+        return None
+    return machine.relevance.to_inherited(cls) if is_inherited else machine.relevance.to_method(cls, method)
 
 
 def _run_method(
@@ -168,8 +180,8 @@ def _run_method(
     receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
     with machine.recording(body):
         machine.invoke(function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
-    whole = Block([start, body])
     alone = None if _is_called_by_library(machine, cls, node.name) else Site(machine.main, node)
+    whole = Block([start, body if alone is None else repeated(instance, node, start, body)])
     visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated, alone), concerned)
     _interpret_nested(machine, visit)
 
@@ -182,15 +194,3 @@ def _is_called_by_library(machine: Machine, cls: Class, method: str) -> bool:
 
 
 _CALLED_BY_LIBRARIES = frozenset(("forward", "__getitem__", "__getitems__", "__iter__", "__next__", "__len__"))
-
-
-def _outer_methods_first(
-    module: SourceModule,
-    methods: list[ast.FunctionDef | ast.AsyncFunctionDef],
-) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Methods that no other method calls come first: they are how the class is used."""
-    names = {method.name for method in methods}
-    called: set[str] = set()
-    for method in methods:
-        called.update(names.intersection(words_of(module, method)) - {method.name})
-    return sorted(methods, key=lambda method: method.name in called)

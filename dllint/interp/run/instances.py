@@ -44,6 +44,8 @@ def _bind_fields(machine: Machine, cls: Class, instance: Instance, arguments: Ar
             given = find_member(machine, cls, name)
             if isinstance(given, Symbol) and given.name == "dataclasses.field" and given.arguments is not None:
                 given = given.arguments.keywords.get("default", given)
+            if isinstance(given, Const) and not arguments.exact:
+                given = Setting(name, given, given.site)  # ``Config(**options)`` may say otherwise
         if given is not None:
             instance.attributes[name] = given
 

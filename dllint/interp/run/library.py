@@ -23,7 +23,7 @@ from dllint.events import (
     TransformsComposed,
     ZeroGrad,
 )
-from dllint.interp.run import builtin_calls, graph
+from dllint.interp.run import builtin_calls, graph, overriding
 from dllint.interp.run.modules import record_loss
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
@@ -309,6 +309,12 @@ def _amp_initialize(machine: Machine, name: str, arguments: Arguments, site: Sit
     return Items("tuple", given, site) if len(given) != 1 else given[0]
 
 
+def _parse_options(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
+    """``tyro.cli(Config)`` and the like make an object of a class, whose fields are options of the command line."""
+    options = next((value for value in arguments.all() if isinstance(value, Class | Function)), None)
+    return overriding.parsed(machine, options or arguments.get(0, "config_class"), site)
+
+
 Handler = Callable[["Machine", str, Arguments, Site], Value]
 
 _BY_NAME: dict[str, Handler] = {
@@ -316,6 +322,18 @@ _BY_NAME: dict[str, Handler] = {
     "torch.save": _save,
     "torch.load": _load,
     "torch.set_grad_enabled": _set_grad_enabled,
+    **dict.fromkeys(
+        (
+            "tyro.cli",
+            "simple_parsing.parse",
+            "pyrallis.parse",
+            "draccus.parse",
+            "jsonargparse.CLI",
+            "jsonargparse.auto_cli",
+            "omegaconf.OmegaConf.structured",
+        ),
+        _parse_options,
+    ),
     "torch.utils.data.random_split": _random_split,
     "functools.partial": _partial,
     "collections.OrderedDict": _ordered_dict,

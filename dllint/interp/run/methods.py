@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,23 @@ from dllint.events import (
     StateRestored,
     ZeroGrad,
 )
-from dllint.interp.run import argparse_calls, graph
-from dllint.interp.run.roles import known_or_guessed, matters
+from dllint.interp.run import argparse_calls, graph, helpers, overriding
+from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
-from dllint.values import Arguments, BoundMethod, Choice, Const, Function, Instance, Items, Partial, Symbol, Value
+from dllint.values import (
+    Arguments,
+    BoundMethod,
+    Choice,
+    Class,
+    Const,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Symbol,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -59,6 +72,14 @@ def call_library_method(machine: Machine, base: Value, name: str, arguments: Arg
         found = argparse_calls.call_method(machine, base, name, arguments, site)
         if found is not None:
             return found
+    if isinstance(base, Instance):
+        if name in overriding.OF_PARSERS.get(base.library_name, ()):
+            made = overriding.parsed(machine, base.arguments.get(0, "dataclass_types"), site)
+            return made if isinstance(made, Items) else Items("tuple", (made,), site, exact=False)
+        if overriding.sets_attributes(name):
+            overriding.overridden(machine, base)
+            if name == "parse_args" and isinstance(base.cls, Class):
+                return base  # as ``Tap`` has it
     return _method(machine, base, name, arguments, site)
 
 
@@ -129,7 +150,7 @@ def _updates_parameters(machine: Machine, base: Value, name: str, arguments: Arg
 
 
 def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    role = known_or_guessed(machine, base)
+    role = known_or_guessed(machine, base) or _role_as_written(base, site)
     first = arguments.get(0, None)
     if role == "scheduler":
         machine.emit(SchedulerStep(site, base, arguments))
@@ -148,6 +169,13 @@ def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: 
         machine.emit(OptimizerStep(site, base))
         return Symbol(".step", (base,), site)
     return None
+
+
+def _role_as_written(base: Value, site: Site) -> str:
+    """The role that an unresolved object has by the variable it is called on: ``for opt in [first, second]``."""
+    node = site.node.func if isinstance(site.node, ast.Call) else None
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    return role_by_name(owner.id) if isinstance(base, Symbol | Choice) and isinstance(owner, ast.Name) else ""
 
 
 def _zero_grad(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -170,7 +198,8 @@ def _backward(machine: Machine, base: Value, name: str, arguments: Arguments, si
     first = arguments.get(0, "loss") or arguments.keywords.get("tensor")
     role = known_or_guessed(machine, base)
     if name == "manual_backward" or (first is not None and _is_helper(machine, base, role)):
-        machine.emit(Backward(site, first, via=_helper_name(machine, base) or name))
+        scales = base if helpers.scales(machine, base) else None
+        machine.emit(Backward(site, first, scaler=scales, via=helpers.name_of_helper(machine, base) or name))
         return Const(None)
     scaler: Value | None = None
     loss = base
@@ -188,10 +217,6 @@ def _is_helper(machine: Machine, base: Value, role: str) -> bool:
     if isinstance(owner, Symbol) and (owner.name in ("forward", "call") or graph.is_tensor_operation(owner)):
         return False  # a tensor of a model's output, which may be given a gradient
     return isinstance(base, Instance) or (isinstance(base, Symbol) and base.name in ("attribute", "parameter", "item"))
-
-
-def _helper_name(machine: Machine, base: Value) -> str:
-    return machine.facts.frameworks.get(base.library_name, "") if isinstance(base, Instance) else ""
 
 
 def _scale(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -222,7 +247,10 @@ def _clip(machine: Machine, base: Value, name: str, arguments: Arguments, site: 
     target = arguments.get(0, "parameters")
     if known_or_guessed(machine, base) == "module":
         target = base
-    machine.emit(GradientClip(site, target, f"{_helper_name(machine, base) or 'method'}.{name}"))
+    helper = helpers.name_of_helper(machine, base)
+    if helper:
+        machine.emit(ScalerUnscale(site, base, None))  # they do that first
+    machine.emit(GradientClip(site, target, f"{helper or 'method'}.{name}"))
     return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments)
 
 
@@ -302,36 +330,6 @@ def _apply(machine: Machine, base: Value, name: str, arguments: Arguments, site:
     return base if isinstance(arguments.get(0, "fn"), Function | BoundMethod | Partial) else None
 
 
-def _prepare(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    """``accelerator.prepare(...)`` and ``fabric.setup(...)`` wrap models and return the rest as they are."""
-    helper = _helper_name(machine, base)
-    if not helper or not arguments.positional:
-        return None
-    wrapper = "accelerate.PreparedModel" if helper == "accelerate" else "lightning.fabric.PreparedModel"
-    prepared: list[Value] = []
-    for given in arguments.positional:
-        if known_or_guessed(machine, given) in ("module", "wrapper"):
-            prepared.append(Instance(wrapper, Arguments((given,)), site))
-        else:
-            prepared.append(given)
-    return prepared[0] if len(prepared) == 1 else Items("tuple", prepared, site)
-
-
-def _unwrap(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    given = arguments.get(0, "model")
-    if not _helper_name(machine, base) or given is None:
-        return None
-    return graph.unwrapped(machine, given)
-
-
-def _get_state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    """``accelerator.get_state_dict(model)`` is that of the unwrapped model."""
-    given = arguments.get(0, "model")
-    if not _helper_name(machine, base) or given is None:
-        return None
-    return Symbol("state_dict", (graph.unwrapped(machine, given),), site)
-
-
 # Methods that do the same on every module, so that it does not matter which of several it is.
 OF_ANY_MODULE = frozenset(
     ("train", "eval", "parameters", "named_parameters", "state_dict", "zero_grad", "load_state_dict", "requires_grad_",
@@ -376,9 +374,5 @@ _METHODS: dict[str, Method] = {
     "register_module": _add_module,
     "append": _add_module,
     "apply": _apply,
-    "prepare": _prepare,
-    "setup": _prepare,
-    "setup_module": _prepare,
-    "unwrap_model": _unwrap,
-    "get_state_dict": _get_state_dict,
+    **helpers.METHODS,
 }

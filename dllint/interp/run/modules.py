@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
+from dllint.interp.run import overriding
 from dllint.interp.run.classes import find_member, is_module_class, role_of
 from dllint.interp.run.machine import CallError
 from dllint.interp.run.opaque import opaque
@@ -107,6 +108,9 @@ def call_unknown(machine: Machine, callee: Value, arguments: Arguments, site: Si
         return machine.call(External(f"{package}.get_model"), arguments, site)
     result = Symbol("call", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
     machine.emit(ModelForward(site, callee, arguments, result))
+    if overriding.sets_options(name_of(callee)):
+        for given in arguments.all():
+            overriding.overridden(machine, given)
     note_saving(machine, name_of(callee), arguments, site)
     owner = callee.inputs[:1] if isinstance(callee, Symbol) and callee.name == "getattr" else ()  # of some method
     machine.emit(OpaqueCall(site, (*owner, *arguments.all())))

@@ -83,6 +83,15 @@ def declared(machine: Machine, module: SourceModule, name: str) -> External | No
     return None
 
 
+def of_copied_library(machine: Machine, module: SourceModule, name: str) -> External | None:
+    """What a name is in the project's copy of a library, where that is known: it need not be worked out."""
+    if name not in machine.facts.last_names:
+        return None
+    path = machine.project.path_of(module)
+    full = machine.facts.canonical(f"{path}.{name}") if path else ""
+    return External(full) if machine.facts.has(full) else None
+
+
 def _evaluate_binding(
     machine: Machine, module: SourceModule, scope: Scope, name: str, statements: list[ast.stmt]
 ) -> Value:
@@ -148,9 +157,10 @@ def _imported_name(machine: Machine, statement: ast.ImportFrom, name: str, impor
     origin = statement.module or ""
     module = machine.project.find(importer, origin, statement.level)
     if module is not None:
-        value = module_attribute(machine, module, name) if module is not importer else None
-        if value is not None:
-            return value
+        if module is not importer:
+            value = of_copied_library(machine, module, name) or module_attribute(machine, module, name)
+            if value is not None:
+                return value
         submodule = machine.project.find_submodule(module, name)
         if submodule is not None:
             return ModuleReference(submodule)

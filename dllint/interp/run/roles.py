@@ -49,11 +49,19 @@ def guess_role(value: Value) -> str:
     """A role guessed from the names an unresolved value goes by. Never evidence, only a way to dispatch a call."""
     if isinstance(value, Symbol) and value.name in _BY_METHOD:
         return _BY_METHOD[value.name]
-    return _role_by_name(name_of(value))
+    return role_by_name(_key_of(value)) or role_by_name(name_of(value))
+
+
+def _key_of(value: Value) -> str:
+    """The key by which a value was taken from something unresolved: of ``state["optimizer"]``, or an empty string."""
+    if not isinstance(value, Symbol) or value.name != "item" or value.hint:
+        return ""
+    return value.detail if isinstance(value.detail, str) and isinstance(value.inputs[1], Const) else ""
 
 
 @lru_cache(maxsize=4096)
-def _role_by_name(name: str) -> str:
+def role_by_name(name: str) -> str:
+    """The role that a name speaks of, or an empty string."""
     if name and not _DESCRIBES.search(name):
         for role, pattern in _HINTS:
             if pattern.search(name):
@@ -72,6 +80,9 @@ def name_of(value: Value) -> str:
             return value.detail
         if value.name not in ("item", "element") or not value.inputs:
             return ""
+        key = _key_of(value)
+        if role_by_name(key):
+            return key
         value = value.inputs[0]
     return ""
 

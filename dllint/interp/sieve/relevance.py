@@ -11,6 +11,8 @@ import ast
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from dllint.interp.sieve.word_graph import called_on_self
+
 if TYPE_CHECKING:
     from dllint.interp.sieve.word_graph import WordGraph
     from dllint.interp.source.facts import Facts
@@ -61,6 +63,9 @@ class Relevance:
         here = self._words_here(definition, {}, reached)
         if isinstance(definition, ast.ClassDef):
             here |= self._words_of_bases(self._module, definition)
+            methods = {item.name for item in definition.body if isinstance(item, _FUNCTION)}
+            if self._is_driven(self._module, definition, methods):
+                here |= self._graph.closure(self._module, definition.name)
         if not any(here & trigger[0] for trigger in self._masks):
             return frozenset()
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
@@ -77,6 +82,11 @@ class Relevance:
         if "__init__" in methods:
             here |= self._words_here(methods["__init__"], methods)
         return self._may_fire(here, self._graph.closure(self._module, cls.name))
+
+    def to_inherited(self, cls: ast.ClassDef) -> Concerned:
+        """The rules that could fire when a method that a class inherits is interpreted on an object of the class."""
+        reachable = self._graph.closure(self._module, cls.name)
+        return self._may_fire(reachable, reachable)
 
     def _may_fire(self, here: int, reachable: int) -> Concerned:
         return frozenset(
@@ -147,6 +157,15 @@ class Relevance:
             for origin, ancestor in self._graph.classes(module, words):
                 mask |= self._words_of_bases(origin, ancestor, depth + 1)
         return mask
+
+    def _is_driven(self, module: SourceModule, cls: ast.ClassDef, methods: set[str], depth: int = 0) -> bool:
+        """Whether a class of the project that a class derives from calls methods of these names."""
+        names = {getattr(part, "attr", getattr(part, "id", "")) for base in cls.bases for part in ast.walk(base)}
+        return depth < _DEEPEST and any(
+            not methods.isdisjoint(called_on_self(origin, ancestor))
+            or self._is_driven(origin, ancestor, methods, depth + 1)
+            for origin, ancestor in self._graph.classes(module, names)
+        )
 
     def _is_named_for_itself(self, statement: ast.stmt) -> bool:
         """Whether who names a definition is concerned with what it does: models are looked at on their own."""

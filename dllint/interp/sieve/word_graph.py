@@ -29,6 +29,7 @@ _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\#[^\n]*""",
 )
 _COMMON_IN_USE = re.compile(rf"\b({'|'.join(sorted(_COMMON))})(?:\s*\(|=(?!=)|\)\s*:)")
+_OF_SELF = re.compile(r"\bself\.(\w+)")
 _IMPORT = ast.Import | ast.ImportFrom
 
 
@@ -237,6 +238,11 @@ def _without_prose(text: re.Match[str]) -> str:
 def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
     """The words in the source of a statement, its decorators included."""
     return WORD.findall(_text_of(module, statement))
+
+
+def called_on_self(module: SourceModule, statement: ast.stmt) -> frozenset[str]:
+    """The attributes of ``self`` that a method or class names, its own methods among them."""
+    return frozenset(_OF_SELF.findall(_text_of(module, statement)))
 
 
 def _text_of(module: SourceModule, statement: ast.stmt) -> str:

@@ -213,6 +213,15 @@ class Facts:
         """The role of a callable (``optimizer``, ``loss``, ``loader``, …), or an empty string."""
         return self.roles.get(name, "")
 
+    def has(self, name: str) -> bool:
+        """Whether there is a fact about what a call of this name does."""
+        return name in self.roles or name in self.frameworks or name in self.spawners
+
+    @cached_property
+    def last_names(self) -> frozenset[str]:
+        """The last parts of the names that :meth:`has` knows: what may be one of them in another package."""
+        return frozenset(name.rpartition(".")[2] for name in (*self.roles, *self.frameworks, *self.spawners))
+
     def is_module_class(self, name: str) -> bool:
         """Whether a call of this name makes an ``nn.Module`` of the library."""
         if name.startswith("torch.nn."):

@@ -131,6 +131,7 @@ class Project:
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
+        self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._known_paths: dict[Path, Path] = {}
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
@@ -247,6 +248,22 @@ class Project:
         if parts and f"{parts[-1]}.py" in self._list(folder):
             return self.module(folder / f"{parts[-1]}.py", name)
         return None
+
+    def path_of(self, module: SourceModule) -> str:
+        """The dotted path of a module in the package that it belongs to, outermost package first; empty without one."""
+        return self._remember(self._paths, module.file, lambda: self._path_of(module))
+
+    def _path_of(self, module: SourceModule) -> str:
+        parts = [] if module.is_package else [module.file.stem]
+        folder = module.file.parent
+        if "__init__.py" not in self._list(folder):
+            return ""
+        while "__init__.py" in self._list(folder):
+            parts.append(folder.name)
+            if folder == self.root:
+                break
+            folder = folder.parent
+        return ".".join(reversed(parts))
 
     def find_submodule(self, package: SourceModule, name: str) -> SourceModule | None:
         """The module ``name`` inside a package."""

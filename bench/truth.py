@@ -1,0 +1,160 @@
+"""Counts how often dllint was right on code that was read for it, by rule, by how sure it was, and by what it assumed.
+
+``bench/verdicts/*.tsv`` hold the findings of one reading each, with what a reader of the code said of every one of them:
+``true``, ``false``, or ``doubtful``, where its maintainer would rightly close it as noise. The columns are named in the
+first line; lines that begin with ``#`` say what was read.
+
+    python bench/truth.py            # print the tables
+    python bench/truth.py --write    # and write docs/corpus-report.md and dllint/assumptions.toml
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from dllint.assumptions import KINDS
+
+ROOT = Path(__file__).resolve().parent.parent
+VERDICTS = ROOT / "bench" / "verdicts"
+REPORT = ROOT / "docs" / "corpus-report.md"
+RATES = ROOT / "dllint" / "assumptions.toml"
+OUTCOMES = ("true", "false", "doubtful")
+COLUMNS = ("repository", "commit", "code", "place", "tier", "kinds", "assumes", "verdict", "why")
+
+_BEGIN, _END = "<!-- counted -->", "<!-- /counted -->"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A finding and what a reader said of it. ``kinds`` are the kinds of its assumptions, ``assumes`` their words."""
+
+    reading: str
+    repository: str
+    commit: str
+    code: str
+    place: str
+    tier: str
+    kinds: tuple[str, ...]
+    assumes: str
+    verdict: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading: its name, what was read, and the findings."""
+
+    name: str
+    about: str
+    findings: tuple[Judged, ...]
+
+    @property
+    def repositories(self) -> int:
+        return int(self.about.split()[0])
+
+
+def readings() -> list[Reading]:
+    """All readings, in the order of their names."""
+    return [_read(path) for path in sorted(VERDICTS.glob("*.tsv"))]
+
+
+def _read(path: Path) -> Reading:
+    """One file of verdicts. Raises ValueError where a verdict is none."""
+    lines = path.read_text("utf-8").splitlines()
+    about = " ".join(line.lstrip("# ") for line in lines if line.startswith("#"))
+    rows = csv.DictReader((line for line in lines if not line.startswith("#")), delimiter="\t", quoting=csv.QUOTE_NONE)
+    found = []
+    for row in rows:
+        if row["verdict"] not in OUTCOMES:
+            raise ValueError(f"{path.name}: {row['place']}: {row['verdict']!r} is no verdict")
+        kinds = tuple(kind for kind in row["kinds"].split(",") if kind)
+        fields = {column: row[column] for column in COLUMNS if column != "kinds"}
+        found.append(Judged(reading=path.stem, kinds=kinds, **fields))
+    return Reading(path.stem, about, tuple(found))
+
+
+def table(title: str, groups: Iterable[tuple[str, Iterable[Judged]]]) -> Iterator[str]:
+    """A table of verdicts by group, in Markdown."""
+    yield f"| {title} | findings | true | false | doubtful |"
+    yield "| --- | --- | --- | --- | --- |"
+    for name, findings in groups:
+        counts = Counter(finding.verdict for finding in findings)
+        cells = (str(counts.total()), *(str(counts[outcome]) for outcome in OUTCOMES))
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def grouped(findings: Iterable[Judged], keys: Callable[[Judged], Iterable[str]]) -> list[tuple[str, list[Judged]]]:
+    """The findings by what ``keys`` gives for each, which may be several groups."""
+    groups: dict[str, list[Judged]] = defaultdict(list)
+    for finding in findings:
+        for key in keys(finding):
+            groups[key].append(finding)
+    return sorted(groups.items())
+
+
+def counted(read: list[Reading]) -> Iterator[str]:
+    """The counts, in Markdown."""
+    findings = [finding for reading in read for finding in reading.findings]
+    shown = [finding for finding in findings if finding.tier != "possible"]
+    yield "## By reading\n"
+    yield "What is reported by default; questions (`possible`) are counted below.\n"
+    for reading in read:
+        yield f"- **{reading.name}**: {reading.about}"
+    yield ""
+    by_reading = [(r.name, [f for f in r.findings if f.tier != "possible"]) for r in read]
+    yield from table("reading", [*by_reading, ("**all**", shown)])
+    yield "\n## By how sure dllint was\n"
+    yield from table("tier", grouped(findings, lambda finding: [finding.tier]))
+    yield "\n## By kind of assumption\n"
+    yield "Of all findings that assume something of a kind, questions included: what `likely` means is counted from here."
+    yield ""
+    yield from table("kind", grouped(findings, lambda finding: finding.kinds))
+    yield "\n## By rule\n"
+    yield from table("rule", grouped(shown, lambda finding: [finding.code]))
+    yield "\n## Each finding\n"
+    yield "| reading | rule | place | sure | assuming | verdict | why |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for each in findings:
+        assumed = each.assumes.replace("|", "\\|") or "nothing"
+        place = f"{each.repository} `{each.place}`"
+        why = each.why.replace("|", "\\|")
+        yield f"| {each.reading} | {each.code} | {place} | {each.tier} | {assumed} | {each.verdict} | {why} |"
+
+
+def rates(read: list[Reading]) -> Iterator[str]:
+    """The rates by kind, as the TOML that dllint reads."""
+    yield "# How often claims that assume something of a kind were true on code that was read for it, as counted by"
+    yield "# `python bench/truth.py --write`. A kind with no counts is not relied upon."
+    for kind in KINDS:
+        verdicts = Counter(each.verdict for reading in read for each in reading.findings if kind in each.kinds)
+        yield f"\n[{kind}]"
+        yield from (f"{outcome} = {verdicts[outcome]}" for outcome in OUTCOMES)
+
+
+def write(read: list[Reading]) -> None:
+    """Put the counts where they belong."""
+    before, rest = REPORT.read_text("utf-8").split(_BEGIN)
+    after = rest.split(_END)[1]
+    body = "\n".join(counted(read))
+    REPORT.write_text(f"{before}{_BEGIN}\n{body}\n{_END}{after}", "utf-8")
+    RATES.write_text("\n".join(rates(read)) + "\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the report and the rates")
+    given = parser.parse_args()
+    read = readings()
+    if given.write:
+        write(read)
+    else:
+        print("\n".join(line for line in counted(read) if not line.startswith("| ") or "`" not in line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""One root cause is one finding: what was found several times for one reason is shown once, with the other places.
+
+Findings of one rule with the same message, severity and confidence have one cause if
+
+- their traces begin at one place before them (the calls that lead there aside): a softmax in a model that several loops
+  use, a loop of which each backward pass is reported;
+- they are in one scope, and their traces begin with the same call: a helper that is called several times;
+- they are in one scope, and in different arms of one ``if`` or ``match``;
+- they are at the same place of files (in notebooks, of cells) with the same text;
+- or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
+  the name of one folder.
+
+Causes are joined: a finding that shares one with two others makes one of all three. The first in the order of
+presentation is kept, and the places of the rest become its ``others``.
+
+Folding is about what is shown, and comes last: suppression comments, the baseline, fixes and runs are about each place,
+fingerprints are those that the findings have among all, and an editor shows each place.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+from dllint.findings import Finding, Location, Report, fingerprints, sort_key
+from dllint.report.sources import SourceCache
+
+_CALL = "calls `"  # how a hop begins that is only on the way to the place
+
+Ranges = list[tuple[int, int]]  # the first and the last line of each arm of a branch
+
+
+def folded(report: Report, sources: SourceCache) -> Report:
+    """The report in which the findings, and the notes, of one root cause are one."""
+    fold = _Folding(sources, dict(fingerprints([*report.findings, *report.notes])))
+    findings, notes = fold.apply(report.findings), fold.apply(report.notes)
+    return replace(report, findings=list(findings), notes=list(notes), fingerprints=findings | notes)
+
+
+class _Folding:
+    """Brings findings of one cause together, with the fingerprints they have among all."""
+
+    def __init__(self, sources: SourceCache, marks: dict[Finding, str]) -> None:
+        self._sources = sources
+        self._marks = marks
+        self._branches: dict[tuple[str, int | None], list[Ranges]] = {}
+
+    def apply(self, findings: Sequence[Finding]) -> dict[Finding, str]:
+        """One finding for each cause, in the order of presentation, and its fingerprint."""
+        alike: dict[Hashable, list[Finding]] = defaultdict(list)
+        for finding in findings:
+            alike[finding.code, finding.message, finding.severity, finding.confidence].append(finding)
+        groups = [group for each in alike.values() for group in (self._grouped(each) if len(each) > 1 else [each])]
+        return dict(sorted(map(self._joined, groups), key=lambda item: sort_key(item[0])))
+
+    def _joined(self, group: list[Finding]) -> tuple[Finding, str]:
+        """The first of some findings with the places of the others, and its fingerprint."""
+        first, *rest = sorted(group, key=sort_key)
+        return replace(first, others=tuple(finding.location for finding in rest)), self._marks[first]
+
+    def _grouped(self, findings: list[Finding]) -> Iterable[list[Finding]]:
+        """Findings that are alike, by cause."""
+        group_of = {finding: [finding] for finding in findings}
+        first: dict[Hashable, Finding] = {}
+        for finding in findings:
+            for cause in self._causes(finding):
+                _merge(group_of, first.setdefault(cause, finding), finding)
+        for branch in self._in_arms(findings):
+            for finding in branch[1:]:
+                _merge(group_of, branch[0], finding)
+        return {id(group): group for group in group_of.values()}.values()
+
+    def _causes(self, finding: Finding) -> Iterator[Hashable]:
+        """What identifies the causes of a finding, arms of branches aside."""
+        place, trace = finding.location, finding.trace
+        before = next((hop.location for hop in trace if not hop.message.startswith(_CALL)), place)
+        if before != place:
+            yield "place", before
+        if trace and trace[0].location != place:
+            yield "call", place.path, finding.scope, trace[0].location
+        if lines := self._sources.lines(place):
+            yield "copy", tuple(lines), replace(place, path="", cell=None)
+        if finding.statement:
+            *folders, name = PurePath(place.path).parts
+            for at in range(len(folders)):
+                yield "sibling", at, *folders[:at], *folders[at + 1 :], name, self._marks[finding]
+
+    def _in_arms(self, findings: list[Finding]) -> Iterator[list[Finding]]:
+        """The findings in each branch that has some in several of its arms, for each scope."""
+        scopes: dict[Hashable, list[Finding]] = defaultdict(list)
+        for finding in findings:
+            scopes[finding.location.path, finding.location.cell, finding.scope].append(finding)
+        for inside in scopes.values():
+            for arms in self._arms(inside[0].location) if len(inside) > 1 else ():
+                hit = [[each for each in inside if first <= each.location.line <= last] for first, last in arms]
+                if sum(map(bool, hit)) > 1:
+                    yield [finding for arm in hit for finding in arm]
+
+    def _arms(self, location: Location) -> list[Ranges]:
+        """The branches of the file, or of the cell, that a place is in; none if Python cannot parse it."""
+        key = (location.path, location.cell)
+        if key not in self._branches:
+            try:
+                tree = ast.parse("\n".join(self._sources.lines(location)))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                tree = ast.Module([], [])
+            self._branches[key] = [arms for node in ast.walk(tree) if (arms := _lines_of_arms(node))]
+        return self._branches[key]
+
+
+def _lines_of_arms(node: ast.AST) -> Ranges:
+    """Where the arms of a branch are; empty for anything else."""
+    arms: list[list[ast.stmt]] = []
+    if isinstance(node, ast.If):
+        arms = [node.body, node.orelse]
+    elif isinstance(node, ast.Match):
+        arms = [case.body for case in node.cases]
+    return [(arm[0].lineno, arm[-1].end_lineno or arm[-1].lineno) for arm in arms if arm]
+
+
+def _merge(group_of: dict[Finding, list[Finding]], one: Finding, other: Finding) -> None:
+    """Make the groups of two findings one."""
+    target, source = group_of[one], group_of[other]
+    if target is not source:
+        target += source
+        group_of.update(dict.fromkeys(source, target))

@@ -1,0 +1,94 @@
+"""Random numbers by which code of the project changes a sample: a coin that decides on a flip, the angle of a turn."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dllint.events import Block, LibraryCall, walk
+from dllint.interp.run.classes import find_member
+from dllint.sites import Guards
+from dllint.values import Arguments, Class, Function, Instance, Symbol
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_DRAWS = frozenset(
+    [f"random.{name}" for name in ("random", "uniform", "randint", "randrange", "gauss", "choice", "betavariate")]
+    + [f"numpy.random.{name}" for name in ("rand", "random", "uniform", "randint", "normal", "choice", "binomial")]
+    + [f"torch.{name}" for name in ("rand", "randint", "randn", "bernoulli")]
+)
+_CHANGES = re.compile(
+    r"flip|mirror|rotat|rot90|crop|jitter|blur|augment|bright|contrast|saturat|adjust_hue|gamma|shear|affine|warp|erase|"
+    r"cutout|perspective|elastic",
+    re.IGNORECASE,
+)
+
+
+def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall]:
+    """The calls that draw such numbers when a method of an object of the project is called, for something unknown.
+
+    What is found does not depend on what the sieve would leave out, and counts for nothing else in the program.
+    """
+    member = find_member(machine, value.cls, method) if isinstance(value.cls, Class) else None
+    if not isinstance(member, Function) or member.site is None:
+        return []
+    site, body = member.site, Block()
+    relevance, machine.relevance = machine.relevance, None
+    reached, machine.reached = machine.reached, set()
+    try:
+        with machine.aside(), machine.recording(body):
+            given = Arguments((Symbol("index", site=site),))
+            machine.run_arm((), lambda: (None, machine.invoke(member, given, site, receiver=value)))
+    finally:
+        machine.relevance, machine.reached = relevance, reached
+    calls = [event for event in walk(body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
+    return [event for event in calls if event.frame.definition is not None and _is_applied(event)]
+
+
+def conditions_of(draw: LibraryCall) -> Guards:
+    """The conditions on the way to a draw, but those that other draws decide."""
+    return tuple(guard for guard in draw.guards if "rand" not in guard.subject)
+
+
+def _is_applied(draw: LibraryCall) -> bool:
+    assert draw.frame.definition is not None
+    return isinstance(draw.site.node, ast.Call) and _changes_by(draw.site.node, draw.frame.definition.node)
+
+
+@lru_cache(maxsize=1024)
+def _changes_by(draw: ast.Call, function: ast.AST) -> bool:
+    """Whether a function changes images by a number that it draws: as a condition, or as the amount of a change."""
+    names = {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and any(child is draw for child in ast.walk(node.value))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def mentions(*nodes: ast.AST) -> bool:
+        children = (child for node in nodes for child in ast.walk(node))
+        return any(child is draw or (isinstance(child, ast.Name) and child.id in names) for child in children)
+
+    for node in ast.walk(function):
+        if isinstance(node, ast.If) and mentions(node.test) and any(map(_is_change, node.body)):
+            return True
+        if isinstance(node, ast.IfExp) and mentions(node.test) and _is_change(node.body):
+            return True
+        is_change = isinstance(node, ast.Call) and node is not draw and _CHANGES.search(ast.unparse(node.func))
+        if is_change and mentions(*node.args, *(keyword.value for keyword in node.keywords)):  # type: ignore[attr-defined]
+            return True
+    return False
+
+
+def _is_change(node: ast.AST) -> bool:
+    """Whether code calls something that flips, crops or turns images, or turns an axis round (``image[:, ::-1]``)."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.Call) and _CHANGES.search(ast.unparse(child)):
+            return True
+        if isinstance(child, ast.Slice) and isinstance(child.step, ast.UnaryOp) and isinstance(child.step.op, ast.USub):
+            return True
+    return False
