@@ -167,7 +167,7 @@ class MissingOptimizerStep(Rule):
             pairs = [(each, loop) for each in backwards if (loop := _idle_loop(each, optimizer, ctx)) is not None]
             idle = [pair for pair in pairs if not ctx.excused(self, *pair, optimizer)]
             if idle:
-                backward, loop = next((pair for pair in idle if not _is_used(pair[0], ctx)), idle[0])
+                backward, loop = next((pair for pair in idle if not _is_followed_by_step(pair[0], ctx)), idle[0])
                 yield self._report(backward, loop, optimizer, ctx)
         for backward, loop, optimizer in _idle_arms(ctx):
             if not any(excuse(backward, loop, optimizer, ctx) for excuse in (is_run_by_framework, has_gradients_read)):
@@ -287,7 +287,7 @@ def _is_stepped(step: Site, name: str, *, with_scaler: bool) -> bool:
     return bool(name) and any(getattr(each, "attr", getattr(each, "id", "")) == name for each in given)
 
 
-def _is_used(backward: Backward, ctx: Context) -> bool:
+def _is_followed_by_step(backward: Backward, ctx: Context) -> bool:
     """Whether some optimizer steps before the next backward pass, in the order of the text."""
     later = (e for e in ctx.all_of(Backward, OptimizerStep) if ctx.position(e) > ctx.position(backward))
     return isinstance(next(later, None), OptimizerStep)

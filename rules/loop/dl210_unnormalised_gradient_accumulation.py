@@ -99,7 +99,9 @@ def is_divided_by_framework(backward: Backward, step: OptimizerStep, ctx: Contex
 def is_scaled(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
     """the loss is divided, scaled by something that is not constant, summed, or given a weight"""
     same_place = (other for other in ctx.all_of(Backward) if other.site.node is backward.site.node)
-    return any(_is_weighted(other) or any(_scales(term, ctx) for term in _terms(other, ctx)) for other in same_place)
+    return any(
+        _is_given_gradient(other) or any(_scales(term, ctx) for term in _terms(other, ctx)) for other in same_place
+    )
 
 
 def counts_to_one(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
@@ -271,7 +273,7 @@ def _second_division(backward: Backward, ctx: Context) -> Symbol | None:
     return None
 
 
-def _is_weighted(backward: Backward) -> bool:
+def _is_given_gradient(backward: Backward) -> bool:
     """Whether ``backward`` is given a gradient."""
     call = backward.site.node
     given = isinstance(call, ast.Call) and (call.args or any(each.arg == "gradient" for each in call.keywords))
@@ -315,7 +317,7 @@ def _undivided(division: Site, ctx: Context) -> Edits:
 
 def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> Edits:
     """Divide what is sent backward by the number that the condition of the step counts to, or the loop."""
-    count = _count(backward, step, ctx)
+    count = _batches_added_up(backward, step, ctx)
     call = backward.site.node
     if not count or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return Edits()
@@ -329,7 +331,7 @@ def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> Edits:
     return replace_range(place, f"({text} / {count})" if loss is receiver else f"{text} / {count}")
 
 
-def _count(backward: Backward, step: OptimizerStep, ctx: Context) -> str:
+def _batches_added_up(backward: Backward, step: OptimizerStep, ctx: Context) -> str:
     """The number of batches that are added up, as it is written in the function of the backward pass."""
     if backward.frame is not step.frame:
         return ""

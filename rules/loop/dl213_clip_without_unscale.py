@@ -101,7 +101,7 @@ class ClipWithoutUnscale(Rule):
         scaled = [event.scaler for event in ctx.all_of(Backward) if event.scaler is not None]
         scalers = {id(scaler): scaler for each in scaled for scaler in ctx.objects(each)}
         for scaler in scalers.values():
-            flow = ctx.follow("plain", _next, _KINDS, partial(_matters, scaler, ctx))
+            flow = ctx.follow("plain", _scale_after, _KINDS, partial(_is_about_scale, scaler, ctx))
             for event, states in flow.arrivals.items():
                 if not isinstance(event, GradientClip) or "scaled" not in states:
                     continue
@@ -148,7 +148,7 @@ def _unscaling(clip: GradientClip, step: OptimizerStep, ctx: Context) -> str:
     return f"{scaler}.unscale_({optimizer})"
 
 
-def _matters(scaler: Value, ctx: Context, event: Event) -> bool:
+def _is_about_scale(scaler: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, ScalerUnscale):
         return ctx.is_same(event.scaler, scaler)
     if isinstance(event, OpaqueCall):
@@ -171,7 +171,7 @@ def _changes_gradients(event: OpaqueCall) -> bool:
     return is_gradient and event.name.endswith("_")
 
 
-def _next(event: Event, state: State) -> State:
+def _scale_after(event: Event, state: State) -> State:
     if isinstance(event, Backward):
         return "scaled" if event.scaler is not None else "plain"
     if isinstance(event, ScalerUnscale):

@@ -87,7 +87,7 @@ def has_stepped_before(event: SchedulerStep, loop: Loop, step: OptimizerStep, ct
     """the optimizer has taken a step before, or may have, in a call that could not be followed"""
     optimizers = _optimizers_of(event.scheduler, ctx)
     before = (e for e in ctx.all_of(OptimizerStep, OpaqueCall) if ctx.position(e) < ctx.position(event))
-    return any(_may_step(other, optimizers, ctx) for other in before)
+    return any(_may_have_stepped(other, optimizers, ctx) for other in before)
 
 
 class SchedulerBeforeOptimizer(Rule):
@@ -129,7 +129,7 @@ class SchedulerBeforeOptimizer(Rule):
                 (event.site, "the schedule moves on"),
                 (step.site, "before its value is used"),
             ],
-            fix=("Step the scheduler after the optimizer", _moved(event, step)),
+            fix=("Step the scheduler after the optimizer", _stepped_after(event, step)),
             severity=None if matters else "info",
         )
 
@@ -151,7 +151,7 @@ def _steps_of(optimizers: list[Value], steps: list[OptimizerStep], ctx: Context)
     return steps if len(ctx.stepped_optimizers()) == 1 else []
 
 
-def _may_step(event: Event, optimizers: list[Value], ctx: Context) -> bool:
+def _may_have_stepped(event: Event, optimizers: list[Value], ctx: Context) -> bool:
     if isinstance(event, OptimizerStep):
         return bool(_steps_of(optimizers, [event], ctx))
     if not isinstance(event, OpaqueCall) or any(ctx.role(value) == "scheduler" for value in event.values):
@@ -169,7 +169,7 @@ def _classes(scheduler: Value, ctx: Context) -> list[str]:
     return [name for each in ctx.objects(scheduler) for name in (*ctx.library_bases(each), ctx.class_name(each))]
 
 
-def _moved(event: SchedulerStep, step: OptimizerStep) -> Edits:
+def _stepped_after(event: SchedulerStep, step: OptimizerStep) -> Edits:
     """Move the scheduler's step after the optimizer's, or after the loop or call in which that is."""
     calls = [frame.call for frame in step.frame.stack() if frame.call is not None]
     target = beside(event.site, [step.site, *calls])

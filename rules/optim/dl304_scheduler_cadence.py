@@ -157,7 +157,7 @@ class SchedulerCadence(Rule):
             else _TOO_SELDOM,
             help=f"step {ctx.called(event.scheduler, 'scheduler')} once per {other}, or size it in {other_unit}",
             trace=[*made, (loop.site, f"this loop runs once per {cadence}"), (event.site, "and steps it here")],
-            fix=(f"Step once per {other}", _moved(event, cadence, loop, ctx)),
+            fix=(f"Step once per {other}", _stepped_once_per(event, cadence, loop, ctx)),
         )
 
 
@@ -209,7 +209,7 @@ def _is_too_often(loops: Sequence[Loop], horizon: Value | None, scheduler: Insta
 
 def _is_number_of(horizon: Value, epochs: Value) -> bool:
     """Whether a horizon is the number of epochs, up to a sum."""
-    terms = list(_terms(horizon))
+    terms = list(_summands(horizon))
     return any(_is_same_number(term, epochs) for term in terms) and all(
         isinstance(term, Const | Setting) or _is_same_number(term, epochs) for term in terms
     )
@@ -217,7 +217,7 @@ def _is_number_of(horizon: Value, epochs: Value) -> bool:
 
 def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon of constants equals the number of epochs, or (for milestones) lies within it."""
-    if any(_is_same_number(term, epochs) for term in _terms(horizon)):
+    if any(_is_same_number(term, epochs) for term in _summands(horizon)):
         return False
     number = ctx.constant(epochs)
     if not isinstance(number, int) or number < _FEW_EPOCHS:
@@ -229,11 +229,11 @@ def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context)
     return bool(ctx.constant(horizon) == number)
 
 
-def _terms(value: Value) -> Iterator[Value]:
+def _summands(value: Value) -> Iterator[Value]:
     """The terms of a sum or difference."""
     if isinstance(value, Symbol) and value.name in ("+", "-"):
         for term in value.inputs:
-            yield from _terms(term)
+            yield from _summands(term)
     else:
         yield value
 
@@ -285,7 +285,7 @@ def _wrong_cadence(event: SchedulerStep, scheduler: Instance, ctx: Context) -> s
     return "epoch" if unit == "epochs" and horizon and _is_in_batches(horizon, scheduler, ctx) else ""
 
 
-def _moved(event: SchedulerStep, cadence: str, loop: Loop, ctx: Context) -> Edits:
+def _stepped_once_per(event: SchedulerStep, cadence: str, loop: Loop, ctx: Context) -> Edits:
     """Move the step after the loop over the batches, or after the optimizer's step in it."""
     targets = [loop.site] if cadence == "batch" else [e.site for e in walk(loop.body) if isinstance(e, OptimizerStep)]
     if not targets or targets[0].module is not event.site.module or ctx.scope(event.site) != ctx.scope(targets[0]):

@@ -166,7 +166,7 @@ class OptimizerBeforeParametersChange(Rule):
             else "the new parameters are in no optimizer and are never trained",
             help=f"build {optimizer} after this",
             trace=[(maker.site, "the optimizer takes the parameters"), (site, "and then they change")],
-            fix=("Change the model before the optimizer is built", _moved(change, maker)),
+            fix=("Change the model before the optimizer is built", _changed_before(change, maker)),
             severity="info" if change.harmless else None,
             pedantic=change.harmless,
         )
@@ -234,7 +234,7 @@ def _stale_optimizer(change: _Change, ctx: Context) -> OptimizerCreated | None:
 # --------------------------------------------------------------------------------------------------------- the fix
 
 
-def _moved(change: _Change, maker: OptimizerCreated) -> Edits:
+def _changed_before(change: _Change, maker: OptimizerCreated) -> Edits:
     """Move the change before the optimizer, if that is in its block."""
     target = beside(change.event.site, [maker.site])
     return move_before(change.event.site, target) if target is not None else Edits()

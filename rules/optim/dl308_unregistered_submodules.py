@@ -210,15 +210,15 @@ def _puts_elsewhere(cls: Class, attribute: str) -> bool:
     constructor = next((node for node in cls.node.body if getattr(node, "name", "") == "__init__"), None)
     inside = list(ast.walk(constructor)) if constructor is not None else []
     calls = [node for node in inside if isinstance(node, ast.Call)]
-    added = {name for call in calls if _is_of(call.func, attribute) for name in _variables(call.args)}
+    added = {name for call in calls if _is_held_in(call.func, attribute) for name in _variables(call.args)}
     for node in inside:
-        if isinstance(node, ast.Assign) and any(_is_of(target, attribute) for target in node.targets):
+        if isinstance(node, ast.Assign) and any(_is_held_in(target, attribute) for target in node.targets):
             added.update(_variables([node.value]))
-    others = [call for call in calls if len(call.args) > 1 and not _is_of(call.func, attribute)]
+    others = [call for call in calls if len(call.args) > 1 and not _is_held_in(call.func, attribute)]
     return any(name in added for call in others for name in _variables(call.args))
 
 
-def _is_of(node: ast.expr, attribute: str) -> bool:
+def _is_held_in(node: ast.expr, attribute: str) -> bool:
     """``self.layers[key]`` or ``self.layers.append``."""
     held = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
     return isinstance(held, ast.Attribute) and held.attr == attribute
