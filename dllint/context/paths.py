@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice
@@ -11,7 +12,8 @@ from dllint.events import Backward, Event, Loop, walk
 from dllint.flow import Flow, State, follow, is_of_runs
 from dllint.interp.run import graph
 from dllint.interp.run.guards import beyond, consistent, same_conditions
-from dllint.sites import Guards
+from dllint.interp.source.phases import topic_of
+from dllint.sites import Guards, GuardTopic
 from dllint.values import Symbol
 
 
@@ -87,6 +89,10 @@ class Paths(ProgramView):
         )
 
     # ------------------------------------------------------------------------------------------ conditions
+
+    def topic_of(self, test: ast.expr) -> GuardTopic:
+        """What a test asks about, as far as its names tell (see :class:`dllint.sites.Guard`)."""
+        return topic_of(test)
 
     def same_conditions(self, left: Event, right: Event) -> bool:
         """Whether two events happen under the very same conditions."""

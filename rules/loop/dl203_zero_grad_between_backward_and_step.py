@@ -99,7 +99,7 @@ def _steps_without_gradients(
     kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context
 ) -> list[tuple[OptimizerStep, Event]]:
     """The steps that find gradients cleared on every path, with what clears them."""
-    flow = ctx.follow(_START, _next, kinds, partial(_matters, optimizer, ctx))
+    flow = ctx.follow(_START, _gradients_after, kinds, partial(_is_about_gradients, optimizer, ctx))
     return [
         (event, min((by for _, by in states if by is not None), key=lambda by: by.site.line))
         for event, states in flow.arrivals.items()
@@ -109,7 +109,7 @@ def _steps_without_gradients(
     ]
 
 
-def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
+def _is_about_gradients(optimizer: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, ZeroGrad):
         return ctx.must_concern(event.target, optimizer)
     if isinstance(event, OptimizerStep):
@@ -121,7 +121,7 @@ def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
     return isinstance(event, Backward)
 
 
-def _next(event: Event, state: State) -> State:
+def _gradients_after(event: Event, state: State) -> State:
     if isinstance(event, Backward):
         return ("fresh", None)
     if isinstance(event, ZeroGrad):

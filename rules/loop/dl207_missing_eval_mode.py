@@ -95,7 +95,9 @@ def is_neither_trained_nor_loaded(event: ModelForward, model: Value, ctx: Contex
     """the model is neither trained nor loaded here, so that nothing is measured"""
     if isinstance(model, Symbol) and model.name not in ("call", "item"):
         return False
-    return not any(_trains(other, model, ctx) for other in ctx.all_of(ModeChange, StateRestored, OptimizerCreated))
+    return not any(
+        _shows_training(other, model, ctx) for other in ctx.all_of(ModeChange, StateRestored, OptimizerCreated)
+    )
 
 
 def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -124,7 +126,7 @@ def needs_training_mode(event: ModelForward, model: Value, ctx: Context) -> bool
     forward = ctx.member(model, "forward")
     if forward is None:
         return any(name.startswith(_DETECTION) for name in ctx.library_bases(model))
-    tests = (node for node in ast.walk(forward.node) if isinstance(node, ast.If) and _asks_for_mode(node.test))
+    tests = (node for node in ast.walk(forward.node) if isinstance(node, ast.If) and ctx.topic_of(node.test) == "mode")
     return any(isinstance(node, ast.Return) for test in tests for node in ast.walk(test))
 
 
@@ -246,7 +248,7 @@ def _called(event: ModelForward, ctx: Context) -> str:
     return ctx.source_of(Site(event.site.module, node.func)).removesuffix(".forward")
 
 
-def _trains(event: Event, model: Value, ctx: Context) -> bool:
+def _shows_training(event: Event, model: Value, ctx: Context) -> bool:
     """Whether an event shows that a model is trained (as it is or in its owner), or loaded to be used."""
     if isinstance(event, ModeChange):
         return event.training is True and ctx.is_same(event.model, model)
@@ -254,10 +256,6 @@ def _trains(event: Event, model: Value, ctx: Context) -> bool:
         return ctx.is_same(event.target, model)
     modules = ctx.modules_in(event.parameters)[0] if isinstance(event, OptimizerCreated) else []
     return any(ctx.reaches(module, model) for module in modules)
-
-
-def _asks_for_mode(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "training" for node in ast.walk(test))
 
 
 # --------------------------------------------------------------------------------------------------- the fix
