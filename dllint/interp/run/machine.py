@@ -22,7 +22,6 @@ from dllint.values import (
     Class,
     Entries,
     Function,
-    Instance,
     Items,
     OpenAttributes,
     Scope,
@@ -490,8 +489,3 @@ def _join_items(options: list[tuple[Guards, tuple[Value, ...]]]) -> tuple[Value,
         others = [(more, Absent()) for more, rest in options if rest is not items]
         joined.extend(choose([(guards, item), *others]) for item in items[common:])
     return tuple(joined)
-
-
-def owner_of(receiver: Value | None) -> Class | None:
-    """The project class of an instance."""
-    return receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else None
