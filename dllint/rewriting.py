@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from dllint.findings import Edit, Fix, Safety
+from dllint.findings import Edit
 from dllint.interp.source.bindings import blocks_of
 from dllint.interp.source.positions import enclosing_definition, sibling_around, statement_around
 from dllint.sites import Module, Site
@@ -314,11 +314,6 @@ def spelling_of(dotted: str, at: Site) -> str:
         if isinstance(node, ast.ImportFrom) and node.module == package and not node.level:
             spellings.extend(each.asname or each.name for each in node.names if each.name == last)
     return min(spellings, key=len, default="")
-
-
-def offer(message: str, edits: Sequence[Edit], safety: Safety, *, of: Site, at: Site) -> list[Fix]:
-    """The fix with these edits of the file of ``of``, if there are any and a finding ``at`` a place can carry them."""
-    return [Fix(message, tuple(edits), safety)] if edits and of.module is at.module else []
 
 
 def misspellings(name: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
@@ -128,11 +128,6 @@ class Sources(ProgramView):
         nodes = site.module.entry_makers
         dicts = (node for node in nodes if isinstance(node, ast.Dict))
         return next((node.values for node in dicts if any(value is site.node for value in node.values)), [])
-
-    def text_behind(self, site: Site) -> str:
-        """What follows an expression on its last line."""
-        node: Any = site.node
-        return site.module.source.line_text(node.end_lineno).encode()[node.end_col_offset :].decode()
 
     def is_entry_written(self, key: str, *, everywhere: bool = False) -> bool:
         """Whether a dict in the program's files gets an entry of this name that is not a plain setting.
