@@ -205,7 +205,8 @@ class DataView:
 
     def _is_seen_through(self, dataset: Instance) -> bool:
         """Whether all that happens to a sample is known."""
-        steps = self._steps_of(dataset)
+        every = self._steps_of(dataset)
+        steps = [step for step in every if isinstance(step.value, Instance) or not step.is_drawn]  # others are fetched
         if any(not step.kind or step.kind == "Lambda" or step.kind.startswith("A.") for step in steps):
             return False
         own = dataset.cls if isinstance(dataset.cls, Class) else None
