@@ -196,7 +196,11 @@ class DataView:
         return Randomness(tuple(draws), is_known)
 
     def _steps_of(self, dataset: Instance) -> list[TransformStep]:
-        return [inner for step in self.applied(dataset) for inner in self.steps(step.value)]
+        """The transforms of a dataset, one by one; what it draws itself is seen where a sample is fetched."""
+        applied = (
+            step.value for step in self.applied(dataset) if isinstance(step.value, Instance) or not step.is_drawn
+        )
+        return [inner for value in applied for inner in self.steps(value)]
 
     def _drawn_by_transforms(self, dataset: Instance) -> Iterator[Draw]:
         """What the transforms of torchvision draw: from the generators of torch and of Python."""
@@ -205,8 +209,7 @@ class DataView:
 
     def _is_seen_through(self, dataset: Instance) -> bool:
         """Whether all that happens to a sample is known."""
-        every = self._steps_of(dataset)
-        steps = [step for step in every if isinstance(step.value, Instance) or not step.is_drawn]  # others are fetched
+        steps = self._steps_of(dataset)
         if any(not step.kind or step.kind == "Lambda" or step.kind.startswith("A.") for step in steps):
             return False
         own = dataset.cls if isinstance(dataset.cls, Class) else None
