@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dllint.assumptions import Assumption, union
 from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
@@ -127,9 +128,10 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     _report_broken_cells(module, analysis)
     try:
         module.tree  # noqa: B018
+        if module.syntax_error is not None:
+            _report_error(module, module.syntax_error, analysis)
     except SyntaxError as error:
-        place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
-        analysis.findings.append(_engine_finding(SyntaxErrorRule, place, error.msg))
+        _report_error(module, error, analysis)
     except ValueError as error:
         analysis.findings.append(_engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error)))
     except (RecursionError, MemoryError):
@@ -138,6 +140,11 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     else:
         return True
     return False
+
+
+def _report_error(module: SourceModule, error: SyntaxError, analysis: Analysis) -> None:
+    place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
+    analysis.findings.append(_engine_finding(SyntaxErrorRule, place, error.msg))
 
 
 def _report_broken_cells(module: SourceModule, analysis: Analysis) -> None:
@@ -172,7 +179,8 @@ def _distinct(findings: list[Finding]) -> list[Finding]:
 
 def _best(group: list[Finding]) -> Finding:
     best = max(group, key=_weight)
-    assumptions = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
+    assumed = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
+    assumptions = union(Assumption(each.kind, each.text) for each in assumed)  # choices have no name beyond this file
     return replace(best, assumptions=assumptions, confidence=confidence_of(assumptions))
 
 
@@ -237,6 +245,8 @@ class _Run:
 
     def _adjust(self, finding: Finding) -> Finding:
         severity = self.settings.severities.get(finding.code)
+        if self.module.syntax_error is not None:
+            finding = replace(finding, fixes=())  # what the text would be afterwards cannot be checked
         return replace(finding, severity=severity) if severity is not None else finding
 
     def _limited(self, message: str) -> None:

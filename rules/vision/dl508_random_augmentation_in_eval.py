@@ -77,6 +77,7 @@ _STRENGTHS = {"RandomRotation": ("degrees",), "RandomAffine": ("degrees", "trans
               "ColorJitter": ("brightness", "contrast", "saturation", "hue"), "RandomResizedCrop": ()}  # fmt: skip
 _EFFECT = "the metric differs from run to run and epoch to epoch, and is usually worse than the model"
 _STRAINS = frozenset(("RandomRotation", "RandomAffine", "RandomPerspective", "RandomErasing", "ElasticTransform"))
+_MEASURED = Assumption("effect", "the samples are for measuring, and not just to look at")
 _ALL_OR_NOTHING = frozenset(
     ("HorizontalFlip", "VerticalFlip", "Grayscale", "Invert", "Equalize", "AutoContrast", "Autocontrast", "Posterize",
      "Solarize", "AdjustSharpness")
@@ -168,7 +169,11 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(step)}` changes the samples of {name} at random",
-            assuming=[*assumed_under(step.guards), *_assumed_of(dataset, name, ctx)],
+            assuming=[
+                *assumed_under(step.guards),
+                *_assumed_of(dataset, name, ctx),
+                *([_MEASURED] if step.is_drawn else ()),
+            ],
             effect=_EFFECT,
             help="give the evaluation data a transform of its own, without random steps",
             trace=[(step.value.site, "a random step"), (dataset.site, "is applied to data for evaluation")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -13,7 +13,7 @@ from dllint.interp.run import containers, instances, library, methods, modules, 
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
-from dllint.interp.run.machine import CallError, outcome_of
+from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.opaque import opaque
 from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.refusals import is_refused
@@ -247,8 +247,10 @@ def invoke(
         CallError: the arguments do not fit, or there is such a call on every way through the function.
     """
     if machine.block is not None and is_refused(machine, function, arguments, site, receiver):
+        machine.reached.update(_entered_by(function))  # no other caller is to be imagined
         raise CallError(site)
-    if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
+    is_whole = function.kind != "context-manager" and not function.module.is_broken(function.node)
+    if not machine.tick() or not machine.may_call(function) or not is_whole:
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
@@ -278,6 +280,13 @@ def invoke(
     if left is None or not returned:
         returned.append(((), Const(None)))
     return choose(returned)
+
+
+def _entered_by(function: Function) -> Iterable[ast.AST]:
+    """What is never entered where a call of a function is refused: of a constructor, all methods of the class."""
+    if function.name == "__init__" and function.owner is not None:
+        return (member for member in function.owner.members.values() if isinstance(member, ast.FunctionDef))
+    return (function.node,)
 
 
 def _is_irrelevant(machine: Machine, function: Function, arguments: Arguments, receiver: Value | None) -> bool:
