@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 _CONTEXT = 3
 _UNSAFE_IN_NAMES = re.compile(rb'[\x00-\x1f"\\\x7f]')
@@ -24,7 +25,41 @@ def diff(before: str, after: str, path: str) -> str:
     return f"--- {_name('a', path)}\n+++ {_name('b', path)}\n{hunks}" if hunks else ""
 
 
+_Tag = Literal["replace", "delete", "insert", "equal"]
 _Opcode = tuple[str, int, int, int, int]
+
+
+class _Matcher(difflib.SequenceMatcher[str]):
+    """Changes without lines that both texts have at their ends.
+
+    In long texts difflib leaves out lines that are frequent. A hunk that ends in such a line as a change has no context
+    after it, and ``patch`` looks for it at the end of the file.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        super().__init__(None, old, new)
+        self._texts = old, new
+
+    def get_opcodes(self) -> list[tuple[_Tag, int, int, int, int]]:
+        found: list[tuple[_Tag, int, int, int, int]] = []
+        for tag, i, j, k, end in super().get_opcodes():
+            old, new = self._texts[0][i:j], self._texts[1][k:end]
+            head = _shared(old, new)
+            tail = _shared(old[head:][::-1], new[head:][::-1])
+            parts: list[tuple[_Tag, int, int, int, int]] = [("equal", i, i + head, k, k + head)]
+            parts += [(tag, i + head, j - tail, k + head, end - tail), ("equal", j - tail, j, end - tail, end)]
+            for part in parts:
+                if part[0] == "equal" and found and found[-1][0] == "equal":
+                    found[-1] = ("equal", found[-1][1], part[2], found[-1][3], part[4])
+                elif part[1] < part[2] or part[3] < part[4]:
+                    found.append(part)
+        return found
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """With how many same lines two sequences begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (line, same) in pairs if line != same), min(len(one), len(other)))
 
 
 def _groups(old: Sequence[str], new: Sequence[str]) -> Iterator[Sequence[_Opcode]]:
@@ -33,7 +68,7 @@ def _groups(old: Sequence[str], new: Sequence[str]) -> Iterator[Sequence[_Opcode
     head = next((index for index in range(shortest) if old[index] != new[index]), shortest)
     tail = next((index for index in range(shortest - head) if old[-1 - index] != new[-1 - index]), shortest - head)
     head, tail = max(head - _CONTEXT, 0), max(tail - _CONTEXT, 0)
-    matcher = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail])
+    matcher = _Matcher(old[head : len(old) - tail], new[head : len(new) - tail])
     for group in matcher.get_grouped_opcodes(_CONTEXT):
         yield [(tag, i + head, j + head, k + head, last + head) for tag, i, j, k, last in group]
 

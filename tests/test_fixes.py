@@ -447,3 +447,11 @@ def test_a_good_rule_always_settles(pieces: list[str], separator: str) -> None:
     assert outcome.problems == []
     assert rule(outcome.source) == []
     ast.parse(outcome.source.text)
+
+
+def test_frequent_lines_after_a_change_are_its_context() -> None:
+    """``patch`` takes a hunk that ends in a change for one at the end of the file."""
+    before = "".join(f"first({n})\nsecond({n})\nstep()\n\n\n" for n in range(80))
+    after = re.sub(r"first\((10|70)\)\nsecond\(\1\)\n", r"second(\1)\nfirst(\1)\n", before)
+    hunks = diff(before, after, "a.py").split("@@ -")[1:]
+    assert len(hunks) == 2 and all(hunk.endswith("\n step()\n \n \n") for hunk in hunks)

@@ -25,7 +25,7 @@ class SummedLoss(Rule):
     fix_safety = "unsafe"
 
     def fixes(self, value, ctx):
-        return [ctx.fix("Take the mean", [ctx.replace(value.site, '"mean"')], "unsafe")]
+        return [Fix("Take the mean", (ctx.replace(value.site, '"mean"'),), "unsafe")]
 
     def on_loss_call(self, event, ctx: Context):
         reduction = event.options.get("reduction")
@@ -77,6 +77,14 @@ class Twice(SummedLoss):
         yield ctx.finding(self, event.site, "once")
         if event.input is not None and event.input.site is not None:
             yield ctx.finding(self, event.input.site, "and again")
+
+
+class ByTheText(SummedLoss):
+    code, name = "DL188", "by-the-text"
+
+    def on_loss_call(self, event, ctx: Context):
+        if '"sum"' in ctx.text(event.site):
+            yield ctx.finding(self, event.site, "the word is there")
 
 
 class OnlyFullNames(SummedLoss):
@@ -338,7 +346,7 @@ class TestFixtureFiles:
             ("# case: one\nx = 1\n# file: a.py\n# file: a.py\n", ":4: a.py is given twice"),
             ("# case: one\n# version: torch=1.8\n", "is none of the directives"),
             ("# case: one\n# versions: torch 1.8\n", "is not of the form torch=2.1"),
-            ("# case: one\n# vary: no-method\n", "# vary: no-method -- reason"),
+            ("# case: one\n# vary: no-method\n", "# vary: no-alias -- reason"),
             ("# case: one\n# vary: no-such -- reason\n", "there are no-alias"),
             ("# case: one\n# fix: stays\n", "is none of the directives"),
             ("# case: one\n# select: all\n", "is none of the directives"),
@@ -355,8 +363,11 @@ class TestFixtureFiles:
         assert set(case.unvaried) == set(NAMES)
 
 
-FIXTURE = """
+LITERAL = "no-extra-argument, no-unknown-keyword, no-missing-argument"
+
+FIXTURE = f"""
 import torch.nn.functional as F
+# doubt: {LITERAL} -- a literal is what it is, whoever calls
 
 # case: summed
 def loss(x, y):
@@ -376,7 +387,7 @@ FIXED = "".join(
     for line in (
         "--- a/dl190_summed_loss.py",
         "+++ b/dl190_summed_loss.py",
-        "@@ -3,7 +3,7 @@",
+        "@@ -4,7 +4,7 @@",
         " ",
         " # case: summed",
         " def loss(x, y):",
@@ -407,18 +418,18 @@ class TestPlugin:
     def test_updates_and_passes(self, project: pytest.Pytester) -> None:
         fixed = project.path / "fixtures/dl190_summed_loss.fixed.diff"
         result = run_pytest(project, "-v")
-        result.assert_outcomes(passed=16, failed=1)
+        result.assert_outcomes(passed=17, failed=1)
         result.stdout.fnmatch_lines(["*::form PASSED*", "*::summed?as-written? PASSED*", "*::mean?scopes? PASSED*"])
         result.stdout.fnmatch_lines(["*is not what the fixes change in the fixture*", '++*reduction="mean")  # DL190'])
-        run_pytest(project, "-k", "DL190", "--update").assert_outcomes(passed=17)
+        run_pytest(project, "-k", "DL190", "--update").assert_outcomes(passed=18)
         assert fixed.read_text("utf-8") == FIXED
-        run_pytest(project).assert_outcomes(passed=17)
-        run_pytest(project, "-k", "DL191").assert_outcomes(deselected=17)
+        run_pytest(project).assert_outcomes(passed=18)
+        run_pytest(project, "-k", "DL191").assert_outcomes(deselected=18)
 
     def test_a_fixed_file_that_is_no_longer_right(self, project: pytest.Pytester) -> None:
         fixed = project.path / "fixtures/dl190_summed_loss.fixed.diff"
         fixed.write_text(FIXED.replace("mean", "none"), "utf-8")
-        run_pytest(project, "-k", "fixed").assert_outcomes(failed=1, deselected=16)
+        run_pytest(project, "-k", "fixed").assert_outcomes(failed=1, deselected=17)
         fixture = project.path / "fixtures/dl190_summed_loss.py"
         fixture.write_text(FIXTURE.replace('"sum")  # DL190', '"none")'), "utf-8")
         run_pytest(project, "-k", "fixed", "--update").assert_outcomes(passed=1, deselected=16)
@@ -428,26 +439,36 @@ class TestPlugin:
         fixture = project.path / "fixtures/dl190_summed_loss.py"
         fixture.write_text(FIXTURE.replace("  # DL190", "").replace("(x, y)\n", "(x, y)  # DL190\n"), "utf-8")
         result = run_pytest(project, "-k", "not fixed")
-        result.assert_outcomes(passed=14, failed=2, deselected=1)
-        result.stdout.fnmatch_lines(["dl190_summed_loss.py:4: main.py:6: DL190 false alarm*"])
-        result.stdout.fnmatch_lines(["dl190_summed_loss.py:8: main.py:10: DL190 missed alarm"])
+        result.assert_outcomes(passed=15, failed=2, deselected=1)
+        result.stdout.fnmatch_lines(["dl190_summed_loss.py:5: main.py:7: DL190 false alarm*"])
+        result.stdout.fnmatch_lines(["dl190_summed_loss.py:9: main.py:11: DL190 missed alarm"])
 
     def test_known_faults_of_a_fix(self, project: pytest.Pytester) -> None:
         fixture = project.path / "fixtures/dl190_summed_loss.py"
         fixture.write_text(FIXTURE.replace("summed\n", "summed\n# fix: todo -- made up\n", 1), "utf-8")
         result = run_pytest(project, "-k", "as-written or fixed")
-        result.assert_outcomes(passed=3, failed=1, deselected=13)
+        result.assert_outcomes(passed=3, failed=1, deselected=14)
         result.stdout.fnmatch_lines(["*the fix is wrong no more*"])
         for name, fix in (("dl192_mends_nothing", "todo"), ("dl192_mends_nothing", "stays")):
             text = fixture.read_text("utf-8").replace("DL190", name[:5].upper()).replace("fix: todo", f"fix: {fix}")
             (project.path / f"fixtures/{name}.py").write_text(text, "utf-8")
-            run_pytest(project, "-k", name, "--update").assert_outcomes(passed=17, deselected=17)
+            run_pytest(project, "-k", name, "--update").assert_outcomes(passed=18, deselected=18)
+
+    def test_a_rule_that_goes_by_the_text(self, project: pytest.Pytester) -> None:
+        text = FIXTURE.replace("DL190", "DL188")
+        (project.path / "fixtures/dl188_by_the_text.py").write_text(text, "utf-8")
+        result = run_pytest(project, "-k", "dl188 and doubt")
+        result.assert_outcomes(failed=1, deselected=35)
+        result.stdout.fnmatch_lines(["dl188_by_the_text.py:5: with the doubt *", "*as sure as without the doubt*"])
+        text = text.replace(LITERAL, f"{LITERAL}, no-choice, no-registry, no-config, no-required, no-test")
+        (project.path / "fixtures/dl188_by_the_text.py").write_text(text, "utf-8")
+        run_pytest(project, "-k", "dl188 and doubt").assert_outcomes(passed=1, deselected=35)
 
     def test_form(self, project: pytest.Pytester) -> None:
         fixture = project.path / "fixtures/dl190_summed_loss.py"
         fixture.write_text(FIXTURE.partition("# case: summed by hand")[0], "utf-8")
         result = run_pytest(project, "-k", "form")
-        result.assert_outcomes(failed=1, deselected=11)
+        result.assert_outcomes(failed=1, deselected=12)
         result.stdout.fnmatch_lines(["*1 cases without a mark: show at least 2*"])
 
     def test_broken_fixture(self, project: pytest.Pytester) -> None:
@@ -459,11 +480,11 @@ class TestPlugin:
     def test_rule_that_is_not_there(self, project: pytest.Pytester) -> None:
         (project.path / "pyproject.toml").write_text("", "utf-8")
         result = run_pytest(project, "-k", "as-written")
-        result.assert_outcomes(failed=3, deselected=14)
+        result.assert_outcomes(failed=3, deselected=15)
         result.stdout.fnmatch_lines(["*there is no rule DL190 (see `rule-paths` in the configuration)"])
 
     def test_a_fixture_that_is_named(self, project: pytest.Pytester) -> None:
-        run_pytest(project, "fixtures/dl190_summed_loss.py", "--update").assert_outcomes(passed=17)
+        run_pytest(project, "fixtures/dl190_summed_loss.py", "--update").assert_outcomes(passed=18)
 
     def test_files_that_are_no_fixtures(self, project: pytest.Pytester) -> None:
         (project.path / "fixtures/demo.py").write_text("x = 1\n", "utf-8")

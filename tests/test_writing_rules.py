@@ -40,14 +40,15 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
 
 
 def test_example_passes_its_fixture(project: pytest.Pytester) -> None:
-    cases = FILES[RULE.replace("rules", "fixtures")].count("# case:")
+    fixture = FILES[RULE.replace("rules", "fixtures")]
+    tests = 2 + 5 * fixture.count("# case:") + fixture.count("# DL190")
     result = project.runpytest_inprocess("-p", "no:hypothesispytest", "-k", "DL190", "--update")
-    result.assert_outcomes(passed=5 * cases + 2)
+    result.assert_outcomes(passed=tests)
     fixed = (project.path / "fixtures/loss/dl190_full_label_smoothing.fixed.diff").read_text("utf-8")
     assert re.search(r"^-.*label_smoothing=True", fixed, re.MULTILINE)
     assert "label_smoothing=True" not in re.sub(r"^-.*", "", fixed, flags=re.MULTILINE)
     assert re.search(r"^\+.*label_smoothing=0.1\)  # DL190", fixed, re.MULTILINE)
-    project.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=5 * cases + 2)
+    project.runpytest_inprocess("-p", "no:hypothesispytest").assert_outcomes(passed=tests)
 
 
 def test_example_has_a_page_that_is_true(project: pytest.Pytester) -> None:

@@ -69,6 +69,8 @@ class {class_name}(Rule):
 '''
 
 _FIXTURE = """\
+# Each case is checked as it is written, in variations that must not matter, and with doubts that must (see "Writing
+# rules"). Below the header of a case, `# doubt: no-opaque -- reason` leaves out a doubt that cannot matter to it.
 import torch.nn as nn
 import torch.nn.functional as F
 
@@ -115,7 +117,8 @@ def command(**given: Any) -> int:
     """Write rules/FAMILY/dlnnn_name.py and its fixture, here.
 
     With DL1xx the rule gets the first code of DL101 to DL199 that is free. NAME is what is wrong, as in
-    softmax-before-cross-entropy.
+    softmax-before-cross-entropy. pytest checks each case of the fixture as it is written, in variations that must not
+    matter, and with doubts that must.
     """
     from dllint import __version__
     from dllint.config.resolve import rules_of

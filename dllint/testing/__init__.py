@@ -7,6 +7,7 @@ pytest plugin (:mod:`dllint.testing.plugin`) collects; ``docs/writing-rules.md``
 from __future__ import annotations
 
 from dllint.testing.checking import check
+from dllint.testing.doubts import NAMES as DOUBTS
 from dllint.testing.marks import FixtureError
 
-__all__ = ["FixtureError", "check"]
+__all__ = ["DOUBTS", "FixtureError", "check"]

@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from dllint.testing.doubts import NAMES as DOUBTS
 from dllint.testing.marks import FixtureError, read_marks
-from dllint.testing.variations import NAMES
+from dllint.testing.variations import NAMES as VARIATIONS
 
 MAIN = "main.py"
 
@@ -30,10 +32,10 @@ _NOT_SHOWN = "triggers-not-shown"
 class Case:
     """One case: a small project, linted as a whole.
 
-    ``files`` maps relative paths to texts with marks. ``versions`` are those of the libraries it is for. ``explicit``
-    asks for the pedantic variants of the rule, too. ``unvaried`` are the variations that do not apply to it, each with
-    the reason. ``fix`` is ``stays`` where a fix rightly does not remove its finding, and ``todo`` where it is known to
-    be wrong.
+    ``files`` maps relative paths to texts with marks. ``versions`` are those of the libraries it is for, ``right_with``
+    those with which it is no bug. ``explicit`` asks for the pedantic variants of the rule, too. ``unvaried`` are the
+    variations and ``undoubted`` the doubts that do not apply to it, each with the reason. ``fix`` is ``stays`` where a
+    fix rightly does not remove its finding, and ``todo`` where it is known to be wrong.
     """
 
     title: str
@@ -42,6 +44,8 @@ class Case:
     versions: Mapping[str, str] = field(default_factory=dict)
     explicit: bool = False
     unvaried: Mapping[str, str] = field(default_factory=dict)
+    undoubted: Mapping[str, str] = field(default_factory=dict)
+    right_with: Mapping[str, str] = field(default_factory=dict)
     fix: str = ""
 
     @property
@@ -154,9 +158,15 @@ def _read_case(
         padding = [""] * (begin + 1 - len(prelude))
         files[file] = "\n".join([*prelude, *padding, *body]).rstrip() + "\n"
     given = _Options(f"{name}:{start + 1}")
-    for line in directives:
+    for line in [*filter(_is_about_doubts, prelude), *directives]:
         given.read(line)
-    return Case(title, files, start + 1, given.versions, given.explicit, given.unvaried, given.fix)
+    return Case(title, files, start + 1, **given.options)
+
+
+def _is_about_doubts(line: str) -> bool:
+    """Whether a line of the prelude is a directive that holds for every case."""
+    match = _DIRECTIVE.fullmatch(line)
+    return match is not None and match[1] in ("doubt", "right-with")
 
 
 def _is_directive(line: str) -> bool:
@@ -175,10 +185,7 @@ class _Options:
     """What the directives below the header of a case say; ``place`` is where it stands."""
 
     place: str
-    versions: dict[str, str] = field(default_factory=dict)
-    explicit: bool = False
-    unvaried: dict[str, str] = field(default_factory=dict)
-    fix: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
 
     def read(self, line: str) -> None:
         """Take in one directive. Raises FixtureError."""
@@ -186,31 +193,47 @@ class _Options:
         assert match is not None
         key, value, reason = match[1], match[2], match[3] or ""
         if key == "versions":
-            self._read_versions(value)
+            self._note("versions", self._versions(value))
+        elif key == "right-with" and reason:
+            self._note("right_with", self._versions(value))
         elif key == "select" and value == "explicit":
-            self.explicit = True
+            self.options["explicit"] = True
         elif key == "vary":
-            self._read_unvaried(value, reason)
+            self._note("unvaried", self._left_out(key, value, reason, VARIATIONS))
+        elif key == "doubt":
+            self._note("undoubted", self._left_out(key, value, reason, DOUBTS))
         elif key == "fix" and value in ("stays", "todo") and reason:
-            self.fix = value
+            self.options["fix"] = value
         else:
-            known = "`versions: torch=2.1`, `select: explicit`, `vary: no-method -- reason`, `fix: todo -- reason`"
+            known = (
+                "`versions: torch=2.1`, `right-with: torch=1.0 -- reason`, `select: explicit`, "
+                "`vary: no-method -- reason`, `doubt: no-uncalled -- reason`, `fix: todo -- reason`"
+            )
             raise FixtureError(f"{self.place}: `{line}` is none of the directives {known}")
 
-    def _read_versions(self, value: str) -> None:
+    def _note(self, option: str, values: Mapping[str, str]) -> None:
+        self.options[option] = {**self.options.get(option, {}), **values}
+
+    def _versions(self, value: str) -> dict[str, str]:
+        found = {}
         for part in value.split(","):
             match = _VERSION.fullmatch(part.strip())
             if match is None:
                 raise FixtureError(f"{self.place}: {part.strip()!r} is not of the form torch=2.1")
-            self.versions[match[1]] = match[2]
+            found[match[1]] = match[2]
+        return found
 
-    def _read_unvaried(self, value: str, reason: str) -> None:
+    def _left_out(self, key: str, value: str, reason: str, names: Sequence[str]) -> dict[str, str]:
+        """The variations or doubts that are left out. Raises FixtureError."""
+        found = {}
         for part in value.split(","):
             name = part.strip().removeprefix("no-")
-            if name not in NAMES or name == part.strip() or not reason:
-                known = ", ".join(f"no-{name}" for name in NAMES)
-                raise FixtureError(f"{self.place}: write `# vary: no-method -- reason` (there are {known})")
-            self.unvaried[name] = reason
+            if name not in names or name == part.strip() or not reason:
+                known = ", ".join(f"no-{name}" for name in names)
+                example = f"`# {key}: no-{names[0]} -- reason`"
+                raise FixtureError(f"{self.place}: write {example} (there are {known})")
+            found[name] = reason
+        return found
 
 
 def _not_shown(prelude: Sequence[str], name: str) -> dict[str, str]:

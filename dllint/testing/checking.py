@@ -11,6 +11,7 @@ from typing import Any
 from dllint.registry import RegistryError, load_registry
 from dllint.rule import Rule
 from dllint.testing.cases import MAIN, Case
+from dllint.testing.doubts import doubt_faults
 from dllint.testing.fixing import fix_faults
 from dllint.testing.linting import LintError, Setup, lint, mismatches
 from dllint.testing.marks import FixtureError, read_marks
@@ -27,10 +28,11 @@ def check(
     knowledge: Mapping[str, Any] | None = None,
     rule_paths: Sequence[Path] = (),
     vary: Iterable[str] = tuple(VARIATIONS),
+    doubt: Iterable[str] = (),
 ) -> None:
     """Lint marked code and compare what is found with the marks, both ways.
 
-    The code is linted as written, after each of its fixes, and in every variation that applies.
+    The code is linted as written, after each of its fixes, in every variation that applies, and with the doubts.
 
     Args:
         code: the code of the rule to run, or several.
@@ -41,6 +43,7 @@ def check(
         knowledge: what a user's ``[tool.dllint.knowledge]`` would add.
         rule_paths: files or folders with rules besides the built-in ones.
         vary: the names of the variations to check, all by default.
+        doubt: the names of the doubts to cast on what is marked, none by default; a fixture is tested with all.
 
     Raises:
         AssertionError: findings and marks differ, a fix does not mend its finding, or dllint failed on the code.
@@ -55,7 +58,8 @@ def check(
     for mark in (mark for text in texts.values() for mark in read_marks(text)):
         if mark.code not in codes:
             raise FixtureError(f"line {mark.line}: a mark of {mark.code}, which is not run here")
-    faults = [*as_written_faults(Case("", texts), setup), *variation_faults(Case("", texts), vary, setup)]
+    case = Case("", texts)
+    faults = [*as_written_faults(case, setup), *variation_faults(case, vary, setup), *doubt_faults(case, doubt, setup)]
     if faults:
         raise AssertionError("\n" + "\n".join(faults))
 

@@ -44,6 +44,24 @@ def read_marks(text: str) -> list[Mark]:
     return [mark for number, line in lines if "#" in line for mark in _of_line(number, line)]
 
 
+def numbered(text: str, first: int) -> tuple[str, list[list[Mark]]]:
+    """The source with ``# mark N`` in the place of the marks of each line, so that a line is found wherever it goes.
+
+    Args:
+        first: the number of the first marked line.
+
+    Returns:
+        the text, and the marks of its marked lines.
+    """
+    by_line: dict[int, list[Mark]] = {}
+    for mark in read_marks(text):
+        by_line.setdefault(mark.line, []).append(mark)
+    lines = text.split("\n")
+    for number, line in enumerate(by_line, first):
+        lines[line - 1] = _BEGINS.sub(f"# mark {number}", lines[line - 1])
+    return "\n".join(lines), list(by_line.values())
+
+
 def _of_line(number: int, line: str) -> Iterator[Mark]:
     begun = _BEGINS.search(line)
     if begun is None:

@@ -1,9 +1,9 @@
 """The pytest plugin that runs fixtures: ``pytest_plugins = ["dllint.testing.plugin"]`` in the top ``conftest.py``.
 
 Every file ``dlNNN_name.py`` below a folder ``fixtures`` is one test for its form, tests for each of its cases (as
-written, and in each group of variations), and one that compares what its fixes change in it with
-``dlNNN_name.fixed.diff``, which ``--update`` writes. The rules are the built-in ones and those that the ``rule-paths``
-and ``plugins`` of the project's configuration add.
+written, in each group of variations and, if it is marked, with every doubt), and one that compares what its fixes
+change in it with ``dlNNN_name.fixed.diff``, which ``--update`` writes. The rules are the built-in ones and those that
+the ``rule-paths`` and ``plugins`` of the project's configuration add.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dllint.config.resolve import rule_faults, rules_of
 from dllint.patch import diff
 from dllint.testing.cases import Case, Fixture, read_fixture
 from dllint.testing.checking import as_written_faults, find_rules, variation_faults
+from dllint.testing.doubts import DOUBTS, doubt_faults
 from dllint.testing.fixing import fixed_diff, fixed_path
 from dllint.testing.linting import Setup
 from dllint.testing.marks import FixtureError
@@ -58,6 +59,8 @@ class FixtureFile(pytest.File):
             for group, variations in GROUPS.items():
                 run = partial(self._varied, fixture, case, tuple(variations))
                 yield self._item(f"{case.slug}[{group}]", case.line, run)
+            if case.is_marked():
+                yield self._item(f"{case.slug}[doubt]", case.line, partial(self._doubted, fixture, case))
         yield self._item("fixed", 1, partial(self._fixed, fixture))
 
     def _item(self, name: str, line: int, run: Callable[[], Iterable[str]]) -> pytest.Item:
@@ -79,6 +82,9 @@ class FixtureFile(pytest.File):
 
     def _varied(self, fixture: Fixture, case: Case, names: Iterable[str]) -> Iterable[str]:
         return variation_faults(case, names, self._setup(fixture).for_case(case.versions, case.explicit))
+
+    def _doubted(self, fixture: Fixture, case: Case) -> Iterable[str]:
+        return doubt_faults(case, DOUBTS, self._setup(fixture).for_case(case.versions, case.explicit))
 
     def _fixed(self, fixture: Fixture) -> Iterator[str]:
         path = fixed_path(fixture.path)

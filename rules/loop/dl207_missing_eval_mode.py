@@ -181,7 +181,9 @@ class MissingEvalMode(Rule):
     name = "missing-eval-mode"
     category = "suspicious"
     severity = "warning"
-    triggers = (("no_grad", "inference_mode", "set_grad_enabled", "backward", "manual_backward", "train"),)
+    triggers = (
+        ("no_grad", "inference_mode", "set_grad_enabled", "backward", "manual_backward", "train", "load_state_dict"),
+    )
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.eval",)

@@ -13,7 +13,7 @@ from dllint.interp.run import containers, instances, library, methods, modules, 
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
-from dllint.interp.run.machine import CallError, outcome_of
+from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.opaque import opaque
 from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.refusals import is_refused

@@ -10,7 +10,7 @@ from dllint.interp.run import comprehensions, containers, names
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, test_guards, truth
 from dllint.interp.run.guards import text_of
-from dllint.interp.run.machine import outcome_of
+from dllint.interp.run.joining import outcome_of
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site

@@ -11,7 +11,7 @@ from dllint.interp.run import assignment, containers, contexts, graph, names, un
 from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
-from dllint.interp.run.machine import CallError
+from dllint.interp.run.joining import CallError
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guards, Site

@@ -12,28 +12,23 @@ from typing import Any, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
 from dllint.interp.run.guards import names_in
+from dllint.interp.run.joining import MISSING, CallError, agree, distinguished, join_values, unset_options
 from dllint.interp.sieve.relevance import Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.project import Project, SourceModule
 from dllint.sites import Guard, Guards, Site
 from dllint.values import (
-    Absent,
     Arguments,
     Class,
-    Entries,
     Function,
-    Instance,
     Items,
-    OpenAttributes,
     Scope,
     Symbol,
     Value,
-    choose,
 )
 
 E = TypeVar("E", bound=Event)
 
-MISSING: Any = object()
 Writes = dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]]
 
 MAX_DEPTH = 24
@@ -46,14 +41,6 @@ MIN_CALLS_PER_FUNCTION = 3
 
 class LimitError(Exception):
     """The interpretation took longer than it may."""
-
-
-class CallError(Exception):
-    """Python would refuse this call with a ``TypeError``: control leaves where it stands, as it does by ``raise``."""
-
-    def __init__(self, site: Site) -> None:
-        super().__init__(str(site))
-        self.site = site
 
 
 class Activation:
@@ -258,12 +245,12 @@ class Machine:
         for where, (container, key, _) in touched.items():
             before = container.get(key, MISSING)
             options = [(guards, writes[where][2] if where in writes else before) for guards, writes in arms]
-            if _agree(options):
+            if agree(options):
                 self._set(container, key, options[0][1])
                 continue
             there = [(guards, value) for guards, value in options if value is not MISSING]
             if there and len(there) < len(options):
-                there.extend(_unset(container, key, options))
+                there.extend(unset_options(container, key, options))
             self._set(container, key, join_values(there))
 
     def _set(self, container: dict[Any, Any], key: Any, value: Any) -> None:
@@ -426,72 +413,3 @@ class Machine:
 
     def site(self, module: SourceModule, node: ast.AST) -> Site:
         return Site(module, node)
-
-
-def distinguished(arms: list[tuple[Guards, Any]], site: Site) -> list[tuple[Guards, Any]]:
-    """Arms of a branch, or options of a choice, none of which comes about unconditionally where there are several."""
-    if len(arms) == 1 or all(guards for guards, _ in arms):
-        return arms
-    subject = f"way at {site.path}:{site.line}:{getattr(site.node, 'col_offset', 0)}"
-    return [(guards or (Guard(subject, "==", index, True),), body) for index, (guards, body) in enumerate(arms)]
-
-
-def outcome_of(outcomes: Sequence[Any], guards: Sequence[Guards], site: Site) -> Value:
-    """The value of an expression that is evaluated in arms, of those arms that have one.
-
-    Raises:
-        CallError: none of them has, as each ends in a call that cannot be made.
-    """
-    options = [(under, result) for under, (left, result, _) in zip(guards, outcomes, strict=True) if left is None]
-    if not options:
-        raise CallError(site)
-    return choose(options)
-
-
-def _unset(container: dict[Any, Any], key: Any, options: list[tuple[Guards, Any]]) -> list[tuple[Guards, Any]]:
-    """What stands for an entry on the paths that did not set it, where others did more than read it."""
-    if isinstance(container, OpenAttributes):
-        if all(value is MISSING or container.is_read(value) for _, value in options):
-            return []
-    elif not isinstance(container, Entries):
-        return []
-    unset = container.unset(key)
-    return [(guards, unset) for guards, value in options if value is MISSING]
-
-
-def _agree(options: list[tuple[Guards, Any]]) -> bool:
-    """Whether all paths have the same object."""
-    first = options[0][1]
-    if len(options) == 2:  # nearly always, and this is asked for every variable of every branch
-        return options[1][1] is first
-    return all(value is first for _, value in options)
-
-
-def join_values(options: list[tuple[Guards, Any]]) -> Any:
-    """Join what different paths wrote to one place: values, or the raw contents of a container."""
-    first = options[0][1]
-    if _agree(options):
-        return first
-    if isinstance(first, Value):
-        return choose(options)
-    if isinstance(first, tuple):
-        return _join_items(options)
-    return False if isinstance(first, bool) else first
-
-
-def _join_items(options: list[tuple[Guards, tuple[Value, ...]]]) -> tuple[Value, ...]:
-    """Join the items of a list that branches extended: the additions of each become conditional."""
-    shortest = min((items for _, items in options), key=len)
-    common = 0
-    while common < len(shortest) and all(items[common] is shortest[common] for _, items in options):
-        common += 1
-    joined = list(shortest[:common])
-    for guards, items in options:
-        others = [(more, Absent()) for more, rest in options if rest is not items]
-        joined.extend(choose([(guards, item), *others]) for item in items[common:])
-    return tuple(joined)
-
-
-def owner_of(receiver: Value | None) -> Class | None:
-    """The project class of an instance."""
-    return receiver.cls if isinstance(receiver, Instance) and isinstance(receiver.cls, Class) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dllint.events import LossCall, ModelForward, OpaqueCall
 from dllint.interp.run import overriding
 from dllint.interp.run.classes import find_member, is_module_class, role_of
-from dllint.interp.run.machine import CallError
+from dllint.interp.run.joining import CallError
 from dllint.interp.run.opaque import opaque
 from dllint.interp.run.refusals import is_refused
 from dllint.interp.run.roles import name_of

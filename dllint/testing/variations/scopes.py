@@ -23,28 +23,28 @@ from dllint.testing.variations.source import (
 
 def in_function(files: Mapping[str, str]) -> dict[str, str] | None:
     """The statements of the main file in a function that is called under ``if __name__ == "__main__":``."""
-    main, code = _main(files)
-    moved = _movable(code) if code is not None else []
+    main, code = main_code(files)
+    moved = movable(code) if code is not None else []
     if code is None or not moved:
         return None
     name = code.fresh("main")
-    return {**files, main: _wrapped(code, moved, [f"def {name}():"], f"{name}()", 1)}
+    return {**files, main: _called(code, moved, [f"def {name}():"], f"{name}()", 1)}
 
 
 def in_method(files: Mapping[str, str]) -> dict[str, str] | None:
     """The same in a method; where there are only functions, each becomes the method of a class of its own."""
-    main, code = _main(files)
+    main, code = main_code(files)
     if code is None:
         return None
-    moved = _movable(code)
+    moved = movable(code)
     if not moved:
         varied = _with_methods(code)
         return {**files, main: varied} if varied != code.text else None
     name = code.fresh("Runner")
-    return {**files, main: _wrapped(code, moved, [f"class {name}:", "    def run(self):"], f"{name}().run()", 2)}
+    return {**files, main: _called(code, moved, [f"class {name}:", "    def run(self):"], f"{name}().run()", 2)}
 
 
-def _main(files: Mapping[str, str]) -> tuple[str, Code | None]:
+def main_code(files: Mapping[str, str]) -> tuple[str, Code | None]:
     """The main file, or nothing if its names are used in ways that forbid to move them."""
     main, *others = files
     code = code_of(files[main])
@@ -53,7 +53,7 @@ def _main(files: Mapping[str, str]) -> tuple[str, Code | None]:
     return main, None if code.is_dynamic or is_fixed or used or share_lines(code.tree.body) else code
 
 
-def _movable(code: Code) -> list[ast.stmt]:
+def movable(code: Code) -> list[ast.stmt]:
     """The statements to move: all but imports and definitions or, if these need them, all but imports."""
     body = [node for node in code.tree.body if not _is_docstring(node) and node not in code.imports]
     definitions = [node for node in body if isinstance(node, Definition)]
@@ -110,13 +110,17 @@ def _read(statements: Sequence[ast.stmt]) -> frozenset[str]:
     return frozenset(node.id for node in nodes if isinstance(node, ast.Name))
 
 
-def _wrapped(code: Code, moved: Sequence[ast.stmt], header: list[str], call: str, depth: int) -> str:
-    """The module with some statements moved to its end, below a header, and with a call of that."""
+def wrapped(code: Code, moved: Sequence[ast.stmt], header: Sequence[str], depth: int) -> str:
+    """The module with some statements moved to its end, below a header."""
     gone = {line for node in moved for line in range(first_line(node), last_line(node) + 1)}
     kept = [line if number not in gone else "" for number, line in enumerate(code.lines, 1)]
     inner = [line for node in moved for line in [*code.indented(first_line(node), last_line(node), depth), ""]]
-    guard = ['if __name__ == "__main__":', f"    {call}"]
-    return "\n".join([*kept, *header, *inner, *guard, ""])
+    return "\n".join([*kept, *header, *inner, ""])
+
+
+def _called(code: Code, moved: Sequence[ast.stmt], header: Sequence[str], call: str, depth: int) -> str:
+    """The same with a call of what the header defines."""
+    return f'{wrapped(code, moved, header, depth)}if __name__ == "__main__":\n    {call}\n'
 
 
 def _with_methods(code: Code) -> str:

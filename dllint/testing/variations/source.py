@@ -44,11 +44,27 @@ class Code:
             name += "_"
         return name
 
-    def replace(self, node: ast.Name | ast.alias | ast.stmt, text: str) -> Edit:
+    def replace(self, node: ast.expr | ast.alias | ast.stmt, text: str) -> Edit:
         """The edit that puts ``text`` in the place of a node."""
         assert node.end_lineno is not None and node.end_col_offset is not None
         start = self._source.offset(node.lineno, node.col_offset)
         return Edit(start, self._source.offset(node.end_lineno, node.end_col_offset), text)
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """The offsets at which a node begins and ends."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        start = self._source.offset(node.lineno, node.col_offset)
+        return start, self._source.offset(node.end_lineno, node.end_col_offset)
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        """The text of a node."""
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """The node that each node but the module stands in."""
+        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     def insert(self, line: int, column: int, text: str) -> Edit:
         """The edit that puts ``text`` at a column (in code points) of a line."""
