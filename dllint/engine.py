@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dllint.assumptions import Assumption, union
 from dllint.config.settings import Settings
 from dllint.context import Context
 from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
@@ -172,7 +173,8 @@ def _distinct(findings: list[Finding]) -> list[Finding]:
 
 def _best(group: list[Finding]) -> Finding:
     best = max(group, key=_weight)
-    assumptions = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
+    assumed = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
+    assumptions = union(Assumption(each.kind, each.text) for each in assumed)  # choices have no name beyond this file
     return replace(best, assumptions=assumptions, confidence=confidence_of(assumptions))
 
 

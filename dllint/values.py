@@ -10,9 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-from dllint.sites import Guards, Site
+from dllint.assumptions import Assumption
+from dllint.sites import Guard, Guards, Site
 
 
 class Value:
@@ -365,13 +367,17 @@ class Absent(Value):
 
 
 class Choice(Value):
-    """One of several values, each with the guards under which it is the one."""
+    """One of several values, each with the guards under which it is the one.
+
+    An option of which no condition is known gets one that assumes it to be the one: no value of several is ever there
+    unconditionally.
+    """
 
     __slots__ = ("_subjects", "options")
     LIMIT = 12
 
     def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
-        self.options = tuple(options)
+        self.options = tuple(options) if all(guards for guards, _ in options) else tuple(_told_apart(options))
         self._subjects: frozenset[str] | None = None
         self.site = options[0][1].site
 
@@ -415,6 +421,18 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
 
 
 _COMPARABLE = (Const, External)
+_numbers = count()
+
+
+def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guards, Value]]:
+    """Options, with a condition for each that has none."""
+    choice = f"value {next(_numbers)}"
+    for index, (guards, value) in enumerate(options):
+        if not guards:
+            text = f"{described(value)} is the one of {len(options)} possible values"
+            assumption = Assumption("alternative", text, choice, index, len(options))
+            guards = (Guard(choice, "==", index, True, assumption=assumption),)
+        yield guards, value
 
 
 def _shared(left: Guards, right: Guards) -> Guards:

@@ -9,13 +9,17 @@ from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions, union
 from dllint.context.base import ProgramView
-from dllint.events import Event, Loop, OptimizerStep, SchedulerStep, ZeroGrad
+from dllint.events import Event, Loop, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
 from dllint.sites import Guard
-from dllint.values import Choice, Setting, Symbol, Value
+from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, described
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
+_ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_MADE = frozenset(
+    f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
+)
 
 
 class Assuming(ProgramView):
@@ -50,9 +54,61 @@ class Assuming(ProgramView):
 
     def _behind_event(self, event: Event) -> Iterator[Assumption]:
         yield from _behind_guards(event.guards)
-        for field in fields(event):
-            if field.name in _ROLES:
-                yield from self._behind_role(getattr(event, field.name), field.name)
+        for name, value in _parts_of(event):
+            yield from self._behind_alternatives(value, name)
+            if name in _ROLES:
+                yield from self._behind_role(value, name)
+            if name in _ACTORS:
+                yield from self._behind_opaque(event, value)
+
+    def _behind_alternatives(self, value: Value, name: str) -> Iterator[Assumption]:
+        """That something which is one of several is none of those that do not resolve."""
+        if not isinstance(value, Choice):
+            return
+        unresolved = [option for _, option in value.options if isinstance(option, Symbol) and not option.hint]
+        if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
+            yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
+
+    def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
+        """That code which could not be followed, and had something before, left it as it was."""
+        position = self._order.get(id(event))
+        for option in graph.objects(self._machine, value):
+            for call in self._opaque_calls.get(id(option), ()):
+                if position is not None and self._order[id(call)] < position:
+                    name = call.name.rpartition(".")[2] or "a call that could not be followed"
+                    what = roles.name_of(option) or described(option).strip("`")
+                    yield Assumption(
+                        "opaque",
+                        f"`{name}` leaves `{what}` as it is" if call.name else f"{name} leaves `{what}` as it is",
+                    )
+                    return
+
+    @cached_property
+    def _order(self) -> dict[int, int]:
+        return {id(event): number for number, event in enumerate(self._structure.events)}
+
+    @cached_property
+    def _opaque_calls(self) -> dict[int, list[OpaqueCall]]:
+        """The calls that could not be followed, by the identity of each object that they were handed."""
+        found: dict[int, list[OpaqueCall]] = {}
+        for event in self._structure.all_of(OpaqueCall):
+            assert isinstance(event, OpaqueCall)
+            for given in (*event.values, *([event.receiver] if event.receiver is not None else ())):
+                for each in graph.objects(self._machine, given):
+                    found.setdefault(id(each), []).append(event)
+        return found
+
+    def made_up(self) -> Iterator[Assumption]:
+        """That numbers which are drawn or made on the spot stand for data: that somebody trains on them."""
+        if self._is_made_up:
+            yield Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
+
+    @cached_property
+    def _is_made_up(self) -> bool:
+        forwards = self._structure.all_of(ModelForward)
+        inputs = [each for event in forwards if isinstance(event, ModelForward) for each in event.arguments.all()]
+        leaves = [leaf for given in inputs for leaf in _leaves(given)]
+        return bool(leaves) and all(leaf in _MADE for leaf in leaves)
 
     def _behind_role(self, value: Value | None, role: str) -> Iterator[Assumption]:
         """That something is what it is called: nothing else tells so, and nothing that is done with it proves it."""
@@ -90,6 +146,25 @@ class Assuming(ProgramView):
         elif isinstance(value, Choice):
             for guards, _ in value.options:
                 yield from _behind_guards(guards)
+
+
+def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
+    """What an event is about, by the names of its fields; not what comes of it."""
+    for field in fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, Value) and field.name != "result":
+            yield field.name, value
+
+
+def _leaves(value: Value) -> Iterator[str]:
+    """The names of what a value was first made from; numbers and shapes do not count."""
+    for source in graph.sources(value, 60):
+        if isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
+            yield source.name
+        elif isinstance(source, Instance):
+            yield source.library_name or "project"
+        elif not isinstance(source, Symbol | Const | Setting):
+            yield from ("several",) if isinstance(source, Choice) else ()
 
 
 def _of_setting(setting: Setting) -> Assumption:

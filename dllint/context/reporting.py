@@ -50,7 +50,9 @@ class Reporting(Assuming):
         What a unit test does is no training: findings in one are shown only where the rule is selected by name.
         """
         site = at.site if isinstance(at, Event) else at
-        assumptions = self.assumptions_of(at if isinstance(at, Event) else None, *on, *assuming, *self._alone())
+        assumptions = self.assumptions_of(
+            at if isinstance(at, Event) else None, *on, *assuming, *self._alone(), *self.made_up()
+        )
         alone = self.program.alone
         return Finding(
             code=rule.code,

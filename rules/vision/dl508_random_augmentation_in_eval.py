@@ -77,6 +77,8 @@ _STRENGTHS = {"RandomRotation": ("degrees",), "RandomAffine": ("degrees", "trans
 _STRAINS = frozenset(("RandomRotation", "RandomAffine", "RandomPerspective", "RandomErasing", "ElasticTransform"))
 _TEST_TIME = re.compile(r"tta|test_?time|n_?crops|ten_?crop|five_?crop|multi_?crop", re.IGNORECASE)
 
+_MEASURED = Assumption("effect", "the samples are for measuring, and not just to look at")
+
 
 class RandomAugmentationInEval(Rule):
     code = "DL508"
@@ -150,7 +152,7 @@ class RandomAugmentationInEval(Rule):
             help="give the evaluation data a transform of its own, without random steps",
             trace=[(step.value.site, "a random step"), (dataset.site, "is applied to data for evaluation")],
             fixes=offer("Remove the random steps", edits, "unsafe", of=site, at=site),
-            assuming=assumed_under(step.guards),
+            assuming=[*assumed_under(step.guards), *([_MEASURED] if step.is_drawn else ())],
         )
 
 

@@ -247,6 +247,7 @@ def invoke(
         CallError: the arguments do not fit, or there is such a call on every way through the function.
     """
     if machine.block is not None and is_refused(machine, function, arguments, site, receiver):
+        machine.reached.add(function.node)  # nobody gets into it, who would have to be imagined
         raise CallError(site)
     if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
         return opaque(machine, function, arguments, site, receiver)

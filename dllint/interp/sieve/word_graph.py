@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dllint.interp.source.bindings import bound_names
+from dllint.interp.source.bindings import blocks_of, bound_names
 from dllint.interp.source.project import WORD
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class WordGraph:
         known = self._imports.get(statement)
         if known is None:
             is_importing = not isinstance(statement, _IMPORT) and "import" in self.words(module, statement)
-            inner = ast.walk(statement) if is_importing else ()
-            known = self._imports[statement] = tuple(node for node in inner if isinstance(node, _IMPORT))
+            known = self._imports[statement] = tuple(_imports_below(statement)) if is_importing else ()
         for each in known:
             yield from ((each, name) for name in bound_names(each))
 
@@ -228,6 +227,16 @@ class WordGraph:
                     yield (origin, word)
             if origin.bindings.stars:
                 yield (origin, "")
+
+
+def _imports_below(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports inside a compound statement or a definition, at any depth; expressions have none."""
+    for block in blocks_of(statement):
+        for inner in block:
+            if isinstance(inner, _IMPORT):
+                yield inner
+            else:
+                yield from _imports_below(inner)
 
 
 def _without_prose(text: re.Match[str]) -> str:
