@@ -87,7 +87,7 @@ def is_no_model(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 def does_not_depend_on_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """no layer of the model is known to depend on the mode"""
-    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), _called(event, ctx))
+    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), _as_written(event, ctx))
     return not ctx.is_mode_sensitive(model, in_doubt=not is_adversary)  # GANs often have neither norms nor dropout
 
 
@@ -163,7 +163,7 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
     """another method, or a base class that calls this one, may switch the model before"""
-    name = _called(event, ctx)
+    name = _as_written(event, ctx)
     frames = list(event.frame.stack())
     here = [other for other in ctx.all_of(ModeChange) if other.training and ctx.is_same(other.model, model)]
     if not name or ctx.program.complete or any(other.frame in frames for other in here):
@@ -226,7 +226,7 @@ class MissingEvalMode(Rule):
         modes: Modes,
         ctx: Context,
     ) -> Finding:
-        called = _called(event, ctx)
+        called = _as_written(event, ctx)
         name = called or ctx.name_of(model) or "model"
         edits = Edits() if _is_shared(event, evaluations, ctx) else _switch(event, called, model, ctx)
         return ctx.finding(
@@ -242,7 +242,7 @@ class MissingEvalMode(Rule):
         )
 
 
-def _called(event: ModelForward, ctx: Context) -> str:
+def _as_written(event: ModelForward, ctx: Context) -> str:
     """What is called, as it is written, where that is a name or an attribute."""
     node = event.site.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):

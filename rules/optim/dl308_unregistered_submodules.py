@@ -122,7 +122,10 @@ def is_put_elsewhere(event: AttributeAssigned, owner: Instance, layers: list[Val
 
 
 def has_optimizers_of_its_own(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
-    """the class makes optimizers for what is in the list"""
+    """the class makes optimizers for what is in the list, or what is in it has optimizers of its own"""
+    kept = (held for layer in layers if isinstance(layer, Instance) for held in layer.attributes.values())
+    if any(ctx.role(held) == "optimizer" for held in kept):
+        return True
     makers = {name.rpartition(".")[2] for name, role in ctx.facts.roles.items() if role == "optimizer"}
     calls = (node for cls in _lineage(owner) for node in ast.walk(cls.node) if isinstance(node, ast.Call))
     return any(
