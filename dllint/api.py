@@ -20,7 +20,9 @@ from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
+from dllint.context.normalization import Normalization, Numbers
 from dllint.context.phases import Phase
+from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
 from dllint.events import (
@@ -79,7 +81,6 @@ from dllint.rewriting import (
     misspelt,
     move_after,
     move_before,
-    offer,
     remove,
     remove_operation,
     rename_attribute,
@@ -159,6 +160,8 @@ __all__ = [
     "ModelForward",
     "Modes",
     "Node",
+    "Normalization",
+    "Numbers",
     "OpaqueCall",
     "OptimizerCreated",
     "OptimizerStep",
@@ -174,6 +177,7 @@ __all__ = [
     "RandomSeeded",
     "Randomness",
     "Restored",
+    "Resumption",
     "Rule",
     "Saved",
     "ScalerUnscale",
@@ -211,7 +215,6 @@ __all__ = [
     "misspelt",
     "move_after",
     "move_before",
-    "offer",
     "path_texts",
     "receiver_of",
     "remove",

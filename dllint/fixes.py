@@ -59,10 +59,6 @@ class FixOutcome:
     unsettled: list[str] = field(default_factory=list)
 
     @property
-    def converged(self) -> bool:
-        return not self.unsettled
-
-    @property
     def changed(self) -> bool:
         return self.source.file_text != self.before.file_text
 

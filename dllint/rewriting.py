@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from dllint.findings import Edit, Fix, Safety
+from dllint.findings import Edit
 from dllint.interp.source.bindings import blocks_of
 from dllint.interp.source.positions import enclosing_definition, sibling_around, statement_around
 from dllint.sites import Module, Site
@@ -316,21 +316,15 @@ def spelling_of(dotted: str, at: Site) -> str:
     return min(spellings, key=len, default="")
 
 
-def offer(message: str, edits: Sequence[Edit], safety: Safety, *, of: Site, at: Site) -> list[Fix]:
-    """The fix with these edits of the file of ``of``, if there are any and a finding ``at`` a place can carry them."""
-    return [Fix(message, tuple(edits), safety)] if edits and of.module is at.module else []
-
-
 def misspellings(name: str) -> frozenset[str]:
-    """What people write in place of a name by mistake: a letter too few, one twice, or two of them swapped.
+    """What people write in place of a name by mistake: a letter too few, or two of them swapped.
 
     The first letter is right: mistakes there are seen at once.
     """
     places = range(1, len(name))
     missing = {name[:i] + name[i + 1 :] for i in places}
-    twice = {name[:i] + name[i] + name[i:] for i in places}
     swapped = {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in places if i + 1 < len(name)}
-    return frozenset((missing | twice | swapped) - {name})
+    return frozenset((missing | swapped) - {name})
 
 
 def misspelt(name: str, known: Iterable[str]) -> str:

@@ -132,7 +132,7 @@ class TestSettings:
         assert (found.root, found.fail_on, found.time_limit) == (project, "warning", 20.0)
         assert found.baseline == project / ".dllint_baseline.json"
         assert found.enabled == found.defaults
-        assert found.torch_version is None
+        assert "torch" not in found.versions
 
     def test_an_unknown_selector_is_an_error_with_its_line(self, project: Path) -> None:
         text = "select = ['missing-zerograd']\n[per-file-ignores]\n'a.py' = ['nothing']\n[severity]\nDL7 = 'info'\n"
@@ -295,4 +295,4 @@ timm = "~1.0"
     def test_configured_versions(self, project: Path) -> None:
         found = settings(project, "torch-version = '2.1'\n[versions]\nLightning = '2.2'\ntorch = '1.0'\n")
         assert found.versions == {"lightning": "2.2", "torch": "2.1"}
-        assert found.torch_version == "2.1"
+        assert found.versions["torch"] == "2.1"

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import textwrap
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rule_pages import completed, count_findings, examples, headings, measurements, page_of
 
+from dllint.context.excuses import says
 from dllint.registry import builtin_directory, load_file, rule_files
 from dllint.rule import Rule
 
@@ -120,6 +123,62 @@ def test_imports_of_a_rule_file(path: Path) -> None:
             assert module == "dllint.api" or module.partition(".")[0] in sys.stdlib_module_names, module
 
 
+NAMED_ALIKE = frozenset(
+    ("_assumed_of", "_fix", "_fixes", "_has_workers", "_is_persistent", "_is_plain", "_is_prepared", "_is_state",
+     "_is_weighted", "_is_written", "_may_be", "_place", "_trace")
+)  # fmt: skip
+"""Names of helpers that several rules still have. None is to be added."""
+
+
+def shared(found: dict[str, set[str]]) -> set[str]:
+    """What more than one file has."""
+    return {name for name, files in found.items() if len(files) > 1}
+
+
+def private_helpers(tree: ast.Module) -> set[str]:
+    """The functions and classes that only their own file uses."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in tree.body if isinstance(node, kinds) and node.name.startswith("_")}
+
+
+def words_matched(tree: ast.Module) -> set[str]:
+    """The words, of four letters or more, in the regular expressions that a file compiles or searches with."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    own = [call for call in calls if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "re"]
+    texts = (each.value for call in own for each in ast.walk(call) if isinstance(each, ast.Constant))
+    return {
+        word for text in texts if isinstance(text, str) for word in re.findall(r"(?<!\\)[a-z]{4,}", text.lower())
+    } - {"torch"}
+
+
+def in_all_files(what: Callable[[ast.Module], set[str]]) -> dict[str, set[str]]:
+    """In which rule files each of some names is."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in FILES:
+        for name in what(ast.parse(path.read_text("utf-8"))):
+            found[name].add(path.stem)
+    return found
+
+
+def test_no_two_rules_define_the_same_helper() -> None:
+    """What two rules need is a question that the context answers."""
+    assert shared(in_all_files(private_helpers)) <= NAMED_ALIKE
+
+
+def test_no_two_rules_look_for_the_same_word() -> None:
+    """What words speak of is told by ``dllint/knowledge/names.toml``, for all rules alike."""
+    assert not shared(in_all_files(words_matched))
+
+
+@each_rule
+def test_excuses_are_told(path: Path, rule: type[Rule]) -> None:
+    """Each excuse is a function of the rule's file that says in a phrase why nothing is reported."""
+    for excuse in rule.excuses:
+        assert excuse.__module__ == rule.__module__ and not excuse.__name__.startswith("_")
+        phrase = says(excuse)
+        assert excuse.__doc__ and phrase[:1] in "`ab cdefghijklmnopqrstuvwxyz" and not phrase.endswith("."), phrase
+
+
 class TestHelpers:
     """The checks above must be able to fail."""
 
@@ -139,3 +198,9 @@ class TestHelpers:
         )
         assert completed(whole).endswith("\nfit(model, loader, optimizer)\n")
         assert count_findings(whole.replace("fc(x)", "model(x)"), rule) == (1, 1)
+
+    def test_what_rules_share(self) -> None:
+        tree = ast.parse("WORD = re.compile(r'(^|_)teacher|ema')\n\ndef _is_one(): ...\n\ndef excuse(): ...\n")
+        assert private_helpers(tree) == {"_is_one"}
+        assert words_matched(tree) == {"teacher"}
+        assert shared({"a": {"x", "y"}, "b": {"x"}}) == {"a"}

@@ -20,7 +20,7 @@ from dllint.assumptions import KINDS, Assumption, Kind
 from dllint.engine_rules import ENGINE_RULES
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Problem, Report
 from dllint.report import FORMATS, render
-from dllint.report.github import SHOWN_PER_LEVEL, SUMMARY_ROWS, summary_markdown
+from dllint.report.github import SHOWN_PER_LEVEL
 from dllint.report.raw_notebook import raw_lines
 
 # Version 2.1.0 of the OASIS standard, as published at
@@ -377,16 +377,6 @@ def test_github_folds_what_would_be_dropped() -> None:
     start = lines.index("::group::3 more findings (GitHub shows 10 annotations per level in a step)")
     assert lines[start + 4] == "::endgroup::"
     assert lines[start + 1] == "- ::error ## [x].py:11:1: warning[DL101] x: m"
-
-
-def test_github_summary_is_markdown(report: Report) -> None:
-    text = summary_markdown(report)
-    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
-    assert [row.split(" | ")[0] for row in rows] == ["| error", "| warning", "| info"]
-    assert "\\`Adam\\` with weight decay: 100% &lt;wrong>." in rows[2]
-    assert "- **unreadable** gone.py: no such file" in text
-    many = Report([report.findings[0]] * (SUMMARY_ROWS + 5), files=1)
-    assert "… and 5 more findings, in the log of the step." in summary_markdown(many)
 
 
 def test_unknown_format() -> None:

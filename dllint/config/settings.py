@@ -51,11 +51,6 @@ class Settings:
     why_silent: bool = False
 
     @property
-    def torch_version(self) -> str | None:
-        """The lowest version of torch the project runs with, where it is known."""
-        return self.versions.get("torch")
-
-    @property
     def cache_directory(self) -> Path:
         """The folder that keeps results between runs."""
         return self.root / CACHE_FOLDER

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from dllint.context.checkpoints import CheckpointView
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
+from dllint.context.resuming import Resuming
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Decisions):
+class Context(Excuses, ModesOfModules, Resuming, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
-
-    @cached_property
-    def checkpoints(self) -> CheckpointView:
-        """What the program saves, and what it reads back."""
-        return CheckpointView(self._machine, self._structure)

@@ -38,6 +38,7 @@ class ProgramView:
 
     @property
     def facts(self) -> Facts:
+        """What is known about libraries, the user's additions included."""
         return self._machine.facts
 
     @cached_property

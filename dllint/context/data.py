@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from dllint.context.normalization import Normalization, normalizations
 from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
     Backward,
@@ -27,7 +28,7 @@ from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
-from dllint.sites import Site
+from dllint.sites import Guards, Site
 from dllint.values import (
     Arguments,
     BoundMethod,
@@ -79,6 +80,10 @@ class DataView:
         """The steps of a transform in order: those of a composition or list, one for anything else."""
         return pipelines.steps_of(self._machine, transform)
 
+    def normalizations(self, transform: Value, guards: Guards = ()) -> list[Normalization | None]:
+        """How the pipelines that a transform may be normalise; ``None`` stands for numbers that are not known."""
+        return normalizations(self.steps(transform), guards, self._machine.facts)
+
     def list_site(self, composition: Value) -> Site | None:
         """Where the list of a composition's steps is written."""
         found = pipelines.list_of(self._machine, composition)
@@ -115,6 +120,10 @@ class DataView:
     def part(self, dataset: Value) -> str:
         """``train``, ``eval``, or nothing if neither is clear: by what a dataset was given and is called."""
         return pipelines.part_of(self._machine, dataset)
+
+    def is_told_part(self, dataset: Value) -> bool:
+        """Whether an argument says what a dataset is for (``train=False``), so that no name has to."""
+        return isinstance(dataset, Instance) and bool(pipelines.told_part(self._machine, dataset))
 
     def part_of_name(self, name: str) -> str:
         """The same by a name alone."""
@@ -187,7 +196,11 @@ class DataView:
         return Randomness(tuple(draws), is_known)
 
     def _steps_of(self, dataset: Instance) -> list[TransformStep]:
-        return [inner for step in self.applied(dataset) for inner in self.steps(step.value)]
+        """The transforms of a dataset, one by one; what it draws itself is seen where a sample is fetched."""
+        applied = (
+            step.value for step in self.applied(dataset) if isinstance(step.value, Instance) or not step.is_drawn
+        )
+        return [inner for value in applied for inner in self.steps(value)]
 
     def _drawn_by_transforms(self, dataset: Instance) -> Iterator[Draw]:
         """What the transforms of torchvision draw: from the generators of torch and of Python."""

@@ -41,6 +41,23 @@ class Decisions(Paths):
         """What happens in a loop in a run in which an event does, in the order of the text."""
         return self.together_with(event, walk(loop.body))
 
+    def since_last(self, kind: type[Event], *, before: Event, within: Loop | None = None) -> list[Event]:
+        """What happens before an event, in the order of the text, since the last event of a kind.
+
+        Args:
+            kind: of what to look for the last one; if there is none, everything before the event counts.
+            before: the event. What only happens in runs in which it does not is left out.
+            within: the loop in which all of it must happen.
+        """
+        found: list[Event] = []
+        for other in reversed(self._structure.events[: self.position(before)]):
+            if (within is not None and within not in self.loops_around(other)) or self.never_both(before, other):
+                continue
+            if isinstance(other, kind):
+                break
+            found.append(other)
+        return found[::-1]
+
 
 def _stands(guard: Guard, loops: list[Loop]) -> bool:
     """Whether no iteration of some loops can change a condition."""

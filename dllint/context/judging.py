@@ -8,7 +8,9 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run.guards import consistent
 from dllint.sites import Guard, Guards
-from dllint.values import Items, Table, Value, alternatives
+from dllint.values import Choice, Items, Table, Value
+
+_MAX_NESTED = 6
 
 
 def judge(
@@ -50,12 +52,14 @@ def _text(guard: Guard) -> str:
     return str(guard).replace(f"{guard.subject}", guard.subject.rpartition(":")[2])
 
 
-def flatten(value: Value | None) -> list[Value]:
-    """The values inside lists, tuples and dicts, and the options of choices."""
-    if value is None:
+def flatten(value: Value | None, depth: int = _MAX_NESTED) -> list[Value]:
+    """The values inside lists, tuples and dicts, however nested, and the options of choices; else the value itself."""
+    if value is None or depth < 0:
         return []
     if isinstance(value, Items):
-        return [inner for item in value.items for inner in flatten(item)]
+        return [inner for item in value.items for inner in flatten(item, depth - 1)]
     if isinstance(value, Table):
-        return [inner for item in value.entries().values() for inner in flatten(item)]
-    return [option for _, option in alternatives(value)]
+        return [inner for item in value.contents.values() for inner in flatten(item, depth - 1)]  # unknown keys, too
+    if isinstance(value, Choice):
+        return [inner for _, option in value.options for inner in flatten(option, depth - 1)]
+    return [value]

@@ -37,10 +37,21 @@ class Loops(Objects, Paths):
             return self._unit_of_training(loop)
         if any(self.goes_over_data(each) for each in inner):
             return "epochs"
-        goes_over_loader = loop.iterable is not None and any(
-            self.guessed_role(source) == "loader" for source in _iterated(loop.iterable)
-        )
-        return "batches" if goes_over_loader and not inner else "unknown"
+        return "batches" if not inner and self.goes_over_loader(loop) else "unknown"
+
+    def goes_over_loader(self, loop: Loop) -> bool:
+        """Whether a loop goes over a data loader, with or without an enumeration or a progress bar around it."""
+        value = loop.iterable
+        for _ in range(_MAX_WRAPPERS):
+            if value is not None and self.guessed_role(value) == "loader":
+                return True
+            is_wrapper = isinstance(value, Symbol) and value.name in (
+                "enumerate",
+                "zip",
+                *self.facts.iteration_wrappers,
+            )
+            value = value.inputs[0] if is_wrapper and isinstance(value, Symbol) and value.inputs else None
+        return False
 
     def _unit_of_training(self, loop: Loop) -> Unit:
         """The unit of a loop that goes backward itself."""
@@ -86,12 +97,3 @@ def _names_in_header(loop: Loop) -> Iterator[str]:
         for child in ast.walk(part):
             if isinstance(child, ast.Name | ast.Attribute):
                 yield child.id if isinstance(child, ast.Name) else child.attr
-
-
-def _iterated(iterable: Value) -> Iterator[Value]:
-    """What a loop goes over, and that which a progress bar or an enumeration of it goes over."""
-    for _ in range(_MAX_WRAPPERS + 1):
-        yield iterable
-        if not isinstance(iterable, Symbol) or not iterable.inputs:
-            return
-        iterable = iterable.inputs[0]

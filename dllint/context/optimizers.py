@@ -12,6 +12,7 @@ class Optimizers(Modules):
     """The optimizers of a program and the modules that they train."""
 
     def steps(self) -> list[OptimizerStep]:
+        """The steps of all optimizers, in order."""
         return list(self.all_of(OptimizerStep))
 
     def stepped_optimizers(self) -> list[Value]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import islice
@@ -11,7 +12,8 @@ from dllint.events import Backward, Event, Loop, walk
 from dllint.flow import Flow, State, follow, is_of_runs
 from dllint.interp.run import graph
 from dllint.interp.run.guards import beyond, consistent, same_conditions
-from dllint.sites import Guards
+from dllint.interp.source.phases import topic_of
+from dllint.sites import Guards, GuardTopic
 from dllint.values import Symbol
 
 
@@ -77,23 +79,6 @@ class Paths(ProgramView):
     def _positions(self) -> dict[Event, int]:
         return {event: index for index, event in enumerate(self._structure.events)}
 
-    def since_last(self, kind: type[Event], *, before: Event, within: Loop | None = None) -> list[Event]:
-        """What happens before an event, in the order of the text, since the last event of a kind.
-
-        Args:
-            kind: of what to look for the last one; if there is none, everything before the event counts.
-            before: the event.
-            within: the loop in which all of it must happen.
-        """
-        found: list[Event] = []
-        for other in reversed(self._structure.events[: self.position(before)]):
-            if within is not None and within not in self.loops_around(other):
-                continue
-            if isinstance(other, kind):
-                break
-            found.append(other)
-        return found[::-1]
-
     def same_turn(self, left: Event, right: Event) -> bool:
         """Whether two events stand in one function and loop, under the same conditions: neither happens without the
         other, unless control leaves between them."""
@@ -104,6 +89,10 @@ class Paths(ProgramView):
         )
 
     # ------------------------------------------------------------------------------------------ conditions
+
+    def topic_of(self, test: ast.expr) -> GuardTopic:
+        """What a test asks about, as far as its names tell (see :class:`dllint.sites.Guard`)."""
+        return topic_of(test)
 
     def same_conditions(self, left: Event, right: Event) -> bool:
         """Whether two events happen under the very same conditions."""

@@ -112,7 +112,7 @@ class Phases(Optimizers, Loops):
     def _names_around(self, event: Event) -> Iterator[str]:
         """The names that tell what an event is for, nearest first: of what loops go over, and of functions."""
         for loop in self._own_loops(event):
-            if loop.iterable is not None:
+            if loop.iterable is not None and (event.grad == "off" or self.goes_over_loader(loop)):
                 yield from self.names_behind(loop.iterable)
         yield from (frame.function for frame in event.frame.stack())
         if self.program.complete:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
@@ -81,6 +81,10 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
+    def mentions(self, *words: str, where: Where = "everywhere") -> bool:
+        """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
+        return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)
+
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
 
@@ -125,11 +129,6 @@ class Sources(ProgramView):
         dicts = (node for node in nodes if isinstance(node, ast.Dict))
         return next((node.values for node in dicts if any(value is site.node for value in node.values)), [])
 
-    def text_behind(self, site: Site) -> str:
-        """What follows an expression on its last line."""
-        node: Any = site.node
-        return site.module.source.line_text(node.end_lineno).encode()[node.end_col_offset :].decode()
-
     def is_entry_written(self, key: str, *, everywhere: bool = False) -> bool:
         """Whether a dict in the program's files gets an entry of this name that is not a plain setting.
 
@@ -141,9 +140,10 @@ class Sources(ProgramView):
         return any(_writes(node, key) for module in modules for node in module.entry_makers)
 
 
-def receiver_of(call: ast.Call) -> str:
+def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    function = call.func if isinstance(call, ast.Call) else None
+    return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
 
 
 def _text_of(module: SourceModule, node: ast.AST) -> str:

@@ -6,6 +6,7 @@ import ast
 from functools import cached_property
 from typing import Any
 
+from dllint.assumptions import Assumption, Assumptions
 from dllint.context.base import ProgramView
 from dllint.events import Backward
 from dllint.interp.run import graph
@@ -28,6 +29,10 @@ class Uses(ProgramView):
     def _behind_losses(self) -> frozenset[int]:
         losses = [event.loss for event in self.all_of(Backward) if event.loss is not None]
         return frozenset(id(source) for loss in losses for source in graph.sources(loss, _MAX_SOURCES))
+
+    def assumed_use(self, value: Value, what: str) -> Assumptions:
+        """What a claim about a value assumes if nobody reads the value here: that somebody does."""
+        return () if self.is_used(value) else (Assumption("effect", f"somebody reads {what}"),)
 
     def is_used(self, value: Value) -> bool:
         """Whether a value is ever read by anything: printed, returned, handed on, stored in an object, computed with.

@@ -14,8 +14,6 @@ from dllint.report.text import count, explanation, one_line, place, visible
 SHOWN_PER_LEVEL = 10
 """GitHub shows this many annotations of each level in a step and silently drops the rest."""
 
-SUMMARY_ROWS = 200
-"""Rows of the table in the summary: the page holds 1 MiB for a step."""
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
@@ -36,20 +34,6 @@ def render(report: Report, context: Context) -> str:
     if left_over:
         lines += _group(left_over)
     return "\n".join([*lines, summary_line(report)]) + "\n"
-
-
-def summary_markdown(report: Report) -> str:
-    """The report as Markdown, to be appended to the file that ``$GITHUB_STEP_SUMMARY`` names."""
-    lines = ["### dllint", "", summary_line(report), ""]
-    ranked = sorted(report.findings, key=_badness)
-    if ranked:
-        lines += ["| | Rule | Where | What |", "| --- | --- | --- | --- |"]
-        lines += [_table_row(finding) for finding in ranked[:SUMMARY_ROWS]]
-        lines.append("")
-    if len(ranked) > SUMMARY_ROWS:
-        lines += [f"… and {count(len(ranked) - SUMMARY_ROWS, 'more finding')}, in the log of the step.", ""]
-    lines += [f"- **{problem.kind}** {_markdown(_problem_text(problem))}" for problem in report.problems]
-    return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _badness(finding: Finding) -> tuple[int, int]:
@@ -100,19 +84,3 @@ def _escape(text: str) -> str:
 
 def _escape_property(text: str) -> str:
     return _escape(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _table_row(finding: Finding) -> str:
-    cells = (
-        finding.severity,
-        f"{finding.code} {finding.name}",
-        _markdown(place(finding.location)),
-        _markdown(" ".join(explanation(finding))),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown(text: str) -> str:
-    """``text`` on one line, with what Markdown and HTML would read as marks taken literally."""
-    escaped = one_line(text).replace("&", "&amp;").replace("<", "&lt;")
-    return "".join(f"\\{char}" if char in "\\`*_[]|" else char for char in escaped)

@@ -48,44 +48,32 @@ by name.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllint.api import (
     SAVERS,
     Assumption,
+    Assumptions,
     Context,
-    Event,
+    Edits,
     Finding,
-    Fix,
     Function,
     Instance,
     OptimizerCreated,
-    OptimizerStep,
     Part,
     Program,
     Rule,
     Saved,
     Site,
-    StateRead,
-    StateRestored,
     Symbol,
     Value,
     add_entry,
     is_bound_at,
-    is_same_path,
     key_loaded,
-    keys_read,
-    path_texts,
-    walk,
+    receiver_of,
 )
 
-_OPTIMIZER = re.compile(r"opt(im|imi[sz]er)?s?(\b|_|\d)|optim|opt$", re.IGNORECASE)
-_OPTIONS = re.compile(r"pars|arg|option|config|setting")
-_PROGRESS = re.compile(r"epoch|step|iter", re.IGNORECASE)
-_RESUMING = re.compile(r"resum|continu(e|ing)(\b|_)|restart(\b|_)", re.IGNORECASE)
-_FOR_USE = re.compile(r"best|final|export|(\b|_)ema(\b|_)|pretrain|infer|deploy|release", re.IGNORECASE)
 _SAVES_ALL = ("optim_state_dict", "get_optimizer_state_dict", "full_optim_state_dict")
 
 
@@ -95,6 +83,17 @@ class _Evidence:
 
     site: Site
     text: str
+    assumptions: Assumptions = ()
+
+
+def saved_by_a_framework(place: Site, saved: Saved, ctx: Context) -> bool:
+    """a framework runs the loop, and saves the optimizer itself"""
+    return ctx.is_managed(saved.event)
+
+
+def perhaps_complete(place: Site, saved: Saved, ctx: Context) -> bool:
+    """something in the checkpoint could be the optimizer's state for all that is known"""
+    return not saved.exact or any(_is_open(part, ctx) for part in saved.parts)
 
 
 class IncompleteCheckpoint(Rule):
@@ -107,9 +106,12 @@ class IncompleteCheckpoint(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
+    excuses = (saved_by_a_framework, perhaps_complete)
+
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         saved = [each for each in ctx.checkpoints.saved if not ctx.is_managed(each.event)]
-        models = [each for each in saved if _has_model(each, ctx) and not _is_doubtful(each)]
+        every = [each for each in ctx.checkpoints.saved if _has_model(each, ctx)]
+        models = [each for each in every if not ctx.excused(self, each.site, each)]
         optimizers = _optimizers(ctx)
         if not optimizers and not ctx.all_of(OptimizerCreated):
             yield from self._check_helpers(models, ctx)
@@ -125,7 +127,7 @@ class IncompleteCheckpoint(Rule):
             if missing and id(each.site.node) not in reported:
                 reported.add(id(each.site.node))
                 yield self._report(each, _Evidence(each.site, "another optimizer's state is in it"), missing, ctx)
-        for each in [each for each in models if _progress_of(each)] or models:
+        for each in [each for each in models if ctx.progress_in(each)] or models:
             if id(each.site.node) in reported or any(each is other for other in complete):
                 continue
             evidence = _missing_key(each, ctx)
@@ -133,7 +135,7 @@ class IncompleteCheckpoint(Rule):
                 evidence = _state_to_resume_from(each, ctx)
             if evidence is None and not is_complete:
                 evidence = _resumption(each, ctx)
-            if evidence is None and (is_complete or not _progress_of(each) or _is_for_use(each)):
+            if evidence is None and (is_complete or not ctx.progress_in(each) or ctx.is_for_use(each)):
                 continue
             reported.add(id(each.site.node))
             yield self._report(each, evidence, optimizers, ctx)
@@ -153,19 +155,25 @@ class IncompleteCheckpoint(Rule):
     def _report(self, saved: Saved, evidence: _Evidence | None, optimizers: list[Value], ctx: Context) -> Finding:
         name = (ctx.name_of(optimizers[0]) if optimizers else "") or "optimizer"
         missing = f"`{name}`" if len(optimizers) < 2 else "the optimizers"
-        what = "the model's state" + (f" and `{_progress_of(saved)}`" if _progress_of(saved) else "")
+        progress = ctx.progress_in(saved)
+        what = "the model's state" + (f" and `{progress}`" if progress else "")
         place = _place(saved, ctx)
+        assumed = evidence.assumptions if evidence else (Assumption("effect", "training is resumed from it"),)
         return ctx.finding(
             self,
             place,
             f"the checkpoint has {what}, but nothing of {missing}",
+            on=[saved.event],
+            assuming=assumed,
             effect="a run that resumes from it starts with a cold optimizer: its first updates have the wrong length "
             "and undo part of the training",
             help=f"save `{name}.state_dict()` with it, and load that where the model's state is loaded",
             trace=[(place, "this is saved"), *([(evidence.site, evidence.text)] if evidence is not None else [])],
-            fixes=_fix(saved, optimizers[0], name, ctx) if len(optimizers) == 1 else [],
+            fix=(
+                f"Save the state of `{name}`, too",
+                _with_optimizer(saved, optimizers[0], name) if len(optimizers) == 1 else Edits(),
+            ),
             severity=None if evidence is not None else "info",
-            assuming=[] if evidence is not None else [Assumption("effect", "training is resumed from it")],
             pedantic=evidence is None,
         )
 
@@ -194,7 +202,7 @@ def _has_model(saved: Saved, ctx: Context) -> bool:
     for part in saved.parts:
         if ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state(part.value)):
             return True
-        if part.key and not _is_state(part.value) and _is_trained(part.value, ctx):
+        if part.key and not _is_state(part.value) and ctx.is_trained(part.value):
             return True
         if part.key and any(_is_state(s) and ctx.checkpoints.kind(s) == "module" for s in ctx.sources(part.value)):
             return True  # what something made of it: ``to_cpu(model.state_dict())``
@@ -205,11 +213,6 @@ def _is_state(value: Value) -> bool:
     return isinstance(value, Symbol) and value.name == "state_dict"
 
 
-def _is_trained(value: Value, ctx: Context) -> bool:
-    """Whether a value is a model that an optimizer has the parameters of."""
-    return any(ctx.is_same(value, model) for step in ctx.steps() for model in ctx.parameters_of(step.optimizer)[0])
-
-
 def _place(saved: Saved, ctx: Context) -> Site:
     """The model's entry, where it stands in the dict that is saved; else what is saved."""
     for part in saved.parts:
@@ -217,10 +220,6 @@ def _place(saved: Saved, ctx: Context) -> Site:
         if saved.is_dict and site is not None and ctx.checkpoints.kind(part.value) == "module":
             return site if ctx.is_within(site, saved.site) else saved.site
     return saved.site
-
-
-def _progress_of(saved: Saved) -> str:
-    return next((part.key for part in saved.parts if _PROGRESS.search(part.key)), "")
 
 
 def _holds_optimizer(saved: Saved, optimizers: list[Value], ctx: Context) -> bool:
@@ -261,25 +260,20 @@ def _belongs(state: Value, optimizers: list[Value], ctx: Context) -> bool:
     return any(ctx.reaches(state, optimizer) for optimizer in optimizers)
 
 
-def _is_doubtful(saved: Saved) -> bool:
-    """Whether something in a checkpoint could be the optimizer's state for all that is known."""
-    return not saved.exact or any(_is_open(part) for part in saved.parts)
-
-
-def _is_open(part: Part) -> bool:
+def _is_open(part: Part, ctx: Context) -> bool:
     if not isinstance(part.value, Symbol):
         return False
-    if _OPTIMIZER.search(part.key) and part.value.name != "state_dict":
+    if ctx.speaks_of("optimizer", part.key) and part.value.name != "state_dict":
         made_by = part.value.inputs[0] if part.value.inputs else None
-        return not (isinstance(made_by, Function) and _OPTIONS.search(made_by.name))  # {"opt": parse_options()}
+        return not (isinstance(made_by, Function) and ctx.speaks_of("options", made_by.name))
     return not part.key and part.value.name != "state_dict"
 
 
 def _saved_elsewhere(ctx: Context) -> Iterator[Site]:
     """Where code that belongs to the program takes an optimizer's state to keep it, not to look a rate up in it."""
-    for site in ctx.method_calls("state_dict"):
-        receiver = ast.unparse(site.node).rpartition(".state_dict")[0]
-        if _OPTIMIZER.search(receiver) and not ctx.text_behind(site).startswith("["):
+    for site in ctx.method_calls("state_dict", about="optimizer"):
+        looked_up = next((node for node in ctx.ancestors(site, ast.Subscript) if node.value is site.node), None)
+        if looked_up is None:
             yield site
 
 
@@ -305,8 +299,11 @@ def _missing_key(saved: Saved, ctx: Context, *, everywhere: bool = False) -> _Ev
             continue
         assert isinstance(site.node, ast.Call)
         key = key_loaded(site.node)
-        is_optimizers = key and _OPTIMIZER.search(ast.unparse(site.node.func))
-        if is_optimizers and not ctx.is_entry_written(key, everywhere=everywhere):
+        if (
+            key
+            and ctx.speaks_of("optimizer", receiver_of(site.node))
+            and not ctx.is_entry_written(key, everywhere=everywhere)
+        ):
             return _Evidence(site, f"`{key}` is read from it here")
     return None
 
@@ -324,101 +321,29 @@ def _resumption_by_name(saved: Saved, ctx: Context) -> _Evidence | None:
     keys = {part.key for part in saved.parts if part.key}
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
-        if site.module is saved.site.module and key_loaded(site.node) in keys and _RESUMING.search(ctx.scope(site)):
-            return _Evidence(site, "training resumes from it here")
+        if (
+            site.module is saved.site.module
+            and key_loaded(site.node) in keys
+            and ctx.speaks_of("resuming", ctx.scope(site))
+        ):
+            assumed = Assumption("name", f"`{ctx.scope(site)}` resumes training, as its name says")
+            return _Evidence(site, "training resumes from it here", (assumed,))
     return None
 
 
 def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
-    """Code that reads a checkpoint back before it trains on."""
-    if _is_before_training(saved, ctx):
-        return None  # the weights that training begins with, to be put back
-    for event, read in _loads(saved, ctx):
-        if not ctx.consistent(event.guards, saved.event.guards):
-            continue  # it is trained, or else taken from an earlier run as it is
-        if _is_read_back(event, saved, ctx):
-            continue
-        model = event.target if isinstance(event, StateRestored) else None
-        steps = [step for step in ctx.steps() if model is None or _may_train(step.optimizer, model, ctx)]
-        if _may_be(saved, read, ctx) and ctx.checkpoints.is_before_training(event, steps):
-            return _Evidence(event.site, "training resumes from it here")
-    return None
-
-
-def _is_read_back(event: Event, saved: Saved, ctx: Context) -> bool:
-    """Whether a run reads what it has itself written before, once, further up in the same function or notebook."""
-    if event.frame is not saved.event.frame or ctx.loops_around(saved.event):
-        return False
-    return ctx.events.index(saved.event) < ctx.events.index(event)
-
-
-def _may_train(optimizer: Value, model: Value, ctx: Context) -> bool:
-    modules, _ = ctx.parameters_of(optimizer)
-    if not modules:
-        return len(ctx.stepped_optimizers()) == 1
-    return any(ctx.reaches(model, module) or ctx.reaches(module, model) for module in modules)
-
-
-def _loads(saved: Saved, ctx: Context) -> Iterator[tuple[Event, StateRead]]:
-    """Where a model's state, or a whole model, is taken from a file as this checkpoint has it."""
-    for restored in ctx.checkpoints.restored:
-        keys = {part.key for part in saved.parts if _is_state_of(part, restored.event.target, ctx)}
-        if restored.key in keys or (keys and not restored.key):
-            yield restored.event, restored.read
-    whole = {part.key for part in saved.parts if part.key and _is_trained(part.value, ctx)}
-    for event in ctx.events:
-        if isinstance(event, StateRead) and whole & keys_read(event):
-            yield event, event
-
-
-def _may_be(saved: Saved, read: StateRead, ctx: Context) -> bool:
-    """Whether what is read is an earlier one of these checkpoints, rather than weights from somewhere else."""
-    if is_same_path(saved.event.path, read.path):
-        return True
-    if _is_for_use(saved) or not _is_amid_training(saved, ctx):
-        return False
-    return _is_resuming(read) or (saved.is_dict and any(_PROGRESS.search(key) for key in keys_read(read)))
-
-
-def _is_state_of(part: Part, target: Value, ctx: Context) -> bool:
-    return _is_state(part.value) and ctx.is_same(part.value.inputs[0], target)  # type: ignore[attr-defined]
-
-
-def _is_resuming(read: StateRead) -> bool:
-    """Whether the names on the way to a load speak of resuming: an option, a condition, a function."""
-    texts = [guard.subject for guard in read.guards]
-    texts.extend(frame.function for frame in read.frame.stack())
-    texts.extend(path_texts(read.path))
-    return any(_RESUMING.search(text) for text in texts)
-
-
-def _is_amid_training(saved: Saved, ctx: Context) -> bool:
-    """Whether a checkpoint is written again and again while training goes on, rather than once at the end."""
-    loops = (loop for loop in ctx.loops_around(saved.event) if not ctx.is_of_runs(loop))
-    return any(isinstance(event, OptimizerStep) for loop in loops for event in walk(loop.body))
-
-
-def _is_before_training(saved: Saved, ctx: Context) -> bool:
-    """Whether a checkpoint is written before the first optimizer step."""
-    first = next((event for event in ctx.events if event is saved.event or isinstance(event, OptimizerStep)), None)
-    return first is saved.event and bool(ctx.steps()) and not _is_amid_training(saved, ctx)
-
-
-def _is_for_use(saved: Saved) -> bool:
-    """Whether the names a checkpoint is saved under speak of a result rather than of a state to go on from."""
-    texts = [frame.function for frame in saved.event.frame.stack()]
-    return any(_FOR_USE.search(text) for text in (*texts, *path_texts(saved.event.path)))
+    """Code that reads the checkpoint back before it trains on."""
+    found = ctx.resumption(saved)
+    return _Evidence(found.event.site, "training resumes from it here", found.assumptions) if found else None
 
 
 # --------------------------------------------------------------------------------------------------------- the fix
 
 
-def _fix(saved: Saved, optimizer: Value, name: str, ctx: Context) -> list[Fix]:
+def _with_optimizer(saved: Saved, optimizer: Value, name: str) -> Edits:
     """Add an entry to a dict literal, where the optimizer goes by a name there."""
     spelling = _spelling(saved, optimizer, name)
-    key = "optimizer" if all(part.key != "optimizer" for part in saved.parts) else name
-    edits = add_entry(saved.site, key, f"{spelling}.state_dict()") if spelling else ()
-    return [Fix(f"Save the state of `{name}`, too", edits, "unsafe")] if edits else []
+    return add_entry(saved.site, "optimizer", f"{spelling}.state_dict()") if spelling else Edits()
 
 
 def _spelling(saved: Saved, optimizer: Value, name: str) -> str:

@@ -44,9 +44,8 @@ from dllint.api import (
     SAVERS,
     Assumption,
     Context,
-    Edit,
+    Edits,
     Finding,
-    Fix,
     Part,
     Program,
     Rule,
@@ -57,6 +56,8 @@ from dllint.api import (
     Wrapping,
     is_same_path,
     key_loaded,
+    receiver_of,
+    replace_range,
 )
 
 _UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
@@ -66,9 +67,37 @@ _STRIPPING = {  # "module." + key puts it on, and so does what is done where not
     r"|consume_prefix_in_state_dict_if_present",
     "_orig_mod.": r"_orig_mod",
 }
-_AVERAGE = re.compile(r"(\b|_)(ema|avg|averaged?|teacher|momentum|shadow)(_|$)", re.IGNORECASE)
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
+
+
+def taken_of_something_else(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
+    """the state is that of an optimizer, a scheduler or a gradient scaler"""
+    return ctx.guessed_role(state.inputs[0]) in ("optimizer", "scheduler", "scaler")
+
+
+def unwrapped_by_a_framework(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
+    """a framework runs the loop, and unwraps the model itself"""
+    return ctx.is_managed(saved.event)
+
+
+def unwrapped_otherwise(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
+    """the model is unwrapped on another path, so that this one is for when it is not wrapped"""
+    for other in ctx.checkpoints.saved:
+        for each in other.parts:
+            if each is part or not isinstance(each.value, Symbol) or each.value.name != "state_dict":
+                continue
+            guards = (saved.event.guards + part.guards, other.event.guards + each.guards)
+            is_wrapped = any(wrapping.prefix for wrapping in ctx.checkpoints.wrappings(each.value.inputs[0]))
+            if not is_wrapped and ctx.is_same(each.value.inputs[0], state.inputs[0]) and not ctx.consistent(*guards):
+                return True
+    return False
+
+
+def sharded(place: Site, saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
+    """the state is taken under `FSDP.state_dict_type(model, ...)`: that wrapper puts no prefix"""
+    around = ctx.ancestors(place, ast.With)
+    return any("state_dict_type" in ast.unparse(item.context_expr) for node in around for item in node.items)
 
 
 class WrappedStateDict(Rule):
@@ -86,16 +115,14 @@ class WrappedStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/intermediate/ddp_tutorial.html#save-and-load-checkpoints",)
 
+    excuses = (taken_of_something_else, unwrapped_by_a_framework, unwrapped_otherwise, sharded)
+
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
         for saved in ctx.checkpoints.saved:
-            if ctx.is_managed(saved.event):
-                continue
             for part in saved.parts:
                 state = part.value
                 if not isinstance(state, Symbol) or state.name != "state_dict" or state.site is None:
-                    continue
-                if ctx.guessed_role(state.inputs[0]) in ("optimizer", "scheduler", "scaler"):
                     continue
                 finding = self._judge(saved, part, state, ctx) if id(state.site.node) not in reported else None
                 if finding is not None:
@@ -105,7 +132,7 @@ class WrappedStateDict(Rule):
     def _judge(self, saved: Saved, part: Part, state: Symbol, ctx: Context) -> Finding | None:
         possible = _possible(saved, part, state, ctx)
         wrapped = [wrapping for wrapping in possible if wrapping.prefix and not _is_averaged(wrapping)]
-        if not wrapped or _is_unwrapped_otherwise(saved, part, state, ctx) or _is_sharded(state.site):
+        if not wrapped or ctx.excused(self, state.site, saved, part, state):
             return None
         loaded = _loaded_as(saved, part, state, ctx) or _loaded_by_name(part, state, wrapped[0], possible, ctx)
         if not loaded and _is_wrapped_elsewhere(ctx):
@@ -123,11 +150,14 @@ class WrappedStateDict(Rule):
     ) -> Finding:
         assert state.site is not None
         made = wrapping.wrappers[0].site
+        edits = _of_module(state.site, wrapping, is_conditional, ctx)
         depends = " depending on how the program is run" if is_conditional else ""
         return ctx.finding(
             self,
             state.site,
             f"the keys of the state dict that is saved begin with `{wrapping.prefix}`{depends}",
+            on=[saved.event],
+            assuming=[Assumption("alternative", "the model is wrapped")] if is_conditional else [],
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
             help=f"save the state of the module behind the wrapper: {_advice(wrapping)}",
@@ -136,9 +166,8 @@ class WrappedStateDict(Rule):
                 (state.site, "the state dict is that of the wrapper"),
                 (saved.event.site, "and is saved"),
             ],
-            fixes=_fix(state.site, wrapping, is_conditional, ctx),
+            fix=("Save the state of the module behind the wrapper", edits),
             severity="info" if pedantic else None,
-            assuming=[Assumption("alternative", "the model is wrapped")] if is_conditional else [],
             pedantic=pedantic,
         )
 
@@ -167,30 +196,6 @@ def _is_prepared(wrapping: Wrapping) -> bool:
     return any(wrapper.library_name == _PREPARED for wrapper in wrapping.wrappers)
 
 
-def _is_sharded(state: Site | None) -> bool:
-    """Whether a state dict is taken under ``FSDP.state_dict_type(model, ...)``: that wrapper puts no prefix."""
-    assert state is not None
-    around = (node for node in ast.walk(state.module.tree) if isinstance(node, ast.With))
-    return any(
-        any("state_dict_type" in ast.unparse(item.context_expr) for item in node.items)
-        and any(child is state.node for child in ast.walk(node))
-        for node in around
-    )
-
-
-def _is_unwrapped_otherwise(saved: Saved, part: Part, state: Symbol, ctx: Context) -> bool:
-    """Whether the model is unwrapped on another path, so that this one is for when it is not wrapped."""
-    for other in ctx.checkpoints.saved:
-        for each in other.parts:
-            if each is part or not isinstance(each.value, Symbol) or each.value.name != "state_dict":
-                continue
-            guards = (saved.event.guards + part.guards, other.event.guards + each.guards)
-            is_wrapped = any(wrapping.prefix for wrapping in ctx.checkpoints.wrappings(each.value.inputs[0]))
-            if not is_wrapped and ctx.is_same(each.value.inputs[0], state.inputs[0]) and not ctx.consistent(*guards):
-                return True
-    return False
-
-
 # ------------------------------------------------------------------------------------------------ how it is loaded
 
 
@@ -208,12 +213,12 @@ def _loaded_as(saved: Saved, part: Part, state: Symbol, ctx: Context) -> set[fro
 def _is_loaded_into_copy(part: Part, state: Symbol, ctx: Context) -> bool:
     """Whether the entry is loaded into an average of the model, which is a copy of it and wrapped like it."""
     return any(
-        site.module is state.site.module  # type: ignore[union-attr]
+        state.site is not None
+        and site.module is state.site.module
         and isinstance(site.node, ast.Call)
         and bool(part.key)
         and repr(part.key) in ", ".join(map(ast.unparse, site.node.args))
-        and _AVERAGE.search(_receiver(site.node))
-        for site in ctx.method_calls("load_state_dict")
+        for site in ctx.method_calls("load_state_dict", about="averaged-model")
     )
 
 
@@ -226,23 +231,19 @@ def _loaded_by_name(
     it stands behind the wrapping.
     """
     assert state.site is not None and isinstance(state.site.node, ast.Call)
-    receiver = _receiver(state.site.node)
+    receiver = receiver_of(state.site.node)
     made = wrapping.wrappers[0].site
     found: set[frozenset[str]] = set()
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
         if site.module is not state.site.module or key_loaded(site.node) not in ("", part.key):
             continue  # of another file, or for another entry
-        if _receiver(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
+        if receiver_of(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
-        elif _receiver(site.node) == receiver:
+        elif receiver_of(site.node) == receiver:
             is_behind = made is None or ctx.scope(site) != ctx.scope(made) or made.line < site.line
             found.add(_prefixes(possible) if is_behind else frozenset(("",)))
     return found
-
-
-def _receiver(call: ast.Call) -> str:
-    return ast.unparse(call.func).rpartition(".")[0]
 
 
 def _is_wrapped_elsewhere(ctx: Context) -> bool:
@@ -265,19 +266,15 @@ def _advice(wrapping: Wrapping) -> str:
     return f"`model.{'.'.join(part for part in wrapping.prefix.split('.') if part)}.state_dict()`"
 
 
-def _fix(site: Site, wrapping: Wrapping, is_conditional: bool, ctx: Context) -> list[Fix]:
-    """Put ``.module`` behind the model, or ``getattr(model, "module", model)`` where it may not be wrapped."""
+def _of_module(site: Site, wrapping: Wrapping, is_conditional: bool, ctx: Context) -> Edits:
+    """Put ``.module`` after the model, or ``getattr(model, "module", model)`` where it may not be wrapped."""
     call = site.node
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return []
+        return Edits()
     receiver = Site(site.module, call.func.value)
-    place = ctx.replace(receiver, "")
     text = ctx.source_of(receiver)
     if not is_conditional:
-        behind = "".join(f".{part}" for part in wrapping.prefix.split(".") if part)
-        edit = Edit(place.end, place.end, behind)
-    elif wrapping.prefix in _ATTRIBUTES:
-        edit = Edit(place.start, place.end, f'getattr({text}, "{_ATTRIBUTES[wrapping.prefix]}", {text})')
-    else:
-        return []
-    return [Fix("Save the state of the module behind the wrapper", (edit,), "unsafe")]
+        return replace_range(receiver, ".".join([text, *(part for part in wrapping.prefix.split(".") if part)]))
+    if wrapping.prefix not in _ATTRIBUTES:
+        return Edits()
+    return replace_range(receiver, f'getattr({text}, "{_ATTRIBUTES[wrapping.prefix]}", {text})')

@@ -42,9 +42,9 @@ numbers in 16. `np.random.random()` and other global functions draw other number
 ## Not reported
 Global generators (`np.random.random()`, `random.random()`, `torch.rand(3)`), generators that are made or seeded anew
 outside the constructor, that only the constructor uses, that decide an order (`random_split`, samplers, the loader's
-own `generator`) or choose a sample in place of a missing one; loaders without workers, for evaluation, or with a
-`worker_init_fn` that may reach the dataset. Numpy's global generator with torch before 1.9, which has the same fault,
-only if the rule is selected by name.
+own `generator`) or choose a sample in place of a missing one; loaders without workers, with a single one that stays
+alive, for evaluation, or with a `worker_init_fn` that may reach the dataset. Numpy's global generator with torch before
+1.9, which has the same fault, only if the rule is selected by name.
 
 ## Fix (unsafe)
 The draws are taken from the global generator of the same library, which the loader seeds anew in each worker and epoch:
@@ -59,17 +59,16 @@ data sets draw from the global generators.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dllint.api import (
     Assumption,
     BoundMethod,
     Const,
     Context,
-    Edit,
-    Event,
+    Draw,
+    Edits,
     Finding,
-    Fix,
     Function,
     Instance,
     LibraryCall,
@@ -78,16 +77,15 @@ from dllint.api import (
     Program,
     Rule,
     Site,
-    Symbol,
     Value,
+    Workers,
     alternatives,
-    offer,
     replace_range,
     set_argument,
+    together,
 )
 
-_STATE = frozenset(("seed", "manual_seed", "get_state", "set_state", "getstate", "setstate", "spawn", "initial_seed"))
-_SEEDING = frozenset(("seed", "manual_seed", "set_state", "setstate"))
+_SEEDING = ("seed", "manual_seed", "set_state", "setstate")
 _SHARED = (
     *("beta", "binomial", "choice", "exponential", "gamma", "laplace", "lognormal", "normal", "permutation", "poisson"),
     *("random", "randint", "rayleigh", "shuffle", "standard_normal", "triangular", "uniform"),
@@ -96,93 +94,19 @@ _ONLY_OF_GENERATORS = ("axis", "dtype", "endpoint", "method", "out", "shuffle")
 _ORDERING = "torch.utils.data."
 
 
-class StoredRngInWorkers(Rule):
-    code = "DL401"
-    name = "stored-rng-in-workers"
-    category = "correctness"
-    severity = "warning"
-    triggers = (("DataLoader", "num_workers"), ("default_rng", "RandomState", "Random", "Generator", "random"))
-    confirmable = True
-    fix_safety = "unsafe"
-    references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader",)
-
-    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        reported: list[Value] = []
-        for loader in ctx.data.loaders:
-            if not _has_workers(loader, ctx) or ctx.data.part_of_loader(loader) == "eval" or _is_prepared(loader, ctx):
-                continue
-            events = list(_in_workers(loader, ctx))
-            draws = list(_draws(events, ctx))
-            for _, generator in draws:
-                if any(generator is known for known in reported) or _is_renewed(generator, loader, ctx):
-                    continue
-                reported.append(generator)
-                yield self._report([call for call, drawn in draws if drawn is generator], generator, loader, ctx)
-            if _is_legacy(ctx) and loader.options.get("worker_init_fn") is None:
-                yield from self._report_global(events, loader, ctx)
-
-    def _report(self, calls: list[LibraryCall], generator: Instance, loader: LoaderCreated, ctx: Context) -> Finding:
-        place = generator.site
-        assert place is not None
-        count = ctx.constant(loader.options.get("num_workers"))
-        effects = ["all workers draw the same random numbers"] if count != 1 else []
-        if not _is_persistent(loader, ctx):
-            effects.append("each epoch draws those of the epoch before")
-        is_held = any(option is generator for owner in _owners(loader, ctx) for option in _held(owner))
-        is_sure = is_held and isinstance(loader.options.get("num_workers"), Const)
-        return ctx.finding(
-            self,
-            place,
-            "each worker of the loader gets the same copy of this random generator",
-            effect=", and ".join(effects),
-            help="use the global generators, which the loader seeds, or make the generator in the worker: "
-            "`np.random.default_rng(torch.initial_seed())` when the first sample is fetched",
-            trace=[
-                (place, "the generator is made once"),
-                (loader.site, "the workers of this loader get copies of it"),
-                (calls[0].site, "and draw from them"),
-            ],
-            assuming=[] if is_sure else [Assumption("opaque", "nothing seeds the generator in the workers")],
-            fixes=_use_global_generator(calls, place),
-        )
-
-    def _report_global(self, events: list[Event], loader: LoaderCreated, ctx: Context) -> Iterator[Finding]:
-        """Before torch 1.9 loaders did not seed numpy."""
-        for event in events:
-            method = event.name.rpartition(".")[2] if isinstance(event, LibraryCall) else ""
-            if isinstance(event, LibraryCall) and event.name == f"numpy.random.{method}" and method.islower():
-                if method in _STATE or method == "default_rng":
-                    continue
-                yield ctx.finding(
-                    self,
-                    event,
-                    "all workers draw the same random numbers: torch before 1.9 does not seed numpy in them",
-                    effect="the samples of different workers are augmented alike, in every epoch",
-                    help="seed numpy in a `worker_init_fn`: `np.random.seed(torch.initial_seed() % 2**32)`",
-                    trace=[(loader.site, "the workers of this loader"), (event.site, "draw from numpy's generator")],
-                    assuming=[Assumption("version", "torch is older than 1.9")],
-                    pedantic=True,
-                )
-                return
+def for_evaluation(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """the loader is for evaluation"""
+    return ctx.data.part_of_loader(loader) == "eval"
 
 
-# ------------------------------------------------------------------------------------------------------- the workers
+def one_worker_that_stays(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """there is a single worker, and it stays alive"""
+    workers = ctx.data.workers(loader)
+    return workers is not None and workers.count == 1 and workers.is_persistent
 
 
-def _has_workers(loader: LoaderCreated, ctx: Context) -> bool:
-    """Whether there are workers, and more than one unless a single one is started anew in each epoch."""
-    count = loader.options.get("num_workers")
-    if count is None or (isinstance(count, Const) and not count.value):
-        return False
-    return not (ctx.constant(count) == 1 and _is_persistent(loader, ctx))
-
-
-def _is_persistent(loader: LoaderCreated, ctx: Context) -> bool:
-    return ctx.constant(loader.options.get("persistent_workers")) is True
-
-
-def _is_prepared(loader: LoaderCreated, ctx: Context) -> bool:
-    """Whether a ``worker_init_fn`` may get at the dataset and seed what it keeps."""
+def seeded_by_worker_init(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """a `worker_init_fn` may get at the dataset and seed what it keeps"""
     for _, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
         if ctx.is_none(function):
             continue
@@ -198,57 +122,114 @@ def _is_prepared(loader: LoaderCreated, ctx: Context) -> bool:
     return False
 
 
-def _is_legacy(ctx: Context) -> bool:
-    version = ctx.versions.get("torch", "")
-    numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
-    return bool(numbers) and numbers < [1, 9]
+def decides_an_order(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """the generator decides the order of the data"""
+    stored = draws[0].stored
+    if any(option is stored for option in loader.options.values()):
+        return True
+    orders = (event for event in ctx.all_of(LibraryCall) if event.name.startswith(_ORDERING))
+    return any(value is stored for event in orders for value in event.arguments.all())
 
 
-def _in_workers(loader: LoaderCreated, ctx: Context) -> Iterator[Event]:
-    """What happens when a worker fetches a sample and makes a batch."""
-    for dataset in ctx.data.datasets(loader.dataset):
-        yield from ctx.data.fetching(dataset)
-    for _, collate in alternatives(loader.options.get("collate_fn") or Const(None)):
-        yield from ctx.data.calling(collate, Symbol("batch", site=loader.site))
+def renewed(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """the generator is replaced or seeded outside of the constructor"""
+    stored = draws[0].stored
+    assert stored is not None
+    names = {name for owner in _owners(loader, ctx) for name, held in _attributes(owner) if held is stored}
+    return any(_is_written(name, ctx) for name in {*names, stored.hint} - {""})
+
+
+def replaces_what_is_missing(generator: Site, draws: list[Draw], loader: LoaderCreated, ctx: Context) -> bool:
+    """the draws only choose a sample in place of a missing one"""
+    calls = [draw.event for draw in draws if draw.event is not None]
+    return all(any(g.relation == "is" and g.operand is None and g.holds for g in call.guards) for call in calls)
+
+
+class StoredRngInWorkers(Rule):
+    code = "DL401"
+    name = "stored-rng-in-workers"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("DataLoader", "num_workers"), ("default_rng", "RandomState", "Random", "Generator", "random"))
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader",)
+
+    excuses = (
+        for_evaluation,
+        one_worker_that_stays,
+        replaces_what_is_missing,
+        seeded_by_worker_init,
+        decides_an_order,
+        renewed,
+    )
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        reported: list[Value] = []
+        for loader in ctx.data.loaders:
+            workers = ctx.data.workers(loader)
+            if workers is None:
+                continue
+            found = ctx.data.randomness(loader).draws
+            for stored in [draw.stored for draw in found if draw.stored is not None]:
+                draws = [draw for draw in found if draw.stored is stored]
+                if stored.site is None or any(stored is known for known in reported):
+                    continue
+                if not ctx.excused(self, stored.site, draws, loader):
+                    reported.append(stored)
+                    yield self._report(stored, draws, loader, workers, ctx)
+            if ctx.runs_before("torch", "1.9") and loader.options.get("worker_init_fn") is None:
+                yield from self._report_global(found, loader, ctx)
+
+    def _report(
+        self, stored: Instance, draws: list[Draw], loader: LoaderCreated, workers: Workers, ctx: Context
+    ) -> Finding:
+        place = stored.site
+        assert place is not None
+        effects = ["all workers draw the same random numbers"] if workers.count != 1 else []
+        if not workers.is_persistent:
+            effects.append("each epoch draws those of the epoch before")
+        calls = [draw.event for draw in draws if draw.event is not None]
+        is_held = any(option is stored for owner in _owners(loader, ctx) for _, option in _attributes(owner))
+        assumed = [] if is_held else [Assumption("opaque", "nothing seeds the generator in the workers")]
+        if not ctx.data.is_read(loader.loader):
+            assumed.append(Assumption("effect", "somebody takes batches from the loader"))
+        return ctx.finding(
+            self,
+            place,
+            "each worker of the loader gets the same copy of this random generator",
+            on=[loader, workers.value, calls[0]],
+            assuming=assumed,
+            effect=", and ".join(effects),
+            help="use the global generators, which the loader seeds, or make the generator in the worker: "
+            "`np.random.default_rng(torch.initial_seed())` when the first sample is fetched",
+            trace=[
+                (place, "the generator is made once"),
+                (loader.site, "the workers of this loader get copies of it"),
+                (calls[0].site, "and draw from them"),
+            ],
+            fix=("Draw from the global generator, which the loader seeds", _use_global_generator(calls, place)),
+        )
+
+    def _report_global(self, draws: Sequence[Draw], loader: LoaderCreated, ctx: Context) -> Iterator[Finding]:
+        """Before torch 1.9 loaders did not seed numpy."""
+        if ctx.data.part_of_loader(loader) == "eval":
+            return
+        event = next((draw.event for draw in draws if draw.family == "numpy" and draw.stored is None), None)
+        if event is not None:
+            yield ctx.finding(
+                self,
+                event,
+                "all workers draw the same random numbers: torch before 1.9 does not seed numpy in them",
+                assuming=[Assumption("version", "torch is older than 1.9")],
+                effect="the samples of different workers are augmented alike, in every epoch",
+                help="seed numpy in a `worker_init_fn`: `np.random.seed(torch.initial_seed() % 2**32)`",
+                trace=[(loader.site, "the workers of this loader"), (event.site, "draw from numpy's generator")],
+                pedantic=True,
+            )
 
 
 # ------------------------------------------------------------------------------------------------------ the generators
-
-
-def _draws(events: list[Event], ctx: Context) -> Iterator[tuple[LibraryCall, Instance]]:
-    """The calls that draw from a generator that was there before, with the generator."""
-    calls = [event for event in events if isinstance(event, LibraryCall)]
-    made = {id(call.result) for call in calls}
-    seeded = {id(_generator(call, ctx)) for call in calls if call.name.rpartition(".")[2] in _SEEDING}
-    for call in calls:
-        generator = _generator(call, ctx)
-        if generator is None or generator.site is None or id(generator) in made or id(generator) in seeded:
-            continue
-        if call.name.rpartition(".")[2] not in _STATE and not _is_fallback(call):
-            yield call, generator
-
-
-def _is_fallback(call: LibraryCall) -> bool:
-    """Whether a draw merely replaces what is missing: another index for a sample that could not be read."""
-    return any(guard.relation == "is" and guard.operand is None and guard.holds for guard in call.guards)
-
-
-def _generator(call: LibraryCall, ctx: Context) -> Instance | None:
-    """The generator whose method is called, or that is passed as ``generator``."""
-    given = call.arguments.keywords.get("generator") or call.arguments.get(0, None)
-    is_one = isinstance(given, Instance) and given.library_name in ctx.facts.random_generators
-    return given if is_one and isinstance(given, Instance) else None
-
-
-def _is_renewed(generator: Instance, loader: LoaderCreated, ctx: Context) -> bool:
-    """Whether a generator may be replaced or seeded outside a constructor, or decides the order of the data."""
-    if any(option is generator for option in loader.options.values()):
-        return True
-    orders = (event for event in ctx.all_of(LibraryCall) if event.name.startswith(_ORDERING))
-    if any(value is generator for event in orders for value in event.arguments.all()):
-        return True
-    names = {name for owner in _owners(loader, ctx) for name, held in _attributes(owner) if held is generator}
-    return any(_is_written(name, ctx) for name in {*names, generator.hint} - {""})
 
 
 def _owners(loader: LoaderCreated, ctx: Context) -> list[Instance]:
@@ -261,13 +242,9 @@ def _owners(loader: LoaderCreated, ctx: Context) -> list[Instance]:
     )
     for owner in found:
         if len(found) < 20:
-            held = (option for option in _held(owner) if isinstance(option, Instance))
+            held = (option for _, option in _attributes(owner) if isinstance(option, Instance))
             found.extend(option for option in held if not any(option is known for known in found))
     return found
-
-
-def _held(owner: Instance) -> Iterator[Value]:
-    yield from (held for _, held in _attributes(owner))
 
 
 def _attributes(owner: Instance) -> Iterator[tuple[str, Value]]:
@@ -299,28 +276,26 @@ def _is_write(node: ast.AST, name: str) -> bool:
 # ------------------------------------------------------------------------------------------------------------- the fix
 
 
-def _use_global_generator(calls: list[LibraryCall], made: Site) -> list[Fix]:
+def _use_global_generator(calls: list[LibraryCall], made: Site) -> Edits:
     """Let all draws come from the global generator of the library that the stored one is of."""
-    sites = list({call.site.node: call.site for call in calls}.values())
-    edits = [_of_global_generator(site, made) if site.module is made.module else () for site in sites]
-    complete = [edit for each in edits for edit in each] if all(edits) else []
-    return offer("Draw from the global generator, which the loader seeds", complete, "unsafe", of=made, at=made)
+    sites = {call.site.node: call.site for call in calls}.values()
+    return together(*(_of_global_generator(site, made) for site in sites))
 
 
-def _of_global_generator(draw: Site, made: Site) -> tuple[Edit, ...]:
+def _of_global_generator(draw: Site, made: Site) -> Edits:
     """The edits of one draw; none where there is no such global function."""
     if not isinstance(draw.node, ast.Call) or not isinstance(made.node, ast.Call):
-        return ()
+        return Edits()
     given = next((keyword for keyword in draw.node.keywords if keyword.arg == "generator"), None)
     if given is not None:
         return set_argument(draw, "generator", "None")
     if not isinstance(draw.node.func, ast.Attribute) or not isinstance(made.node.func, ast.Attribute):
-        return ()
+        return Edits()
     method, library = draw.node.func.attr, ast.unparse(made.node.func.value)
     if made.node.func.attr == "default_rng":
         method = "randint" if method == "integers" else method
         if method not in _SHARED or any(each.arg in _ONLY_OF_GENERATORS for each in draw.node.keywords):
-            return ()
+            return Edits()
     elif made.node.func.attr not in ("Random", "RandomState"):
-        return ()
+        return Edits()
     return replace_range(Site(draw.module, draw.node.func), f"{library}.{method}")

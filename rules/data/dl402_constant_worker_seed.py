@@ -37,7 +37,6 @@ rank. Seeds of a generator that the samples do not use are shown if the rule is 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -45,35 +44,44 @@ from dllint.api import (
     Choice,
     Const,
     Context,
+    Edits,
     Finding,
     Function,
     Instance,
-    LibraryCall,
     LoaderCreated,
     Loop,
-    OpaqueCall,
     Program,
+    Randomness,
     RandomSeeded,
     Rule,
     Setting,
     Symbol,
     Value,
+    Workers,
     alternatives,
     move_before,
-    offer,
     remove,
     set_argument,
 )
 
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%", "**", "^", "|", "&", "<<", "int", "abs", "hash", "negative"))
 _STATE = "numpy.random.get_state"
-_LEGACY = re.compile(r"(0|1\.[0-8])(\D|$)")
-_DRAWING = re.compile(
-    r"torch\.(rand|randn|randint|randperm|normal|bernoulli|multinomial|poisson)(_like)?|torch\.nn\.functional\.\w*dropout\w*"
-    r"|(random|numpy\.random)\.(?!seed|Random|default_rng|get_?state|set_?state|Generator|SystemRandom)\w+"
-)
-_PLACES = ("rank", "worker", "world", "gpu", "node", "process")
-_MOVING = ("epoch", "time", "step", "iter", "initial")
+_ORDERING = frozenset(
+    ("torch.manual_seed", "lightning.pytorch.seed_everything", "lightning.seed_everything", "transformers.set_seed",
+     "accelerate.utils.set_seed")
+)  # fmt: skip
+
+
+def seeds_once(event: RandomSeeded, parts: list[Value], worker: Value, workers: Workers, ctx: Context) -> bool:
+    """persistent workers are seeded only once, each with another seed"""
+    return workers.is_persistent and any(part is worker for part in parts)
+
+
+def seeds_by_state_of_old(
+    event: RandomSeeded, parts: list[Value], worker: Value, workers: Workers, ctx: Context
+) -> bool:
+    """before torch 1.9 numpy's state differs from epoch to epoch"""
+    return ctx.runs_before("torch", "1.9") and any(map(_is_constant_state, parts))
 
 
 class ConstantWorkerSeed(Rule):
@@ -86,27 +94,32 @@ class ConstantWorkerSeed(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader",)
 
+    excuses = (seeds_once, seeds_by_state_of_old)
+
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for event in ctx.data.loaders:
             if ctx.data.part_of_loader(event) == "eval":
                 continue
-            drawn = _drawn(event, ctx)
-            if _has_workers(event, ctx):
-                yield from self._in_workers(event, drawn, ctx)
+            drawn = ctx.data.randomness(event)
+            workers = ctx.data.workers(event)
+            if workers is not None:
+                yield from self._in_workers(event, workers, drawn, ctx)
             yield from self._in_samples(event, drawn, ctx)
         for batches in ctx.data.passes:
             if batches.trains and batches.outer:
                 yield from self._in_epochs(batches.outer[0], batches.loop, ctx)
 
-    def _in_workers(self, loader: LoaderCreated, drawn: set[str] | None, ctx: Context) -> Iterator[Finding]:
+    def _in_workers(
+        self, loader: LoaderCreated, workers: Workers, drawn: Randomness, ctx: Context
+    ) -> Iterator[Finding]:
         worker = Symbol("parameter", site=loader.site, detail="worker_id")
         for _, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
             seeds = [event for event in ctx.data.calling(function, worker) if isinstance(event, RandomSeeded)]
-            used = None if drawn is None else any(_concerns(event, drawn) for event in seeds)
+            used = any(_concerns(event, drawn) for event in seeds)
             for event in seeds:
                 parts = _parts(event.seed, ctx) if event.seed is not None else None
-                if parts is not None and _repeats(parts, worker, loader, ctx):
-                    yield self._report_workers(event, parts, worker, loader, used, ctx)
+                if parts is not None and not ctx.excused(self, event, parts, worker, workers):
+                    yield self._report_workers(event, parts, worker, loader, workers, drawn, used, ctx)
                     break
 
     def _report_workers(
@@ -115,72 +128,70 @@ class ConstantWorkerSeed(Rule):
         parts: list[Value],
         worker: Value,
         loader: LoaderCreated,
-        used: bool | None,
+        workers: Workers,
+        drawn: Randomness,
+        used: bool,
         ctx: Context,
     ) -> Finding:
-        """``used`` tells whether the samples draw from a generator that is seeded; ``None`` if that is not known."""
+        """``used`` tells whether the samples are known to draw from a generator that is seeded."""
         differs = any(part is worker for part in parts)
+        is_idle = drawn.is_known and not used
         effects = [] if differs else ["all workers draw the same random numbers"]
-        if not _is_persistent(loader, ctx):
+        if not workers.is_persistent:
             effects.append("each epoch draws the same random numbers as the one before")
-        if any(isinstance(part, Symbol) and part.name == _STATE for part in parts):
+        if any(_is_constant_state(part) for part in parts):
             effects[-1] += ": `get_state()[1][0]` is a constant since torch 1.9"
-        if used is False:
+        if is_idle:
             effects = [
                 "none yet, as the samples do not draw from it: one that does gets the same numbers in every epoch"
             ]
-        guessed = any(part is not worker and _is_guess(part, ctx) for part in parts)
         return ctx.finding(
             self,
             event,
             f"`{event.function}` seeds the workers {'alike in every epoch' if differs else 'with a constant'}",
+            on=[workers.value, *parts],
+            assuming=[
+                *_assumed_of(parts, worker, ctx),
+                *_assumed_to_draw(used or is_idle),
+                *_assumed_read(loader, ctx),
+            ],
             effect=", and ".join(effects),
-            help="drop the `worker_init_fn`: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
+            help="drop the `worker_init_fn`: the loader seeds each worker in each epoch itself (torch 1.9 and later)",
             trace=[(loader.site, "the workers of this loader"), (event.site, "are seeded here")],
-            fixes=offer(
-                "Let the loader seed its workers",
-                set_argument(loader.site, "worker_init_fn", "None"),
-                "unsafe",
-                of=event.site,
-                at=loader.site,
-            ),
+            fix=("Let the loader seed its workers", set_argument(loader.site, "worker_init_fn", "None")),
             severity=None if differs else "error",
-            assuming=[Assumption("effect", "the dataset draws from the seeded generator")]
-            if guessed or used is None
-            else [],
-            pedantic=used is False,
+            pedantic=is_idle,
         )
 
-    def _in_samples(self, loader: LoaderCreated, drawn: set[str] | None, ctx: Context) -> Iterator[Finding]:
+    def _in_samples(self, loader: LoaderCreated, drawn: Randomness, ctx: Context) -> Iterator[Finding]:
         """``seed(CONST)`` in ``__getitem__``, or a cache around it."""
         for dataset in ctx.data.datasets(loader.dataset):
             get_item = ctx.member(dataset, "__getitem__")
             if get_item is None:
                 continue
-            if drawn and _is_cached(get_item):
+            if drawn.is_known and drawn.families and _is_cached(get_item):
                 yield self._report_cache(get_item, loader, ctx)
             for event in ctx.data.fetching(dataset):
-                if (
-                    isinstance(event, RandomSeeded)
-                    and event.seed is not None
-                    and not event.guards  # else it does not happen for every sample
-                    and (drawn is None or _concerns(event, drawn))
-                ):
-                    parts = _parts(event.seed, ctx)
+                if isinstance(event, RandomSeeded) and event.seed is not None and not event.guards:
+                    used = _concerns(event, drawn)
+                    parts = _parts(event.seed, ctx) if used or not drawn.is_known else None
                     if parts is not None and not any(_is_guess(part, ctx) for part in parts):
-                        yield self._report_sample(event, loader, ctx)
+                        yield self._report_sample(event, parts, loader, used, ctx)
 
-    def _report_sample(self, event: RandomSeeded, loader: LoaderCreated, ctx: Context) -> Finding:
+    def _report_sample(
+        self, event: RandomSeeded, parts: list[Value], loader: LoaderCreated, used: bool, ctx: Context
+    ) -> Finding:
         return ctx.finding(
             self,
             event,
             f"`{event.function}` starts every sample from the same seed",
             effect="every sample of every epoch draws the same random numbers: the augmentation is always the same",
-            help="drop the call: the loader seeds each worker anew in each epoch (torch 1.9 and later)",
+            on=parts,
+            assuming=[*_assumed_to_draw(used), *_assumed_read(loader, ctx)],
+            help="drop the call: the loader seeds each worker in each epoch itself (torch 1.9 and later)",
             trace=[(loader.site, "this loader fetches samples"), (event.site, "and each one seeds the generator")],
-            fixes=offer("Do not seed here", remove(event.site), "unsafe", of=event.site, at=event.site),
+            fix=("Do not seed here", remove(event.site)),
             severity="error",
-            assuming=[Assumption("effect", "the dataset draws from the seeded generator")],
         )
 
     def _report_cache(self, get_item: Function, loader: LoaderCreated, ctx: Context) -> Finding:
@@ -190,6 +201,7 @@ class ConstantWorkerSeed(Rule):
             self,
             place,
             "the samples are cached after they were augmented at random",
+            assuming=_assumed_read(loader, ctx),
             effect="each sample keeps its first augmentation for the rest of the run",
             help="cache what is read from disk, and augment it afterwards",
             trace=[(loader.site, "this loader fetches samples"), (place, "which are kept as they came first")],
@@ -207,80 +219,40 @@ class ConstantWorkerSeed(Rule):
                 continue
             parts = _parts(event.seed, ctx)
             if parts is not None and not any(_is_guess(part, ctx) for part in parts):
-                yield self._report_epoch(event, loop, ctx)
+                yield self._report_epoch(event, parts, loop, ctx)
 
-    def _report_epoch(self, event: RandomSeeded, loop: Loop, ctx: Context) -> Finding:
+    def _report_epoch(self, event: RandomSeeded, parts: list[Value], loop: Loop, ctx: Context) -> Finding:
+        is_movable = event.frame is loop.frame
         return ctx.finding(
             self,
             event,
             f"`{event.function}` starts every epoch from the same seed",
+            on=parts,
             effect="each epoch sees the data in the same order, with the same augmentations and the same dropout",
             help="seed once, before the loop",
             trace=[(loop.site, "in each iteration of this loop"), (event.site, "the generator is seeded alike")],
-            fixes=offer(
-                "Seed once, before the loop", move_before(event.site, loop.site), "unsafe", of=event.site, at=event.site
-            )
-            if event.frame is loop.frame
-            else [],
+            fix=("Seed once, before the loop", move_before(event.site, loop.site) if is_movable else Edits()),
         )
 
 
-_ORDERING = frozenset(
-    ("torch.manual_seed", "lightning.pytorch.seed_everything", "lightning.seed_everything", "transformers.set_seed",
-     "accelerate.utils.set_seed")
-)  # fmt: skip
-
-
-def _has_workers(event: LoaderCreated, ctx: Context) -> bool:
-    count = event.options.get("num_workers")
-    return count is not None and not (isinstance(count, Const) and not count.value)
-
-
-def _family(function: str) -> str:
-    """Which generator a function seeds or draws from: ``numpy``, ``random`` or ``torch``; empty for one of several."""
-    return function.partition(".")[0] if function.startswith(("numpy.random.", "random.", "torch.")) else ""
-
-
-def _drawn(loader: LoaderCreated, ctx: Context) -> set[str] | None:
-    """The generators that the workers draw from, or ``None`` if something in them is not known."""
-    known = loader.dataset is not None and all(isinstance(o, Instance) for _, o in alternatives(loader.dataset))
-    if loader.options.get("collate_fn") is not None or not known:
-        return None
-    found: set[str] = set()
-    for dataset in ctx.data.datasets(loader.dataset):
-        if ctx.data.inner(dataset):
-            continue
-        steps = [inner for step in ctx.data.applied(dataset) for inner in ctx.data.steps(step.value)]
-        if any(not step.kind or step.kind == "Lambda" or step.kind.startswith("A.") for step in steps):
-            return None
-        found |= {"torch", "random"} if any(step.kind in ctx.facts.transforms["random"] for step in steps) else set()
-        get_item = ctx.member(dataset, "__getitem__")
-        if get_item is None and not steps:
-            return None
-        events = ctx.data.fetching(dataset)
-        if any(isinstance(event, OpaqueCall) for event in events):
-            return None
-        calls = (event.name for event in events if isinstance(event, LibraryCall))
-        found |= {_family(name) for name in calls if _DRAWING.fullmatch(name)}
-    return found
-
-
-def _concerns(event: RandomSeeded, drawn: set[str]) -> bool:
+def _concerns(event: RandomSeeded, drawn: Randomness) -> bool:
     """Whether what is seeded is drawn from; helpers seed all generators."""
-    family = _family(event.function)
-    return family in drawn if family else bool(drawn)
+    library = event.function.partition(".")[0]
+    return library in drawn.families if library in ("torch", "numpy", "random") else bool(drawn.families)
 
 
-def _repeats(parts: list[Value], worker: Value, loader: LoaderCreated, ctx: Context) -> bool:
-    """Whether workers draw the same as others, or as in the epoch before (persistent ones are seeded only once)."""
-    is_legacy = bool(_LEGACY.match(ctx.versions.get("torch", ""))) and any(
-        isinstance(part, Symbol) and part.name == _STATE for part in parts
-    )
-    return not is_legacy and (all(part is not worker for part in parts) or not _is_persistent(loader, ctx))
+def _assumed_of(parts: list[Value], worker: Value, ctx: Context) -> list[Assumption]:
+    """What names are trusted for: that a seed or a rank stays the same for a whole run."""
+    guessed = [part for part in parts if part is not worker and _is_guess(part, ctx)]
+    return [Assumption("name", f"{ctx.called(part, 'seed')} stays the same, as its name says") for part in guessed]
 
 
-def _is_persistent(loader: LoaderCreated, ctx: Context) -> bool:
-    return ctx.constant(loader.options.get("persistent_workers")) is True
+def _assumed_to_draw(used: bool) -> list[Assumption]:
+    return [] if used else [Assumption("effect", "the dataset draws from the seeded generator")]
+
+
+def _assumed_read(loader: LoaderCreated, ctx: Context) -> list[Assumption]:
+    return [] if ctx.data.is_read(loader.loader) else [Assumption("effect", "somebody takes batches from the loader")]
 
 
 def _is_cached(function: Function) -> bool:
@@ -318,6 +290,10 @@ def _parts(seed: Value, ctx: Context) -> list[Value] | None:
     return found
 
 
+def _is_constant_state(part: Value) -> bool:
+    return isinstance(part, Symbol) and part.name == _STATE
+
+
 def _is_state(value: Value, ctx: Context) -> bool:
     """Whether a value is part of the state that numpy's global generator has."""
     return (
@@ -331,12 +307,12 @@ def _is_guess(value: Value, ctx: Context) -> bool:
     """Whether something unresolved is called like what stays the same in a run: a seed, a rank, a number of workers."""
     if not isinstance(value, Symbol):
         return False
-    name = (value.hint or str(value.detail) or ctx.name_of(value)).lower()
-    if any(word in name for word in _MOVING):
+    name = value.hint or str(value.detail) or ctx.name_of(value)
+    if ctx.speaks_of("moving", name):
         return False
-    if any(word in name for word in _PLACES):
+    if ctx.speaks_of("rank", name):
         return not any(_is_fresh(source) for source in ctx.sources(value))
-    return "seed" in name and all(_is_plain(source) for source in ctx.sources(value))
+    return "seed" in name.lower() and all(_is_plain(source) for source in ctx.sources(value))
 
 
 def _is_fresh(value: Value) -> bool:

@@ -31,12 +31,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Choice,
     Const,
     Context,
-    Edit,
+    Edits,
     Finding,
     Guards,
     Instance,
@@ -46,9 +47,32 @@ from dllint.api import (
     Site,
     Value,
     alternatives,
-    offer,
     replace_range,
 )
+
+
+@dataclass(frozen=True)
+class _Clash:
+    """A flag that tells the loader to shuffle, a sampler, and the conditions under which it is given each."""
+
+    on: Guards
+    flag: Value
+    present: Guards
+    sampler: Value
+
+
+def of_unknown_sampler(event: LoaderCreated, clash: _Clash, ctx: Context) -> bool:
+    """nothing is known of the sampler"""
+    return not isinstance(clash.sampler, Instance | Items)
+
+
+def either_by_condition(event: LoaderCreated, clash: _Clash, ctx: Context) -> bool:
+    """the loader may be given only one of the two, whatever the conditions"""
+    held = {guard.key() for guard in (*clash.present, *event.guards)}
+    if any(guard.key() not in held for guard in clash.on) or not ctx.consistent(event.guards, clash.present):
+        return True
+    others = (guards for guards, flag in alternatives(event.options["shuffle"]) if flag is not clash.flag and guards)
+    return any(all(guard.key() in held for guard in guards) for guards in others)  # as where it is taken out
 
 
 class ShuffleWithSampler(Rule):
@@ -60,69 +84,53 @@ class ShuffleWithSampler(Rule):
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",)
 
+    excuses = (either_by_condition, of_unknown_sampler)
+
     def on_loader_created(self, event: LoaderCreated, ctx: Context) -> Iterator[Finding]:
         shuffle = event.options.get("shuffle")
-        if shuffle is None:
-            return
-        for option in ("sampler", "batch_sampler"):
-            sampler = event.options.get(option)
-            bad = _clash(shuffle, sampler, event.guards, ctx) if sampler is not None else None
-            if bad is not None and sampler is not None:
-                yield self._report(event, option, sampler, bad, ctx)
+        clashes = [
+            (name, _Clash(on, flag, present, sampler))
+            for name in ("sampler", "batch_sampler")
+            for on, flag in (alternatives(shuffle) if shuffle is not None else ())
+            if isinstance(flag, Const) and flag.value is True
+            for present, sampler in (alternatives(event.options[name]) if name in event.options else ())
+            if not ctx.is_none(sampler)
+        ]
+        for name, clash in clashes:
+            if not ctx.excused(self, event, clash):
+                yield self._report(event, name, clash, ctx)
                 return
 
-    def _report(self, event: LoaderCreated, option: str, whole: Value, sampler: Value, ctx: Context) -> Finding:
-        always = not isinstance(whole, Choice)
-        message = "Let the sampler shuffle" if always else "Shuffle only without a sampler"
-        edits = _edits(event.site, option, always, ctx)
-        trace = [(event.site, "the loader is given both")]
-        if sampler.site is not None:
-            trace.insert(0, (sampler.site, f"the {option.replace('_', ' ')}"))
+    def _report(self, event: LoaderCreated, name: str, clash: _Clash, ctx: Context) -> Finding:
+        always, what = not isinstance(event.options[name], Choice), name.replace("_", " ")
+        made = [(clash.sampler.site, f"the {what}")] if clash.sampler.site is not None else []
         return ctx.finding(
             self,
             event,
-            f"`shuffle=True` together with `{option}`",
-            effect=f"`DataLoader` raises `ValueError: {option} option is mutually exclusive with …`"
-            + ("" if always else f" as soon as there is a {option.replace('_', ' ')}"),
+            f"`shuffle=True` together with `{name}`",
+            on=[*clash.on, *clash.present],
+            effect=f"`DataLoader` raises `ValueError: {name} option is mutually exclusive with …`"
+            + ("" if always else f" as soon as there is a {what}"),
             help="let the sampler shuffle: drop `shuffle`"
             if always
-            else f"shuffle only without it: `shuffle={option} is None`",
-            trace=trace,
-            fixes=offer(message, edits, "safe", of=event.site, at=event.site),
-            on=[event.options.get("sampler"), event.options.get("shuffle")] if not always else [],
+            else f"shuffle only without it: `shuffle={name} is None`",
+            trace=[*made, (event.site, "the loader is given both")],
+            fix=(
+                "Let the sampler shuffle" if always else "Shuffle only without a sampler",
+                _shuffle_otherwise(event.site, name, always, ctx),
+            ),
         )
 
 
-def _clash(shuffle: Value, sampler: Value, here: Guards, ctx: Context) -> Value | None:
-    """A sampler that the loader certainly gets although it is told to shuffle, or ``None``."""
-    for on, flag in alternatives(shuffle):
-        if not (isinstance(flag, Const) and flag.value is True):
-            continue
-        for present, option in alternatives(sampler):
-            held = {guard.key() for guard in (*present, *here)}
-            shuffles = all(guard.key() in held for guard in on) and not _is_replaced(flag, shuffle, held)
-            if shuffles and isinstance(option, Instance | Items) and ctx.consistent(here, present):
-                return option
-    return None
-
-
-def _is_replaced(flag: Value, whole: Value, held: set[tuple[str, str, str, bool]]) -> bool:
-    """Whether an argument is something else under conditions that hold, as where it is taken out for a sampler."""
-    others = (guards for guards, option in alternatives(whole) if option is not flag and guards)
-    return any(all(guard.key() in held for guard in guards) for guards in others)
-
-
-def _edits(site: Site, option: str, always: bool, ctx: Context) -> tuple[Edit, ...]:
+def _shuffle_otherwise(site: Site, option: str, always: bool, ctx: Context) -> Edits:
     """Replace ``True``, where it is written in the call itself."""
-    if not isinstance(site.node, ast.Call):
-        return ()
-    given = {keyword.arg: keyword.value for keyword in site.node.keywords}
+    given = {keyword.arg: keyword.value for keyword in site.node.keywords} if isinstance(site.node, ast.Call) else {}
     shuffle, sampler = given.get("shuffle"), given.get(option)
     if not (isinstance(shuffle, ast.Constant) and shuffle.value is True):
-        return ()
+        return Edits()
     place = Site(site.module, shuffle)
     if always:
         return replace_range(place, "False")
     if not isinstance(sampler, ast.Name | ast.Attribute):
-        return ()
+        return Edits()
     return replace_range(place, f"{ctx.source_of(Site(site.module, sampler))} is None")

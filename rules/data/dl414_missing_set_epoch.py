@@ -45,7 +45,7 @@ from dllint.api import (
     Assumption,
     Backward,
     Context,
-    Edit,
+    Edits,
     EpochSet,
     Event,
     Finding,
@@ -63,12 +63,16 @@ from dllint.api import (
     alternatives,
     flatten,
     insert_before,
-    offer,
+    receiver_of,
     walk,
 )
 
 _SAMPLER = "torch.utils.data.DistributedSampler"
-_FRAMEWORKS = r"(?m)^\s*(?:from|import)\s+(?:lightning|pytorch_lightning|accelerate|ignite|fastai|catalyst|composer)\b"
+_FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "ignite", "fastai", "catalyst", "composer")
+
+
+_EFFECT = "every epoch visits the same samples in the same order, in the same batches"
+_HELP = "call `set_epoch(epoch)` on the sampler at the start of each epoch"
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,29 @@ class _Sampled:
     event: LoaderCreated
     sampler: Instance
     given: Value
+
+
+def set_by_a_framework(place: Site, one: _Sampled, ctx: Context) -> bool:
+    """a framework takes part in the program, and may set the epoch"""
+    return any(
+        event.frame.framework or (isinstance(event, LibraryCall) and event.name in ctx.facts.frameworks)
+        for event in ctx.events
+    )
+
+
+def set_by_a_call(place: Site, one: _Sampled, ctx: Context) -> bool:
+    """`set_epoch` is called on what may be the sampler"""
+    if any(_may_be(event.target, one, ctx) for event in ctx.all_of(EpochSet)):
+        return True
+    followed = {event.site.node for event in ctx.all_of(EpochSet)}
+    others = (site.node for site in ctx.method_calls("set_epoch") if receiver_of(site.node) != "self")
+    return any(node not in followed for node in others)  # what ``self.set_epoch`` does is in the method itself
+
+
+def set_out_of_sight(place: Site, one: _Sampled, ctx: Context) -> bool:
+    """the sampler or the loader goes into a call that cannot be followed"""
+    wrappers = _wrappers(one, ctx)
+    return any(e.site.node not in wrappers and _goes_into(e, one, ctx) for e in ctx.all_of(OpaqueCall))
 
 
 class MissingSetEpoch(Rule):
@@ -94,71 +121,75 @@ class MissingSetEpoch(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler",)
 
-    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        found = [one for event in ctx.data.loaders for one in _sampled(event, ctx)]
-        if not found or _is_managed(ctx):
-            return
-        for one in found:
-            if _is_told(one, ctx):
-                continue
-            loop = _epoch_loop(one, ctx)
-            if loop is not None:
-                yield self._report(one, loop, ctx)
-            elif _is_told_nowhere(one, ctx):
-                yield self._report(one, None, ctx)
+    excuses = (set_by_a_framework, set_by_a_call, set_out_of_sight)
 
-    def _report(self, one: _Sampled, loop: Loop | None, ctx: Context) -> Finding:
-        name = ctx.name_of(one.sampler) or "the sampler"
-        name = f"`{name}`" if name != "the sampler" else name
-        place = one.sampler.site
-        assert place is not None
-        trace = [
-            (place, "the order is made from the seed and the epoch"),
-            (one.event.site, "this loader draws from the sampler"),
-        ]
-        if loop is not None:
-            trace.append((loop.site, "no epoch is set in this loop"))
-        edits = _told_in(loop, one, ctx) if loop is not None else ()
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        for event in ctx.data.loaders:
+            for one in _sampled(event, ctx):
+                place = one.sampler.site
+                if place is None or ctx.excused(self, place, one):
+                    continue
+                loop = _epoch_loop(one, ctx)
+                if loop is not None:
+                    yield self._report_loop(one, place, loop, ctx)
+                elif _is_told_nowhere(one, ctx):
+                    yield self._report_alone(one, place, ctx)
+
+    def _report_loop(self, one: _Sampled, place: Site, loop: Loop, ctx: Context) -> Finding:
         return ctx.finding(
             self,
-            place if loop is None or loop.site.module is place.module else loop.site,
-            f"the epoch of {name} is never set" + (" in the loop over the epochs" if loop is not None else ""),
-            effect="every epoch visits the same samples in the same order, in the same batches",
-            help="call `set_epoch(epoch)` on the sampler at the start of each epoch",
-            trace=trace,
-            fixes=offer("Set the epoch", edits, "unsafe", of=place, at=place) if edits else [],
-            assuming=[]
-            if loop is not None
-            else [Assumption("opaque", "whoever iterates the loader does not set the epoch")],
-            pedantic=loop is not None and _has_one_epoch_by_default(loop, ctx),
+            place if loop.site.module is place.module else loop.site,
+            f"the epoch of {ctx.called(one.sampler, 'sampler')} is never set in the loop over the epochs",
+            on=[one.event, loop],
+            effect=_EFFECT,
+            help=_HELP,
+            trace=[*_trace(one, place), (loop.site, "no epoch is set in this loop")],
+            fix=("Set the epoch", _told_in(loop, one, place, ctx)),
+            pedantic=_count(_limits(loop), ctx) == 1,
+        )
+
+    def _report_alone(self, one: _Sampled, place: Site, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            place,
+            f"the epoch of {ctx.called(one.sampler, 'sampler')} is never set",
+            on=[one.event],
+            assuming=[Assumption("opaque", "whoever iterates over the loader does not set the epoch")],
+            effect=_EFFECT,
+            help=_HELP,
+            trace=_trace(one, place),
         )
 
 
-def _told_in(loop: Loop, one: _Sampled, ctx: Context) -> tuple[Edit, ...]:
+def _trace(one: _Sampled, place: Site) -> list[tuple[Site, str]]:
+    return [
+        (place, "the order is made from the seed and the epoch"),
+        (one.event.site, "this loader draws from the sampler"),
+    ]
+
+
+def _told_in(loop: Loop, one: _Sampled, place: Site, ctx: Context) -> Edits:
     """``sampler.set_epoch(epoch)`` as the first statement of a loop, where both have names."""
-    place, node = one.sampler.site, loop.site.node
-    if place is None or not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
-        return ()
-    if loop.site.module is not place.module or ctx.scope(loop.site) != ctx.scope(place):
-        return ()
-    name = _variable(place)
+    node = loop.site.node
+    if not isinstance(node, ast.For) or not isinstance(node.target, ast.Name) or loop.site.module is not place.module:
+        return Edits()
+    name = _variable(place, ctx) if ctx.scope(loop.site) == ctx.scope(place) else ""
     others = [option for option in ctx.objects(one.given) if option is not one.sampler]
     if not name or not all(ctx.is_none(option) for option in others):
-        return ()
+        return Edits()
     call = f"{name}.set_epoch({node.target.id})"
     text = f"if {name} is not None:\n    {call}" if others else call
     return insert_before(Site(place.module, node.body[0]), text)
 
 
-def _variable(place: Site) -> str:
-    """The variable that what is made at a place is assigned to."""
-    module = place.module
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            made = (node.value.body, node.value.orelse) if isinstance(node.value, ast.IfExp) else (node.value,)
-            if any(value is place.node for value in made):
-                return node.targets[0].id
-    return ""
+def _variable(place: Site, ctx: Context) -> str:
+    """The variable that what is made at a place is assigned to, in one arm of an expression or as all of it."""
+    statement = next(ctx.ancestors(place, ast.stmt), None)
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return ""
+    value, target = statement.value, statement.targets[0]
+    made = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
+    return target.id if isinstance(target, ast.Name) and any(each is place.node for each in made) else ""
 
 
 # ------------------------------------------------------------------------------------------------------- samplers
@@ -207,36 +238,6 @@ def _reads_epoch(node: ast.AST) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ is it told at all
-
-
-def _is_managed(ctx: Context) -> bool:
-    """Whether a framework may set the epoch."""
-    for event in ctx.events:
-        if isinstance(event, LibraryCall) and event.name in ctx.facts.frameworks:
-            return True
-        if event.frame.framework:
-            return True
-    return False
-
-
-def _is_told(one: _Sampled, ctx: Context) -> bool:
-    """Whether anything in the program may set the epoch of the sampler."""
-    wrappers = _wrappers(one, ctx)
-    told: set[ast.AST] = set()
-    for event in ctx.events:
-        if isinstance(event, EpochSet):
-            told.add(event.site.node)
-            if _may_be(event.target, one, ctx):
-                return True
-        elif isinstance(event, OpaqueCall) and event.site.node not in wrappers and _goes_into(event, one, ctx):
-            return True
-    return any(site.node not in told and not _is_own(site.node) for site in ctx.method_calls("set_epoch"))
-
-
-def _is_own(call: ast.AST) -> bool:
-    """Whether a call is ``self.set_epoch(...)``: what that does is in the method itself."""
-    receiver = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
-    return isinstance(receiver, ast.Name) and receiver.id == "self"
 
 
 def _wrappers(one: _Sampled, ctx: Context) -> set[ast.AST]:
@@ -306,10 +307,6 @@ def _has_one_epoch(loop: Loop, ctx: Context) -> bool:
     return not any(ctx.is_setting(limit) for limit in limits) and _count(limits, ctx) == 1
 
 
-def _has_one_epoch_by_default(loop: Loop, ctx: Context) -> bool:
-    return _count(_limits(loop), ctx) == 1
-
-
 def _limits(loop: Loop) -> tuple[Value, ...]:
     counted = loop.iterable
     return counted.inputs if isinstance(counted, Symbol) and counted.name == "range" else ()
@@ -330,8 +327,6 @@ def _is_told_nowhere(one: _Sampled, ctx: Context) -> bool:
         return False
     if ctx.data.part_of_loader(one.event) != "train":
         return False
-    return not (
-        ctx.project_mentions(r"\bset_epoch\b")
-        or ctx.project_mentions(_FRAMEWORKS)
-        or not ctx.project_mentions(r"\.backward\(")
-    )
+    if ctx.mentions("set_epoch") or not ctx.mentions("backward"):
+        return False
+    return not ctx.imports(*_FRAMEWORKS, where="everywhere")

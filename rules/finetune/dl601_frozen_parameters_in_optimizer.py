@@ -54,7 +54,7 @@ from dllint.api import (
     AttributeAssigned,
     Backward,
     Context,
-    Edit,
+    Edits,
     Event,
     Finding,
     Fix,
@@ -71,12 +71,34 @@ from dllint.api import (
     Value,
     ZeroGrad,
     assumed_under,
-    offer,
     set_argument,
-    walk,
+    together,
 )
 
 _KINDS = (Backward, ZeroGrad, OptimizerStep, OptimizerCreated, AttributeAssigned, OpaqueCall)
+
+
+def frozen_from_the_start(
+    freeze: AttributeAssigned, changes: list[AttributeAssigned], optimizer: Value, ctx: Context
+) -> bool:
+    """the parameters are frozen before there is any gradient, in the first iteration if not before"""
+    changing = [guard for guard in freeze.guards if guard not in _lasting(freeze, ctx)]
+    if changing:
+        return any(_holds_at_start(guard) for guard in changing)
+    first = next((event for event in ctx.events if event is freeze or isinstance(event, Backward)), None)
+    return first is freeze
+
+
+def frozen_in_turn(freeze: AttributeAssigned, changes: list[AttributeAssigned], optimizer: Value, ctx: Context) -> bool:
+    """one helper freezes and unfreezes, as networks that are trained in turn are by a flag"""
+    return any(change.site.node is freeze.site.node and ctx.constant(change.value) is not False for change in changes)
+
+
+def zeros_change_nothing(
+    freeze: AttributeAssigned, changes: list[AttributeAssigned], optimizer: Value, ctx: Context
+) -> bool:
+    """the optimizer has neither momentum nor weight decay, so that a gradient of zeros changes nothing"""
+    return bool(_clearings(optimizer, ctx)) and not _has_inertia(optimizer, ctx)
 
 
 class FrozenParametersInOptimizer(Rule):
@@ -88,6 +110,8 @@ class FrozenParametersInOptimizer(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",)
+
+    excuses = (frozen_from_the_start, frozen_in_turn, zeros_change_nothing)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         changes = [event for event in ctx.all_of(AttributeAssigned) if _is_change(event, ctx)]
@@ -106,30 +130,29 @@ class FrozenParametersInOptimizer(Rule):
         self, freeze: AttributeAssigned, changes: list[AttributeAssigned], optimizer: Value, ctx: Context
     ) -> Finding | None:
         """The finding for parameters that an optimizer moves after they were frozen."""
-        if not _has(optimizer, freeze, ctx) or _is_done_at_start(freeze, ctx) or _is_undone(freeze, changes, ctx):
+        if not _has(optimizer, freeze, ctx) or ctx.excused(self, freeze, changes, optimizer):
             return None
-        cleared = [event for event in ctx.all_of(ZeroGrad) if ctx.may_concern(event.target, optimizer)]
-        if cleared and not _has_inertia(optimizer, ctx):
-            return None  # a gradient of zeros changes nothing
+        cleared = _clearings(optimizer, ctx)
         step = _step_with_stale_gradient(freeze, changes, optimizer, ctx)
         if step is None or any(_goes_with(event, step, ctx) for event in cleared):
             return None
-        name = ctx.name_of(optimizer) or "the optimizer"
+        name = ctx.called(optimizer, "optimizer")
         return ctx.finding(
             self,
             freeze,
-            f"frozen after a backward pass, but `{name}` keeps moving these parameters",
+            f"frozen after a backward pass, but {name} keeps moving these parameters",
+            on=[step, cleared[0] if cleared else None],
+            assuming=assumed_under(_lasting(freeze, ctx)),
             effect="their gradients are zeros, not `None`: momentum, Adam's averages and weight decay still change them"
             if cleared
             else "their last gradients are never cleared, and are applied in every step",
-            help=f"call `{name}.zero_grad()` without `set_to_none=False`, so that it skips them",
+            help=f"call `zero_grad()` of {name} without `set_to_none=False`, so that it skips them",
             trace=[
                 (freeze.site, "they are frozen here"),
                 *([(cleared[0].site, "their gradients are set to zeros")] if cleared else []),
                 (step.site, "and used here"),
             ],
-            fixes=_fix_clearing(cleared, freeze.site),
-            assuming=assumed_under(_lasting(freeze, ctx)),
+            fix=("Set the gradients to None", _to_none(cleared)),
         )
 
     def _given_frozen(
@@ -140,19 +163,17 @@ class FrozenParametersInOptimizer(Rule):
         if not isinstance(given, Symbol) or given.name != "parameters" or given.site is None:
             return
         mine = [change for change in changes if _has(created.optimizer, change, ctx)]
-        order = {id(event): index for index, event in enumerate(ctx.events)}
-        before = [change for change in mine if order[id(change)] < order[id(created)]]
+        before = [change for change in mine if ctx.position(change) < ctx.position(created)]
         if not before or any(ctx.constant(change.value) is not False for change in mine) or _is_conditional(before[0]):
             return
-        name = ctx.name_of(created.optimizer) or "the optimizer"
         yield ctx.finding(
             self,
             given.site,
-            f"`{name}` is given parameters that were frozen before",
+            f"{ctx.called(created.optimizer, 'optimizer')} is given parameters that were frozen before",
             effect="harmless: their gradients are `None`, and the optimizer skips them",
             help="give it only the parameters with `requires_grad`",
             trace=[(before[0].site, "they are frozen here"), (given.site, "and given to the optimizer")],
-            fixes=_fix_filter(given.site, ctx),
+            fixes=_give_trained(given.site, ctx),
             severity="info",
             pedantic=True,
         )
@@ -183,11 +204,6 @@ def _has(optimizer: Value, change: AttributeAssigned, ctx: Context) -> bool:
     return any(ctx.is_part(part, module) for module in modules for part in _frozen_in(change, ctx))
 
 
-def _is_undone(freeze: AttributeAssigned, changes: list[AttributeAssigned], ctx: Context) -> bool:
-    """Whether one helper freezes and unfreezes, as networks that are trained in turn are by a flag."""
-    return any(change.site.node is freeze.site.node and ctx.constant(change.value) is not False for change in changes)
-
-
 def _is_same_part(left: AttributeAssigned, right: AttributeAssigned, ctx: Context) -> bool:
     parts, others = _frozen_in(left, ctx), _frozen_in(right, ctx)
     if not parts or not others:
@@ -200,16 +216,12 @@ def _is_same_part(left: AttributeAssigned, right: AttributeAssigned, ctx: Contex
 
 def _training_loops(event: Event, ctx: Context) -> list[Loop]:
     """The loops around an event in which there are backward passes."""
-    return [loop for loop in ctx.loops_around(event) if any(isinstance(inner, Backward) for inner in walk(loop.body))]
+    return [loop for loop in ctx.loops_around(event) if ctx.trains(loop)]
 
 
-def _is_done_at_start(freeze: AttributeAssigned, ctx: Context) -> bool:
-    """Whether parameters are frozen before there is any gradient, in the first iteration if not before."""
-    changing = [guard for guard in freeze.guards if guard not in _lasting(freeze, ctx)]
-    if changing:
-        return any(_holds_at_start(guard) for guard in changing)
-    first = next((event for event in ctx.events if event is freeze or isinstance(event, Backward)), None)
-    return first is freeze
+def _clearings(optimizer: Value, ctx: Context) -> list[ZeroGrad]:
+    """Where the gradients that an optimizer uses may be cleared."""
+    return [event for event in ctx.all_of(ZeroGrad) if ctx.may_concern(event.target, optimizer)]
 
 
 def _holds_at_start(guard: Guard) -> bool:
@@ -293,20 +305,18 @@ def _goes_with(clearing: ZeroGrad, step: OptimizerStep, ctx: Context) -> bool:
 # --------------------------------------------------------------------------------------------------------- fixes
 
 
-def _fix_clearing(cleared: list[ZeroGrad], at: Site) -> list[Fix]:
+def _to_none(cleared: list[ZeroGrad]) -> Edits:
     """Take back ``set_to_none=False`` wherever it is, if that is in one file."""
-    edits: list[Edit] = []
-    for event in {id(event.site.node): event for event in cleared}.values():
-        call = event.site.node
-        if not isinstance(call, ast.Call) or event.site.module is not at.module:
-            return []
-        if all(keyword.arg != "set_to_none" for keyword in call.keywords):
-            return []
-        edits.extend(set_argument(event.site, "set_to_none", "True"))
-    return offer("Set the gradients to None", edits, "unsafe", of=at, at=at)
+    sites = {id(event.site.node): event.site for event in cleared}.values()
+    return together(*(_without_zeros(site) for site in sites))
 
 
-def _fix_filter(site: Site, ctx: Context) -> list[Fix]:
-    text = ctx.source_of(site)
-    edit = ctx.replace(site, f"filter(lambda p: p.requires_grad, {text})")
-    return offer("Give the optimizer only what is trained", (edit,), "safe", of=site, at=site)
+def _without_zeros(clearing: Site) -> Edits:
+    keywords = clearing.node.keywords if isinstance(clearing.node, ast.Call) else []
+    is_told = any(keyword.arg == "set_to_none" for keyword in keywords)
+    return set_argument(clearing, "set_to_none", "True") if is_told else Edits()
+
+
+def _give_trained(parameters: Site, ctx: Context) -> list[Fix]:
+    edit = ctx.replace(parameters, f"filter(lambda p: p.requires_grad, {ctx.source_of(parameters)})")
+    return [Fix("Give the optimizer only what is trained", (edit,), "safe")]  # this one changes no numbers

@@ -17,12 +17,13 @@ Adam and AdamW alike.
         optimizer.step()
 
 ## Not reported
-Optimizers of a class of the project, or of a branch in which no gradients are computed, or that go into a call that
-cannot be resolved, or are returned to a caller that is not seen; loops that read the gradients themselves (saliency,
-Fisher information, manual updates); loops that a framework runs.
+Loops that a framework runs, and the `backward` of a wrapper that has a method for steps as well; parameters that are
+updated by hand, and gradients that go to a hook; optimizers that are of a class of the project, are stepped under this
+name by something that could not be followed, by another method of the class or by whoever owns them, or go into a call
+that cannot be resolved; loops that read the gradients themselves (saliency, Fisher information).
 
 ## Fix (unsafe)
-Inserts `optimizer.step()` behind the backward pass and what clips its gradients, where the loop has one backward pass
+Inserts `optimizer.step()` after the backward pass and what clips its gradients, where the loop has one backward pass
 and clears the gradients itself. Unsafe because it changes training, as it should.
 
 ## On real code
@@ -36,14 +37,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from itertools import chain
 
 from dllint.api import (
     AttributeAssigned,
     Backward,
     Class,
     Context,
-    Edit,
+    Edits,
     Event,
     Finding,
     GradientClip,
@@ -61,12 +61,83 @@ from dllint.api import (
     Value,
     ZeroGrad,
     insert_after,
-    offer,
     walk,
 )
 
-_HARMLESS = re.compile(r"(save|log|print|report|write|info|debug|warning|adjust|add_scalar)(_|$)")
-_LOGGED = re.compile(r"Histogram|\.(norm|item|mean|max)\(|isnan|isinf|isfinite")
+_LOOKED_AT = frozenset(("norm", "item", "mean", "max", "isnan", "isinf", "isfinite", "Histogram"))  # and no more
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_run_by_framework(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """a framework runs the loop, or a wrapper that has a method for steps as well"""
+    frame = backward.frame
+    wrapper = frame.receiver if frame.function == "backward" else None
+    return ctx.is_managed(backward) or (wrapper is not None and ctx.member(wrapper, "step") is not None)
+
+
+def is_updated_by_hand(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """parameters are updated by hand, or gradients go to a hook, which may be all that they are computed for"""
+    hooks = (event.name for event in ctx.all_of(OpaqueCall) if event.name.startswith("register_"))
+    return bool(ctx.all_of(ParametersUpdated)) or any(name.endswith("hook") for name in hooks)
+
+
+def is_of_a_class_of_its_own(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """the optimizer is of a class of the project, or its `step` was replaced, as apex does"""
+    return isinstance(optimizer, Instance) and (isinstance(optimizer.cls, Class) or "step" in optimizer.attributes)
+
+
+def is_of_an_owner(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """the optimizer is what an unknown object has, as `state.optimizers` of a trainer, which may step it"""
+    read = False
+    while isinstance(optimizer, Symbol) and optimizer.inputs:
+        read = read or optimizer.name == "attribute"
+        optimizer = optimizer.inputs[0]
+    return read and isinstance(optimizer, Symbol) and optimizer.name == "parameter"
+
+
+def is_made_where_one_steps(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """the same line makes an optimizer that takes steps, in another run of it"""
+    made = optimizer.site.node if optimizer.site is not None else None
+    return any(other.site is not None and other.site.node is made for other in ctx.stepped_optimizers())
+
+
+def may_be_stepped_out_of_sight(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """a call that could not be followed may take the step"""
+    return any(_may_step(event, optimizer, ctx) for event in ctx.all_of(OpaqueCall))
+
+
+def is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """something of its name takes a step there"""
+    around = [site for site in (backward.frame.definition, loop.site) if site is not None]
+    steps = (step for step in ctx.method_calls("step") if _is_stepped(step, ctx.name_of(optimizer), with_scaler=False))
+    return any(ctx.is_within(step, site) for step in steps for site in around)
+
+
+def is_stepped_elsewhere(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """another method of the class, which is seen without its users, or one who names it, steps what it has so called"""
+    if ctx.program.kind != "class":
+        return False
+    name = ctx.name_of(optimizer)
+    receivers = {each.frame.receiver.cls for each in ctx.all_of(ZeroGrad) if isinstance(each.frame.receiver, Instance)}
+    owners = [cls for cls in receivers if isinstance(cls, Class)]
+    classes = [Site(each.module, each.node) for cls in owners for each in cls.lineage]
+    steps = (step for step in ctx.method_calls("step") if _is_stepped(step, name, with_scaler=True))
+    if any(ctx.is_within(step, cls) for step in steps for cls in classes):
+        return True
+    pattern = rf"\.{re.escape(name)}\.step\(|\.step\([\w.]*\.{re.escape(name)}\b"
+    return bool(name) and any(ctx.is_said_around(owner, pattern) for owner in owners)
+
+
+def has_gradients_read(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """the loop uses `.grad` itself, here or in a function that it calls"""
+    assigned = (event for event in walk(loop.body) if isinstance(event, AttributeAssigned))
+    if any(event.attribute == "grad" and isinstance(event.site.node, ast.Attribute) for event in assigned):
+        return True
+    frames = {id(frame): frame for event in walk(loop.body) for frame in event.frame.stack()}
+    places = {id(each.definition.node): each.definition for each in frames.values() if each.definition is not None}
+    return any(_keeps_gradients(site.node) for site in (loop.site, *places.values()))
 
 
 class MissingOptimizerStep(Rule):
@@ -78,166 +149,119 @@ class MissingOptimizerStep(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
+    excuses = (
+        is_run_by_framework,
+        is_updated_by_hand,
+        is_of_a_class_of_its_own,
+        is_of_an_owner,
+        is_made_where_one_steps,
+        may_be_stepped_out_of_sight,
+        is_stepped_elsewhere,
+        is_stepped_by_name,
+        has_gradients_read,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [
-            event for event in ctx.all_of(Backward) if not ctx.is_managed(event) and not _is_of_wrapper(event, ctx)
-        ]
-        if not backwards or any(isinstance(event, ParametersUpdated) or _is_hook(event) for event in ctx.events):
-            return
-        for optimizer in self._idle_optimizers(ctx):
-            idle = [(backward, loop) for backward in backwards if (loop := self._idle_loop(backward, optimizer, ctx))]
-            idle = [pair for pair in idle if not _is_stepped_by_name(*pair, optimizer, ctx)]
-            if idle and not any(_reads_gradients(loop, ctx) for _, loop in idle):
-                backward, loop = next((pair for pair in idle if not _is_used(pair[0], ctx)), idle[0])
+        backwards = ctx.all_of(Backward)
+        for optimizer in _idle_optimizers(ctx) if backwards else ():
+            pairs = [(each, loop) for each in backwards if (loop := _idle_loop(each, optimizer, ctx)) is not None]
+            idle = [pair for pair in pairs if not ctx.excused(self, *pair, optimizer)]
+            if idle:
+                backward, loop = next((pair for pair in idle if not _is_followed_by_step(pair[0], ctx)), idle[0])
                 yield self._report(backward, loop, optimizer, ctx)
-        for backward, loop, optimizer in self._idle_arms(backwards, ctx):
-            if not _reads_gradients(loop, ctx):
+        for backward, loop, optimizer in _idle_arms(ctx):
+            if not any(excuse(backward, loop, optimizer, ctx) for excuse in (is_run_by_framework, has_gradients_read)):
                 yield self._report(backward, loop, optimizer, ctx)
-
-    def _idle_arms(self, backwards: list[Backward], ctx: Context) -> Iterator[tuple[Backward, Loop, Value]]:
-        """Backward passes of optimizers that are cleared beside them, and step only where these never happen."""
-        seen: set[tuple[int, int]] = set()
-        for backward in backwards:
-            steps, loops = ctx.together_with(backward, ctx.steps()), ctx.loops_around(backward)
-            if not loops or len(steps) == len(ctx.steps()):
-                continue
-            opaque = ctx.together_with(backward, ctx.all_of(OpaqueCall))
-            for event in ctx.beside(backward, loops[0]):
-                if not isinstance(event, ZeroGrad) or (id(loops[0]), id(event.target)) in seen:
-                    continue
-                is_stepped = any(ctx.is_same(step.optimizer, event.target) for step in ctx.steps())
-                may_step = any(ctx.may_concern(event.target, step.optimizer) for step in steps)
-                if is_stepped and not may_step and not any(_may_step(call, event.target, ctx) for call in opaque):
-                    seen.add((id(loops[0]), id(event.target)))
-                    yield backward, loops[0], event.target
-
-    def _idle_optimizers(self, ctx: Context) -> Iterator[Value]:
-        """The optimizers that are seen whole, from creation or clearing on, and never take a step."""
-        stepped = ctx.stepped_optimizers()
-        made = list(ctx.all_of(OptimizerCreated))
-        variables = {
-            (event.frame, ctx.name_of(event.optimizer))
-            for event in made
-            if any(ctx.is_same(event.optimizer, known) for known in stepped)
-        }
-        seen: list[Value] = []
-        for event in ctx.events:
-            subject = _optimizer_of(event)
-            options = ctx.objects(subject)
-            if any(option is known or ctx.reaches(known, option) for option in options for known in stepped):
-                continue  # also one of several that may be stepped, and one inside another (Lookahead)
-            if isinstance(event, OptimizerCreated):
-                name = ctx.name_of(event.optimizer)
-                if not name or (event.frame, name) in variables:
-                    seen.extend(options)  # an alternative to one that steps, or one of a dict to choose from
-            for optimizer in options:
-                if ctx.guessed_role(optimizer) != "optimizer" or any(optimizer is known for known in seen):
-                    continue
-                seen.append(optimizer)
-                if not self._may_be_stepped(optimizer, stepped, ctx) and not _is_stepped_elsewhere(optimizer, ctx):
-                    yield optimizer
-
-    def _may_be_stepped(self, optimizer: Value, stepped: list[Value], ctx: Context) -> bool:
-        """Whether a step is likely to be out of sight: in the project's class, a call, another run of this code."""
-        if isinstance(optimizer, Instance) and isinstance(optimizer.cls, Class):
-            return True
-        if _is_of_another(optimizer) or (isinstance(optimizer, Instance) and "step" in optimizer.attributes):
-            return True  # an owner may step it, or its `step` was put in the place of torch's (as apex does)
-        if optimizer.site is not None and any(
-            known.site is not None and known.site.node is optimizer.site.node for known in stepped
-        ):
-            return True
-        return any(_may_step(event, optimizer, ctx) for event in ctx.events if isinstance(event, OpaqueCall))
-
-    def _idle_loop(self, backward: Backward, optimizer: Value, ctx: Context) -> Loop | None:
-        """The loop around a backward pass that should step the optimizer: it clears them, or is the only one."""
-        for loop in ctx.loops_around(backward):
-            inside = list(walk(loop.body))
-            if any(isinstance(event, ZeroGrad) and ctx.is_same(event.target, optimizer) for event in inside):
-                return loop
-            if (
-                ctx.program.complete
-                and self._was_created(optimizer, backward, ctx)
-                and self._trains(backward, optimizer, ctx)
-                and not _is_covered(optimizer, ctx)
-            ):
-                return loop
-        return None
-
-    def _was_created(self, optimizer: Value, backward: Backward, ctx: Context) -> bool:
-        """Whether an optimizer was there before a backward pass, and not only where that does not happen."""
-        before = ctx.events[: ctx.events.index(backward)]
-        return any(
-            isinstance(event, OptimizerCreated)
-            and ctx.is_same(event.optimizer, optimizer)
-            and ctx.consistent(event.guards, backward.guards)
-            for event in before
-        )
-
-    def _trains(self, backward: Backward, optimizer: Value, ctx: Context) -> bool:
-        """Whether the loss certainly comes from a module that the optimizer was given."""
-        modules, _ = ctx.parameters_of(optimizer)
-        behind = ctx.models_behind(backward.loss, with_gradients=True) if backward.loss is not None else []
-        return any(ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind)
 
     def _report(self, backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Finding:
-        name = ctx.name_of(optimizer) or "the optimizer"
+        called = ctx.called(optimizer, "optimizer")
+        unit = "method" if loop.kind == "calls" else "loop"
         return ctx.finding(
             self,
             backward,
-            f"gradients are computed in this {_unit(loop)}, but `{name}` never takes a step",
-            effect="nothing is trained: the weights stay as they were initialised, and no error says so",
-            help=f"call `{name}.step()` behind the backward pass",
-            trace=[(loop.site, f"in this {_unit(loop)}"), (backward.site, "gradients are computed, and never used")],
-            fixes=offer(
-                "Take a step behind the backward pass",
-                _take_step(backward, loop, optimizer, ctx),
-                "unsafe",
-                of=backward.site,
-                at=backward.site,
-            ),
+            f"gradients are computed in this {unit}, but {called} never takes a step",
+            effect="nothing is trained: the weights stay as they were initialized, and no error says so",
+            help=f"call `step()` of {called} after the backward pass",
+            trace=[(loop.site, f"in this {unit}"), (backward.site, "gradients are computed, and never used")],
+            fix=("Take a step after the backward pass", _take_step(backward, loop, optimizer, ctx)),
         )
 
 
-def _unit(loop: Loop) -> str:
-    return "method" if loop.kind == "calls" else "loop"
+# ---------------------------------------------------------------------------------------- what never steps
 
 
-def _is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
-    """Whether something of the optimizer's name takes a step there, which is another value only to dllint."""
-    name = ctx.name_of(optimizer)
-    step = re.compile(rf"\b{re.escape(name)}\.step\(")
-    around = (backward.frame.definition, loop.site) if name else ()
-    return any(step.search(ctx.source_of(site)) for site in around if site is not None)
-
-
-def _is_stepped_elsewhere(optimizer: Value, ctx: Context) -> bool:
-    """Whether a class that is seen without its users has a method that steps what it keeps under this name.
-
-    Those who name the class may do it as well.
-    """
-    name = re.escape(ctx.name_of(optimizer))
-    if not name or ctx.program.kind != "class":
-        return False
-    steps = re.compile(rf"\.{name}\.step\(|\.step\([\w.]*\.{name}\b")
-    receivers = {
-        event.frame.receiver.cls for event in ctx.all_of(ZeroGrad) if isinstance(event.frame.receiver, Instance)
+def _idle_optimizers(ctx: Context) -> Iterator[Value]:
+    """The optimizers that are seen whole, from creation or clearing on, and never take a step."""
+    stepped = ctx.stepped_optimizers()
+    variables = {
+        (event.frame, ctx.name_of(event.optimizer))
+        for event in ctx.all_of(OptimizerCreated)
+        if any(ctx.is_same(event.optimizer, known) for known in stepped)
     }
-    owners = [owner for owner in receivers if isinstance(owner, Class)]
-    lineages = (owner.lineage for owner in owners)
-    if any(steps.search(ctx.source_of(Site(each.module, each.node))) for each in chain(*lineages)):
-        return True
-    return any(ctx.is_said_around(owner, steps.pattern) for owner in owners)
+    seen: list[Value] = []
+    for event in ctx.all_of(OptimizerCreated, ZeroGrad):
+        options = ctx.objects(event.optimizer if isinstance(event, OptimizerCreated) else _cleared(event))
+        if any(option is known or ctx.reaches(known, option) for option in options for known in stepped):
+            continue  # also one of several that may be stepped, and one inside another (Lookahead)
+        if isinstance(event, OptimizerCreated):
+            name = ctx.name_of(event.optimizer)
+            if not name or (event.frame, name) in variables:
+                seen.extend(options)  # an alternative to one that steps, or one of a dict to choose from
+        for optimizer in options:
+            if ctx.guessed_role(optimizer) == "optimizer" and not any(optimizer is known for known in seen):
+                seen.append(optimizer)
+                yield optimizer
 
 
-def _is_of_another(optimizer: Value) -> bool:
-    """Whether an optimizer is what an unknown object has, as ``state.optimizers`` of a trainer, which may step it."""
-    read = False
-    while isinstance(optimizer, Symbol) and optimizer.inputs:
-        read = read or optimizer.name == "attribute"
-        optimizer = optimizer.inputs[0]
-    return read and isinstance(optimizer, Symbol) and optimizer.name == "parameter"
+def _cleared(event: Event) -> Value | None:
+    return event.target if isinstance(event, ZeroGrad) else None
+
+
+def _idle_loop(backward: Backward, optimizer: Value, ctx: Context) -> Loop | None:
+    """The loop around a backward pass that should step the optimizer: it clears them, or is the only one."""
+    for loop in ctx.loops_around(backward):
+        clearings = (event for event in walk(loop.body) if isinstance(event, ZeroGrad))
+        if any(ctx.is_same(event.target, optimizer) for event in clearings):
+            return loop
+        if (
+            ctx.program.complete
+            and _was_created(optimizer, backward, ctx)
+            and _trains(backward, optimizer, ctx)
+            and not _is_covered(optimizer, ctx)
+        ):
+            return loop
+    return None
+
+
+def _idle_arms(ctx: Context) -> Iterator[tuple[Backward, Loop, Value]]:
+    """Backward passes of optimizers that are cleared beside them, and step only where these never happen."""
+    seen: set[tuple[int, int]] = set()
+    for backward in ctx.all_of(Backward):
+        steps, loops = ctx.together_with(backward, ctx.steps()), ctx.loops_around(backward)
+        if not loops or len(steps) == len(ctx.steps()):
+            continue
+        opaque = ctx.together_with(backward, ctx.all_of(OpaqueCall))
+        for event in ctx.beside(backward, loops[0]):
+            if not isinstance(event, ZeroGrad) or (id(loops[0]), id(event.target)) in seen:
+                continue
+            is_stepped = any(ctx.is_same(step.optimizer, event.target) for step in ctx.steps())
+            may_step = any(ctx.may_concern(event.target, step.optimizer) for step in steps)
+            if is_stepped and not may_step and not any(_may_step(call, event.target, ctx) for call in opaque):
+                seen.add((id(loops[0]), id(event.target)))
+                yield backward, loops[0], event.target
+
+
+def _was_created(optimizer: Value, backward: Backward, ctx: Context) -> bool:
+    """Whether an optimizer was there before a backward pass, and not only where that does not happen."""
+    made = (event for event in ctx.all_of(OptimizerCreated) if ctx.is_same(event.optimizer, optimizer))
+    return any(ctx.position(each) < ctx.position(backward) and not ctx.exclusive(each, backward) for each in made)
+
+
+def _trains(backward: Backward, optimizer: Value, ctx: Context) -> bool:
+    """Whether the loss certainly comes from a module that the optimizer was given."""
+    modules, _ = ctx.parameters_of(optimizer)
+    behind = ctx.models_behind(backward.loss, with_gradients=True) if backward.loss is not None else []
+    return any(ctx.reaches(module, used) or ctx.reaches(used, module) for module in modules for used in behind)
 
 
 def _is_covered(optimizer: Value, ctx: Context) -> bool:
@@ -247,60 +271,61 @@ def _is_covered(optimizer: Value, ctx: Context) -> bool:
     return bool(modules) and all(any(ctx.reaches(outer, module) for outer in stepped) for module in modules)
 
 
-def _is_of_wrapper(backward: Backward, ctx: Context) -> bool:
-    """Whether a backward pass is the ``backward`` of a wrapper that has a method for steps as well."""
-    frame = backward.frame
-    return frame.function == "backward" and frame.receiver is not None and bool(ctx.member(frame.receiver, "step"))
-
-
-def _optimizer_of(event: Event) -> Value | None:
-    """The optimizer that is created, or what is cleared."""
-    if isinstance(event, OptimizerCreated):
-        return event.optimizer
-    return event.target if isinstance(event, ZeroGrad) else None
-
-
-def _is_hook(event: Event) -> bool:
-    """Whether gradients go to a hook, which may be all that they are computed for."""
-    return isinstance(event, OpaqueCall) and event.name.startswith("register_") and event.name.endswith("hook")
-
-
 def _may_step(event: OpaqueCall, optimizer: Value, ctx: Context) -> bool:
     """Whether an unresolved call could take the step: it gets the optimizer, and does not just log or save it.
 
     So does ``step`` of anything unresolved, such as an engine that owns the optimizer.
     """
-    if event.name == "step":
-        return True
-    return not _HARMLESS.match(event.name.rpartition(".")[2]) and ctx.opaque_to(event, optimizer)
+    is_harmless = ctx.speaks_of("harmless-call", event.name)
+    return event.name == "step" or (not is_harmless and ctx.opaque_to(event, optimizer))
 
 
-def _is_used(backward: Backward, ctx: Context) -> bool:
+def _is_stepped(step: Site, name: str, *, with_scaler: bool) -> bool:
+    """Whether ``x.step()``, or ``scaler.step(x)``, is of something of a name."""
+    assert isinstance(step.node, ast.Call) and isinstance(step.node.func, ast.Attribute)
+    given = [step.node.func.value, *(step.node.args if with_scaler else ())]
+    return bool(name) and any(getattr(each, "attr", getattr(each, "id", "")) == name for each in given)
+
+
+def _is_followed_by_step(backward: Backward, ctx: Context) -> bool:
     """Whether some optimizer steps before the next backward pass, in the order of the text."""
-    behind = ctx.events[ctx.events.index(backward) + 1 :]
-    following = next((event for event in behind if isinstance(event, Backward | OptimizerStep)), None)
-    return isinstance(following, OptimizerStep)
+    later = (e for e in ctx.all_of(Backward, OptimizerStep) if ctx.position(e) > ctx.position(backward))
+    return isinstance(next(later, None), OptimizerStep)
 
 
-def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> tuple[Edit, ...]:
-    """Insert the step behind the only backward pass of a loop, and behind the clipping that belongs to it."""
+def _keeps_gradients(node: ast.AST) -> bool:
+    """Whether gradients are kept for something else. Changing or logging them in place is no use of them."""
+    kept = (each for each in ast.walk(node) if isinstance(each, ast.Assign | ast.AugAssign | ast.Return))
+    for statement in kept:
+        inner = list(ast.walk(statement.value)) if statement.value is not None else []
+        called = [each.func for each in inner if isinstance(each, ast.Call)]  # torch.autograd.grad(...)
+        if any(getattr(each, "attr", getattr(each, "id", "")) in _LOOKED_AT for each in called):
+            continue
+        if any(isinstance(each, ast.Attribute) and each.attr == "grad" and each not in called for each in inner):
+            return True
+    return False
+
+
+# ------------------------------------------------------------------------------------------------- the fix
+
+
+def _take_step(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> Edits:
+    """Insert the step after the only backward pass of a loop, and after the clipping that belongs to it."""
     inside = [event for event in walk(loop.body) if event.frame is backward.frame]
     clearing = next((e for e in inside if isinstance(e, ZeroGrad) and ctx.is_same(e.target, optimizer)), None)
     call = clearing.site.node if clearing is not None else None
     if sum(isinstance(event, Backward) for event in walk(loop.body)) != 1:
-        return ()
+        return Edits()
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "zero_grad":
-        return ()
+        return Edits()
     name = ctx.source_of(Site(backward.site.module, call.func.value))
-    last = [
-        event for event in inside if isinstance(event, Backward | GradientClip) and event.guards == backward.guards
-    ][-1]
+    of_turn = [event for event in inside if event.guards == backward.guards]
+    last = [event for event in of_turn if isinstance(event, Backward | GradientClip)][-1]
     if backward.scaler is None or backward.via:
         return insert_after(last.site, f"{name}.step()")
     scaler = _scaler_text(backward, ctx)
-    updates = bool(ctx.all_of(ScalerUpdate))
-    step = f"{scaler}.step({name})" if updates else f"{scaler}.step({name})\n{scaler}.update()"
-    return insert_after(last.site, step) if scaler else ()
+    updates = "" if ctx.all_of(ScalerUpdate) else f"\n{scaler}.update()"
+    return insert_after(last.site, f"{scaler}.step({name}){updates}") if scaler else Edits()
 
 
 def _scaler_text(backward: Backward, ctx: Context) -> str:
@@ -310,39 +335,3 @@ def _scaler_text(backward: Backward, ctx: Context) -> str:
     if isinstance(scaling, ast.Call) and isinstance(scaling.func, ast.Attribute):
         return ctx.source_of(Site(backward.site.module, scaling.func.value))
     return ""
-
-
-def _reads_gradients(loop: Loop, ctx: Context) -> bool:
-    """Whether the loop uses `.grad` itself, here or in a function it calls."""
-    for event in walk(loop.body):
-        if (
-            isinstance(event, AttributeAssigned)
-            and event.attribute == "grad"
-            and isinstance(event.site.node, ast.Attribute)
-        ):
-            return True
-    return any(_mentions_grad(site) for site in _places(loop))
-
-
-def _places(loop: Loop) -> Iterator[Site]:
-    yield loop.site
-    seen: set[int] = set()
-    event: Event
-    for event in walk(loop.body):
-        for frame in event.frame.stack():
-            if frame.definition is not None and id(frame.definition.node) not in seen:
-                seen.add(id(frame.definition.node))
-                yield frame.definition
-
-
-def _mentions_grad(site: Site) -> bool:
-    """Whether gradients are kept for something else. Changing or logging them in place is no use of them."""
-    kept = (node for node in ast.walk(site.node) if isinstance(node, ast.Assign | ast.AugAssign | ast.Return))
-    for statement in kept:
-        if statement.value is not None and _LOGGED.search(ast.unparse(statement.value)):
-            continue
-        inner = list(ast.walk(statement.value)) if statement.value is not None else []
-        functions = {id(node.func) for node in inner if isinstance(node, ast.Call)}  # torch.autograd.grad(...)
-        if any(isinstance(n, ast.Attribute) and n.attr == "grad" and id(n) not in functions for n in inner):
-            return True
-    return False

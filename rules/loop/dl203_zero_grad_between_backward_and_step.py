@@ -21,7 +21,7 @@ clearing and the step, gradients that are written back (`p.grad = g`), rotated l
 paths on which the gradients are still there.
 
 ## Fix (unsafe)
-Moves the clearing in front of the backward pass, where both stand in the same block. Unsafe because training begins,
+Moves the clearing before the backward pass, where both stand in the same block. Unsafe because training begins,
 as it should.
 
 ## On real code
@@ -38,7 +38,7 @@ from dllint.api import (
     AttributeAssigned,
     Backward,
     Context,
-    Edit,
+    Edits,
     Event,
     Finding,
     OpaqueCall,
@@ -48,7 +48,6 @@ from dllint.api import (
     Value,
     ZeroGrad,
     move_before,
-    offer,
 )
 
 State = tuple[str, Event | None]  # of the gradients: none, fresh, cleared or unknown, and what cleared them
@@ -74,39 +73,25 @@ class ZeroGradBetweenBackwardAndStep(Rule):
                     yield self._report(step, clearing, optimizer, ctx)
 
     def _report(self, step: OptimizerStep, clearing: Event, optimizer: Value, ctx: Context) -> Finding:
-        name = ctx.name_of(optimizer) or "the optimizer"
         return ctx.finding(
             self,
             clearing,
-            f"the gradients of `{name}` are cleared between the backward pass and the step",
+            f"the gradients of {ctx.called(optimizer, 'optimizer')} are cleared between the backward pass and the step",
             effect="every step finds no gradients: nothing is trained, and no error says so",
             help="clear the gradients before the backward pass, or after the step",
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],
-            fixes=offer(
-                "Clear before the backward pass",
-                _clear_first(clearing, ctx),
-                "unsafe",
-                of=clearing.site,
-                at=clearing.site,
-            ),
+            fix=("Clear before the backward pass", _clear_first(clearing, ctx)),
         )
 
 
-def _clear_first(clearing: Event, ctx: Context) -> tuple[Edit, ...]:
-    """Move the clearing in front of the backward passes since the last step, in the same block."""
-    before = ctx.events[: ctx.events.index(clearing)]
-    earlier = [index for index, event in enumerate(before) if isinstance(event, OptimizerStep)]
-    used = [event for event in before[max(earlier, default=-1) + 1 :] if isinstance(event, Backward)]
-    wanted = {guard.key() for guard in clearing.guards}
+def _clear_first(clearing: Event, ctx: Context) -> Edits:
+    """Move the clearing before the backward passes since the last step, in the same block."""
+    since = ctx.since_last(OptimizerStep, before=clearing)
+    used = [event for event in since if isinstance(event, Backward)]
     if not used or not isinstance(clearing.site.node, ast.Call):
-        return ()
-    if any(
-        event.frame is not clearing.frame
-        or ctx.loops_around(event) != ctx.loops_around(clearing)
-        or {guard.key() for guard in event.guards} != wanted
-        for event in used
-    ):
-        return ()
+        return Edits()
+    if not all(ctx.same_turn(event, clearing) for event in used):
+        return Edits()
     return move_before(clearing.site, used[0].site)
 
 
@@ -114,7 +99,7 @@ def _steps_without_gradients(
     kinds: tuple[type[Event], ...], optimizer: Value, ctx: Context
 ) -> list[tuple[OptimizerStep, Event]]:
     """The steps that find gradients cleared on every path, with what clears them."""
-    flow = ctx.follow(_START, _next, kinds, partial(_matters, optimizer, ctx))
+    flow = ctx.follow(_START, _gradients_after, kinds, partial(_is_about_gradients, optimizer, ctx))
     return [
         (event, min((by for _, by in states if by is not None), key=lambda by: by.site.line))
         for event, states in flow.arrivals.items()
@@ -124,7 +109,7 @@ def _steps_without_gradients(
     ]
 
 
-def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
+def _is_about_gradients(optimizer: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, ZeroGrad):
         return ctx.must_concern(event.target, optimizer)
     if isinstance(event, OptimizerStep):
@@ -136,7 +121,7 @@ def _matters(optimizer: Value, ctx: Context, event: Event) -> bool:
     return isinstance(event, Backward)
 
 
-def _next(event: Event, state: State) -> State:
+def _gradients_after(event: Event, state: State) -> State:
     if isinstance(event, Backward):
         return ("fresh", None)
     if isinstance(event, ZeroGrad):

@@ -19,7 +19,8 @@ gives identical gradients.
 ## Not reported
 Losses of which some part is computed with gradients on (teachers and targets under `no_grad` are right), modes that
 are not known (`torch.set_grad_enabled(train)`), a backward pass alone inside `no_grad`, and one that a condition keeps
-out of the evaluation (`if self.training`).
+out of the evaluation (`if self.training`); what a model keeps from an earlier forward pass; a backward pass whose error
+is caught.
 
 ## Fix (suggestion)
 `torch.enable_grad()` in the place of the `torch.no_grad()` of the block, or of the decorator. What else stands in the
@@ -32,15 +33,45 @@ block gets a graph, too, so that it is better to take the forward pass out of it
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Edit, Event, Finding, Guard, Program, Rule, Site, offer, replace_range
+from dllint.api import Backward, Context, Edits, Event, Finding, Program, Rule, Site, replace_range, together
 
-_PHASE = re.compile(
-    r"(?<![a-z])(train\w*|is_train\w*|optim\w*|backward|phase|mode|update|learn|eval|val|valid|test)(?![a-z])",
-    re.IGNORECASE,
-)
+_SWITCHES = ("no_grad", "inference_mode", "set_grad_enabled")
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_kept_out_of_evaluation(event: Backward, cut: Site, ctx: Context) -> bool:
+    """a condition keeps the backward pass out of the evaluation, which shares the code
+
+    What holds already where gradients are switched off (``if args.train: train()``) says nothing of that.
+    """
+    if event.grad != "off":
+        return False
+    frames = list(event.frame.stack())
+    first: Event = next(e for e in ctx.events if e.grad == "off" and any(e.frame is frame for frame in frames))
+    return any(guard.topic in ("mode", "phase") for guard in ctx.conditions_beyond(event, first))
+
+
+def is_kept_by_the_model(event: Backward, cut: Site, ctx: Context) -> bool:
+    """the loss is what a model keeps from a forward pass, and that need not have been the evaluation's
+
+    So it is where the ``forward`` does not switch gradients off itself, and is not what goes backward.
+    """
+    forward = next((each for each in ctx.ancestors(cut, ast.FunctionDef) if each.name == "forward"), None)
+    if forward is None or any(frame.function == "forward" for frame in event.frame.stack()):
+        return False
+    return not any(_switch_of(node) for node in ast.walk(forward) if isinstance(node, ast.expr))
+
+
+def is_caught(event: Backward, cut: Site, ctx: Context) -> bool:
+    """the error that torch raises here is caught, as in a lesson that shows it"""
+    return any(
+        node.body[0].lineno <= event.site.line <= (node.body[-1].end_lineno or 0) and any(map(_expects, node.handlers))
+        for node in ctx.ancestors(event.site, ast.Try)
+    )
 
 
 class ForwardUnderNoGrad(Rule):
@@ -52,27 +83,17 @@ class ForwardUnderNoGrad(Rule):
     confirmable = True
     fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",)
+    excuses = (is_kept_out_of_evaluation, is_kept_by_the_model, is_caught)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None]
         found: dict[ast.AST, Finding | None] = {}
-        for event in backwards:
-            node = event.site.node
-            cut = self._cut(event, ctx)
-            if node not in found or cut is None:  # elsewhere in the program the same backward pass may be right
-                is_wrong = cut is not None and not _is_tried(event.site)
-                found[node] = self._report(event, cut, ctx) if cut is not None and is_wrong else None
+        for event in ctx.all_of(Backward):
+            if event.loss is None:
+                continue
+            cut = next((cut for cut in _cuts(event, ctx) if not ctx.excused(self, event, cut)), None)
+            if event.site.node not in found or cut is None:  # elsewhere in the program the same line may be right
+                found[event.site.node] = self._report(event, cut, ctx) if cut is not None else None
         yield from (finding for finding in found.values() if finding is not None)
-
-    def _cut(self, event: Backward, ctx: Context) -> Site | None:
-        """Where gradients were off when the loss was computed, if that holds for all of it."""
-        if event.loss is None or _is_kept_apart(event, ctx):
-            return None
-        gradient = ctx.gradient(event.loss)
-        if gradient.flows is not False:
-            return None
-        cuts = (cut.site for cut in gradient.cuts if cut.reason == "no_grad")
-        return next((site for site in cuts if not _is_left_over(site, event)), None)
 
     def _report(self, event: Backward, cut: Site, ctx: Context) -> Finding:
         return ctx.finding(
@@ -82,57 +103,25 @@ class ForwardUnderNoGrad(Rule):
             effect="no gradient reaches any parameter: torch raises here, or nothing is trained",
             help="compute the forward pass and the loss outside `no_grad`",
             trace=[(cut, "computed with gradients off"), (event.site, "and sent backward")],
-            fixes=offer("Compute it with gradients on", _switched_on(cut), "suggestion", of=cut, at=event.site),
+            fix=("Compute it with gradients on", _switched_on(cut, ctx)),
         )
 
 
-def _is_kept_apart(event: Backward, ctx: Context) -> bool:
-    """Whether training and evaluation share the code, and a condition keeps the backward pass out of the evaluation.
-
-    What holds already where gradients are switched off (``if args.train: train()``) says nothing of that.
-    """
-    if event.grad != "off":
-        return False
-    frames = list(event.frame.stack())
-    first: Event = next(e for e in ctx.events if e.grad == "off" and any(e.frame is frame for frame in frames))
-    held = {guard.key() for guard in first.guards}
-    return any(_is_of_phase(guard) for guard in event.guards if guard.key() not in held)
+def _cuts(event: Backward, ctx: Context) -> list[Site]:
+    """Where gradients were off when the loss was computed, if that holds for all of it."""
+    gradient = ctx.gradient(event.loss) if event.loss is not None else None
+    if gradient is None or gradient.flows is not False:
+        return []
+    return [cut.site for cut in gradient.cuts if cut.reason == "no_grad"]
 
 
-def _is_of_phase(guard: Guard) -> bool:
-    """Whether a condition asks what the code is run for. The ``mode`` of a loss (``mode == "focal"``) is none."""
-    subject = guard.subject.rpartition(":")[2]
-    if subject == "mode" and isinstance(guard.operand, str):
-        return bool(_PHASE.search(guard.operand))
-    return bool(_PHASE.search(subject))
-
-
-def _switched_on(site: Site) -> list[Edit]:
-    """The edits that keep gradients on in all blocks and functions around a place that switch them off."""
-    module = site.module
-    line = getattr(site.node, "lineno", 0)
-    around = (node for node in ast.walk(module.tree) if isinstance(node, ast.With | ast.FunctionDef))
-    switches: list[ast.expr] = []
-    for node in (node for node in around if node.lineno <= line <= (node.end_lineno or 0)):
-        switches += [each.context_expr for each in node.items] if isinstance(node, ast.With) else node.decorator_list
-    edits: list[Edit] = []
-    for switch in switches:
-        name = switch.func if isinstance(switch, ast.Call) else switch
-        if isinstance(name, ast.Attribute) and name.attr in ("no_grad", "inference_mode"):
-            edits += replace_range(Site(site.module, switch), f"{ast.unparse(name.value)}.enable_grad()")
-    return edits
-
-
-def _is_tried(site: Site) -> bool:
-    """Whether it is caught that torch raises at a place, as where a lesson shows that it does."""
-    module = site.module
-    line = getattr(site.node, "lineno", 0)
-    tries = (
-        node
-        for node in ast.walk(module.tree)
-        if isinstance(node, ast.Try) and any(_expects(handler) for handler in node.handlers)
+def _switch_of(node: ast.expr) -> ast.Attribute | ast.Name | None:
+    """The ``torch.no_grad`` of an expression that is one, or a call of one."""
+    name = node.func if isinstance(node, ast.Call) else node
+    is_switch = (
+        isinstance(name, ast.Attribute | ast.Name) and getattr(name, "attr", getattr(name, "id", "")) in _SWITCHES
     )
-    return any(node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0) for node in tries)
+    return name if is_switch and isinstance(name, ast.Attribute | ast.Name) else None
 
 
 def _expects(handler: ast.ExceptHandler) -> bool:
@@ -141,21 +130,19 @@ def _expects(handler: ast.ExceptHandler) -> bool:
     return is_runtime_error and "memory" not in ast.unparse(handler)
 
 
-def _is_left_over(site: Site, event: Backward) -> bool:
-    """Whether a place is in the ``forward`` of a model that does not switch gradients off itself.
-
-    Its result then comes from an attribute that the model keeps, and the evaluation that is seen to have set it need
-    not have been the last to do so.
-    """
-    forward = _enclosing_forward(site)
-    if forward is None or any(frame.function == "forward" for frame in event.frame.stack()):
-        return False
-    return not re.search(r"no_grad|inference_mode|set_grad_enabled", ast.unparse(forward))
-
-
-def _enclosing_forward(site: Site) -> ast.AST | None:
-    """The definition of the ``forward`` around a place."""
-    module = site.module
-    line = getattr(site.node, "lineno", 0)
-    functions = (n for n in ast.walk(module.tree) if isinstance(n, ast.FunctionDef) and n.name == "forward")
-    return next((function for function in functions if function.lineno <= line <= (function.end_lineno or 0)), None)
+def _switched_on(cut: Site, ctx: Context) -> Edits:
+    """Keep gradients on in all blocks and functions around a place that switch them off."""
+    switches: list[ast.expr] = []
+    for node in ctx.ancestors(cut, ast.With, ast.FunctionDef):
+        if isinstance(node, ast.With):
+            switches += [each.context_expr for each in node.items]
+        elif isinstance(node, ast.FunctionDef):
+            switches += node.decorator_list
+    named = ((switch, _switch_of(switch)) for switch in switches)
+    return together(
+        *(
+            replace_range(Site(cut.module, switch), f"{ast.unparse(name.value)}.enable_grad()")
+            for switch, name in named
+            if isinstance(name, ast.Attribute) and name.attr != "set_grad_enabled"
+        )
+    )

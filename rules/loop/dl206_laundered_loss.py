@@ -32,7 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Edit, Finding, Rule, Site, offer, remove, statement_around
+from dllint.api import Backward, Context, Edits, Finding, Rule, Site, remove, statement_around
 
 
 class LaunderedLoss(Rule):
@@ -69,16 +69,16 @@ class LaunderedLoss(Rule):
             f"backward pass from a loss that was {what}",
             effect=effect,
             help="call `backward` on the loss as the criterion returned it; use `.item()` only for logging",
-            trace=[(cut.site, "the graph is cut here"), (event.site, "so nothing is behind this")],
-            fixes=offer("Keep the loss", _keep(cut.site), "unsafe", of=cut.site, at=event.site),
+            trace=[(cut.site, "the graph is cut here"), (event.site, "so no model is behind this")],
+            fix=("Keep the loss", _keep(cut.site)),
         )
 
 
-def _keep(cut: Site) -> tuple[Edit, ...]:
+def _keep(cut: Site) -> Edits:
     """Remove the statement that puts something cut off in the place of a variable: ``loss = f(loss)``."""
     statement = statement_around(cut)
     if not isinstance(statement, ast.Assign):
-        return ()
+        return Edits()
     target = ast.unparse(statement.targets[0])
     reads = {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, ast.Name | ast.Attribute)}
-    return remove(cut) if len(statement.targets) == 1 and target in reads else ()
+    return remove(cut) if len(statement.targets) == 1 and target in reads else Edits()

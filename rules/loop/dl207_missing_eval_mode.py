@@ -87,7 +87,7 @@ def is_no_model(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 def does_not_depend_on_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """no layer of the model is known to depend on the mode"""
-    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), _called(event, ctx))
+    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), _as_written(event, ctx))
     return not ctx.is_mode_sensitive(model, in_doubt=not is_adversary)  # GANs often have neither norms nor dropout
 
 
@@ -95,7 +95,9 @@ def is_neither_trained_nor_loaded(event: ModelForward, model: Value, ctx: Contex
     """the model is neither trained nor loaded here, so that nothing is measured"""
     if isinstance(model, Symbol) and model.name not in ("call", "item"):
         return False
-    return not any(_trains(other, model, ctx) for other in ctx.all_of(ModeChange, StateRestored, OptimizerCreated))
+    return not any(
+        _shows_training(other, model, ctx) for other in ctx.all_of(ModeChange, StateRestored, OptimizerCreated)
+    )
 
 
 def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -124,7 +126,7 @@ def needs_training_mode(event: ModelForward, model: Value, ctx: Context) -> bool
     forward = ctx.member(model, "forward")
     if forward is None:
         return any(name.startswith(_DETECTION) for name in ctx.library_bases(model))
-    tests = (node for node in ast.walk(forward.node) if isinstance(node, ast.If) and _asks_for_mode(node.test))
+    tests = (node for node in ast.walk(forward.node) if isinstance(node, ast.If) and ctx.topic_of(node.test) == "mode")
     return any(isinstance(node, ast.Return) for test in tests for node in ast.walk(test))
 
 
@@ -161,7 +163,7 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
     """another method, or a base class that calls this one, may switch the model before"""
-    name = _called(event, ctx)
+    name = _as_written(event, ctx)
     frames = list(event.frame.stack())
     here = [other for other in ctx.all_of(ModeChange) if other.training and ctx.is_same(other.model, model)]
     if not name or ctx.program.complete or any(other.frame in frames for other in here):
@@ -224,7 +226,7 @@ class MissingEvalMode(Rule):
         modes: Modes,
         ctx: Context,
     ) -> Finding:
-        called = _called(event, ctx)
+        called = _as_written(event, ctx)
         name = called or ctx.name_of(model) or "model"
         edits = Edits() if _is_shared(event, evaluations, ctx) else _switch(event, called, model, ctx)
         return ctx.finding(
@@ -240,7 +242,7 @@ class MissingEvalMode(Rule):
         )
 
 
-def _called(event: ModelForward, ctx: Context) -> str:
+def _as_written(event: ModelForward, ctx: Context) -> str:
     """What is called, as it is written, where that is a name or an attribute."""
     node = event.site.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
@@ -248,7 +250,7 @@ def _called(event: ModelForward, ctx: Context) -> str:
     return ctx.source_of(Site(event.site.module, node.func)).removesuffix(".forward")
 
 
-def _trains(event: Event, model: Value, ctx: Context) -> bool:
+def _shows_training(event: Event, model: Value, ctx: Context) -> bool:
     """Whether an event shows that a model is trained (as it is or in its owner), or loaded to be used."""
     if isinstance(event, ModeChange):
         return event.training is True and ctx.is_same(event.model, model)
@@ -256,10 +258,6 @@ def _trains(event: Event, model: Value, ctx: Context) -> bool:
         return ctx.is_same(event.target, model)
     modules = ctx.modules_in(event.parameters)[0] if isinstance(event, OptimizerCreated) else []
     return any(ctx.reaches(module, model) for module in modules)
-
-
-def _asks_for_mode(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "training" for node in ast.walk(test))
 
 
 # --------------------------------------------------------------------------------------------------- the fix

@@ -23,11 +23,12 @@ steps is 1.349 instead of .130. Adam, AdamW, RMSprop and Adagrad do not care abo
             optimizer.zero_grad()
 
 ## Not reported
-Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), gradients that
-are rescaled by hand, another network's turn every few steps (GAN critics), sums over several losses of one batch, and
-accumulation over 1, where that is known. Under a framework that divides by itself the division is what is reported:
-with `Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times too small (.106 instead of
-.425).
+Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), and gradients
+that are changed by hand; what a framework divides itself; accumulation over 1, where that is known; losses of parts of
+one batch, which each are computed from all parts. Another network's turn every few steps (GAN critics) and sums over
+several losses of one batch are no accumulation. Under a framework that divides by itself the division is what is
+reported: with `Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times too small (.106
+instead of .425).
 
 ## Fix (unsafe)
 Divides what is sent backward: `(loss / steps).backward()`, so that the logged loss stays as it is. Unsafe because
@@ -42,8 +43,8 @@ divisions that Accelerate repeats.
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from itertools import islice
 
 from dllint.api import (
     Assumption,
@@ -51,13 +52,12 @@ from dllint.api import (
     Backward,
     Const,
     Context,
-    Edit,
+    Edits,
     Event,
     Finding,
     Guard,
     Guards,
     Instance,
-    Loop,
     OpaqueCall,
     OptimizerStep,
     Program,
@@ -66,18 +66,69 @@ from dllint.api import (
     Symbol,
     Value,
     ZeroGrad,
-    offer,
     remove,
     replace_range,
     statement_around,
 )
 
-_ACCUMULATION = re.compile(r"accum|micro|grad_acc", re.IGNORECASE)
+_DIVISIONS = frozenset(("/", "//", "torch.div", ".div", ".div_", ".mul", ".mul_"))
 _ADDITIVE = frozenset(("+", "-", "*", "negative", ".mean", ".sum", ".squeeze", "item", "attribute", "scaled"))
 _AT_MOST_ONE = ((">", 1, False), (">=", 2, False), ("==", 1, True), ("<=", 1, True), ("<", 2, True))
-_SCALE_INVARIANT = frozenset(
-    ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adamax", "Adadelta", "Muon", "Lion")
-)
+_MAX_TERMS = 60
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_changed_by_hand(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
+    """gradients are changed by hand"""
+    return any(event.attribute == "grad" for event in ctx.all_of(AttributeAssigned))
+
+
+def is_divided_by_framework(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
+    """the framework or engine around the backward pass divides by the number of batches"""
+    if ctx.is_managed(backward) or backward.via == "deepspeed" or "accumulate" in backward.contexts:
+        return True
+    call = backward.site.node
+    names = ast.walk(call.func) if isinstance(call, ast.Call) else ()
+    if any("deepspeed" in getattr(node, "attr", getattr(node, "id", "")) for node in names):
+        return True
+    return backward.via == "accelerate" and bool(_accumulation_of_accelerators(ctx))
+
+
+def is_scaled(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
+    """the loss is divided, scaled by something that is not constant, summed, or given a weight"""
+    same_place = (other for other in ctx.all_of(Backward) if other.site.node is backward.site.node)
+    return any(
+        _is_given_gradient(other) or any(_scales(term, ctx) for term in _terms(other, ctx)) for other in same_place
+    )
+
+
+def counts_to_one(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
+    """gradients are accumulated over one batch"""
+    remainder = next((found for guard in _boundary(backward, step, ctx) if (found := _remainder(guard))), None)
+    if remainder is None:
+        return False
+    if isinstance(remainder.right, ast.Constant) and remainder.right.value == 1:
+        return True
+    count = ast.unparse(remainder.right)
+    tests = [
+        (guard.subject.rpartition(":")[2], guard.relation, guard.operand, guard.holds) for guard in backward.guards
+    ]
+    return any((count, *bound) in tests for bound in _AT_MOST_ONE)
+
+
+def is_cut_at_its_turn(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
+    """each loss is computed from all parts, as contrastive ones are, so that their gradients are to be summed
+
+    Something is then cut at the loop's variable: ``parts[:j] + [new] + parts[j + 1:]``.
+    """
+    loop = ctx.loops_around(backward)[0]
+    node = loop.site.node
+    if ctx.loop_unit(loop) != "micro-batches" or not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
+        return False
+    slices = (part for part in ast.walk(node) if isinstance(part, ast.Slice))
+    return any(isinstance(part, ast.Name) and part.id == node.target.id for each in slices for part in ast.walk(each))
 
 
 class UnnormalisedGradientAccumulation(Rule):
@@ -89,86 +140,40 @@ class UnnormalisedGradientAccumulation(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation",)
+    excuses = (is_changed_by_hand, is_divided_by_framework, is_scaled, counts_to_one, is_cut_at_its_turn)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if any(event.attribute == "grad" for event in ctx.all_of(AttributeAssigned)):
-            return
-        backwards = [event for event in ctx.all_of(Backward) if event.loss is not None]
-        scaled = {event.site.node for event in backwards if _is_scaled(event, ctx)}
-        for backward in backwards:
+        for backward in ctx.all_of(Backward):
+            if backward.loss is None:
+                continue
             division = _second_division(backward, ctx)
             if division is not None:
                 yield self._report_second(backward, division, ctx)
-            if backward.site.node in scaled or self._is_divided_elsewhere(backward, ctx):
-                continue
-            step = self._boundary(backward, ctx)
-            if step is not None:
+            step = _step_after_several(backward, ctx)
+            if step is not None and not ctx.excused(self, backward, step):
                 yield self._report(backward, step, ctx)
 
-    def _is_divided_elsewhere(self, backward: Backward, ctx: Context) -> bool:
-        """Whether the framework or helper around a backward pass divides by the number of batches."""
-        if ctx.is_managed(backward) or backward.via == "deepspeed" or "accumulate" in backward.contexts:
-            return True
-        call = backward.site.node
-        if isinstance(call, ast.Call) and "deepspeed" in ast.unparse(call.func):
-            return True  # its engine divides
-        return backward.via == "accelerate" and bool(_accumulation_of_accelerators(ctx))
-
-    def _boundary(self, backward: Backward, ctx: Context) -> OptimizerStep | None:
-        """The step that uses what several runs of this backward pass have added up."""
-        loops = ctx.loops_around(backward)
-        if not loops:
-            return None
-        inner = loops[0]
-        inside = ctx.beside(backward, inner)
-        steps = [event for event in inside if isinstance(event, OptimizerStep)]
-        if steps:
-            return self._every_kth(backward, steps, inside, ctx)
-        if any(isinstance(event, ZeroGrad | OpaqueCall) for event in inside if not _is_harmless(event, ctx)):
-            return None
-        if not _is_accumulation_loop(inner, ctx) or len(loops) < 2 or _is_cut_at_its_turn(inner):
-            return None
-        return next((event for event in ctx.beside(backward, loops[1]) if isinstance(event, OptimizerStep)), None)
-
-    def _every_kth(
-        self, backward: Backward, steps: list[OptimizerStep], inside: list[Event], ctx: Context
-    ) -> OptimizerStep | None:
-        """``if (i + 1) % k == 0: optimizer.step()`` behind a backward pass that happens every time."""
-        mine = {guard.key() for guard in backward.guards}
-        for step in steps:
-            boundary = [guard for guard in step.guards if guard.periodic and guard.key() not in mine]
-            if not boundary or _is_every_time(boundary[0].subject) or _is_of_one(backward.guards, boundary[0].subject):
-                return None
-            clearings = [
-                event
-                for event in inside
-                if isinstance(event, ZeroGrad) and ctx.may_concern(event.target, step.optimizer)
-            ]
-            same_turn = any(isinstance(event, Backward) and _shares(event.guards, boundary) for event in inside)
-            always = any(not _is_periodic(event.guards, mine) for event in (*steps, *clearings))
-            order = {id(event): index for index, event in enumerate(inside)}
-            if any(_shares(e.guards, boundary) and order[id(e)] < order[id(backward)] for e in clearings):
-                return None  # cleared right before the backward pass that is used: nothing adds up
-            if clearings and not same_turn and not always:
-                return step
-        return None
-
     def _report(self, backward: Backward, step: OptimizerStep, ctx: Context) -> Finding:
-        harmless = self._is_scale_invariant(step.optimizer, ctx)
+        names = [name for value in ctx.objects(step.optimizer) for name in ctx.library_bases(value)]
+        is_adaptive = not names or ctx.speaks_of("adaptive-optimizer", *names)
+        loop = ctx.loops_around(backward)[0]
+        assumptions = []
+        if not all(isinstance(value, Instance) for value in ctx.objects(step.optimizer)):
+            assumptions.append(Assumption("effect", "the optimizer does not divide by the size of the gradients"))
+        if ctx.loop_unit(loop) == "micro-batches":
+            assumptions.append(Assumption("name", "the loop goes over parts of one batch, as its name says"))
         return ctx.finding(
             self,
             backward,
             "gradients of several batches are summed without dividing the loss by their number",
+            assuming=assumptions,
             effect="clipping, decay and the logged loss change with the number of batches; Adam-like updates do not"
-            if harmless
+            if is_adaptive
             else "each update is as many times too large as batches are accumulated",
             help="divide the loss by the number of accumulated batches before `backward`",
             trace=[(backward.site, "added to the gradients each time"), (step.site, "used only every few times")],
-            severity="info" if harmless else None,
-            fixes=offer("Divide the loss", _divide(backward, step, ctx), "unsafe", of=backward.site, at=backward.site),
-            assuming=[]
-            if self._has_known_class(step.optimizer, ctx)
-            else [Assumption("effect", "the optimizer does not divide by the size of the gradients")],
+            severity="info" if is_adaptive else None,
+            fix=("Divide the loss", _divide(backward, step, ctx)),
         )
 
     def _report_second(self, backward: Backward, division: Symbol, ctx: Context) -> Finding:
@@ -177,21 +182,74 @@ class UnnormalisedGradientAccumulation(Rule):
             self,
             site,
             "the loss is divided by the number of accumulated batches, and Accelerate divides it again",
+            assuming=[Assumption("opaque", "Accelerate accumulates here")],
             effect="each update is as many times too small as batches are accumulated; Adam-like ones are not",
             help="leave the division to `accelerator.backward`",
             trace=[(site, "divided here"), (backward.site, "and again here")],
-            fixes=offer("Divide once", _undivided(site, ctx), "unsafe", of=site, at=site),
+            fix=("Divide once", _undivided(site, ctx)),
             severity="warning",
-            assuming=[Assumption("opaque", "the framework divides the loss, too")],
         )
 
-    def _is_scale_invariant(self, optimizer: Value, ctx: Context) -> bool:
-        """Whether the optimizer's updates do not depend on the scale of gradients (an unknown one counts as such)."""
-        names = {name.rpartition(".")[2] for value in ctx.objects(optimizer) for name in ctx.library_bases(value)}
-        return not names or bool(names & _SCALE_INVARIANT)
 
-    def _has_known_class(self, optimizer: Value, ctx: Context) -> bool:
-        return all(isinstance(value, Instance) for value in ctx.objects(optimizer))
+# ------------------------------------------------------------------------------------- what is accumulated
+
+
+def _step_after_several(backward: Backward, ctx: Context) -> OptimizerStep | None:
+    """The step that uses what several runs of this backward pass have added up."""
+    loops = ctx.loops_around(backward)
+    if not loops:
+        return None
+    inside = ctx.beside(backward, loops[0])
+    steps = [event for event in inside if isinstance(event, OptimizerStep)]
+    if steps:
+        return _every_kth(backward, steps, inside, ctx)
+    may_clear = (event for event in inside if isinstance(event, ZeroGrad) or _gets_optimizer(event, ctx))
+    if any(may_clear) or ctx.loop_unit(loops[0]) != "micro-batches":
+        return None
+    return next((event for event in ctx.beside(backward, loops[1]) if isinstance(event, OptimizerStep)), None)
+
+
+def _every_kth(
+    backward: Backward, steps: list[OptimizerStep], inside: list[Event], ctx: Context
+) -> OptimizerStep | None:
+    """``if (i + 1) % k == 0: optimizer.step()`` after a backward pass that happens every time."""
+    for step in steps:
+        boundary = _boundary(backward, step, ctx)
+        if not boundary:
+            return None
+        clearings = [e for e in inside if isinstance(e, ZeroGrad) and ctx.may_concern(e.target, step.optimizer)]
+        same_turn = any(isinstance(event, Backward) and _shares(event, boundary) for event in inside)
+        always = any(not _boundary(backward, event, ctx) for event in (*steps, *clearings))
+        if any(_shares(e, boundary) and ctx.position(e) < ctx.position(backward) for e in clearings):
+            return None  # cleared right before the backward pass that is used: nothing adds up
+        if clearings and not same_turn and not always:
+            return step
+    return None
+
+
+def _boundary(backward: Backward, event: Event, ctx: Context) -> Guards:
+    """The conditions by which something happens only every few times that the backward pass does."""
+    return tuple(guard for guard in ctx.conditions_beyond(event, backward) if guard.topic == "period")
+
+
+def _shares(event: Event, boundary: Guards) -> bool:
+    wanted = {guard.key() for guard in boundary}
+    return any(guard.key() in wanted for guard in event.guards)
+
+
+def _gets_optimizer(event: Event, ctx: Context) -> bool:
+    """Whether an unresolved call gets something that can clear gradients."""
+    given = event.values if isinstance(event, OpaqueCall) else ()
+    return any(ctx.guessed_role(value) in ("optimizer", "scaler") for value in given)
+
+
+def _remainder(guard: Guard) -> ast.BinOp | None:
+    """The ``i % k`` in a condition."""
+    inner = ast.walk(guard.node) if guard.node is not None else ()
+    return next((node for node in inner if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod)), None)
+
+
+# ------------------------------------------------------------------------------------------- what is divided
 
 
 def _accumulation_of_accelerators(ctx: Context) -> list[Value]:
@@ -203,73 +261,66 @@ def _accumulation_of_accelerators(ctx: Context) -> list[Value]:
 
 def _second_division(backward: Backward, ctx: Context) -> Symbol | None:
     """The division of a loss by the number of batches that the accelerator divides by itself."""
-    if backward.via != "accelerate" or backward.loss is None:
-        return None
-    numbers = _accumulation_of_accelerators(ctx)
-    for origin in ctx.origins(backward.loss):
+    numbers = _accumulation_of_accelerators(ctx) if backward.via == "accelerate" else []
+    for origin in ctx.origins(backward.loss) if numbers and backward.loss is not None else ():
         division = origin.value
         if isinstance(division, Symbol) and division.name == "/" and len(division.inputs) == 2:
             by = division.inputs[1]
             if any(number is by or (ctx.constant(by) or 1) == ctx.constant(number) != 1 for number in numbers):
                 return division
-            if numbers and _ACCUMULATION.search(ctx.name_of(by)):
+            if ctx.speaks_of("accumulation", ctx.name_of(by)):
                 return division
     return None
 
 
-def _undivided(division: Site, ctx: Context) -> tuple[Edit, ...]:
+def _is_given_gradient(backward: Backward) -> bool:
+    """Whether ``backward`` is given a gradient."""
+    call = backward.site.node
+    given = isinstance(call, ast.Call) and (call.args or any(each.arg == "gradient" for each in call.keywords))
+    return bool(given) and not backward.via
+
+
+def _terms(backward: Backward, ctx: Context) -> Iterator[Symbol]:
+    """The operations that a loss is a sum, mean or part of."""
+    pending: list[Value] = [backward.loss] if backward.loss is not None else []
+    for value in islice(pending, _MAX_TERMS):  # which grows meanwhile
+        for origin in ctx.origins(value):
+            term = origin.value
+            if isinstance(term, Symbol):
+                yield term
+                if term.name in _ADDITIVE:
+                    pending.extend(term.inputs if term.name in ("+", "-", "*") else term.inputs[:1])
+
+
+def _scales(term: Symbol, ctx: Context) -> bool:
+    """Whether an operation divides, multiplies by something that is not constant, or sums and does not average."""
+    if term.name == "*":
+        return not any(isinstance(side, Const) for side in term.inputs)
+    is_sum = term.name in ("torch.sum", ".sum") or ctx.constant(ctx.argument(term, None, "reduction")) == "sum"
+    return is_sum or term.name in _DIVISIONS
+
+
+# -------------------------------------------------------------------------------------------------- the fixes
+
+
+def _undivided(division: Site, ctx: Context) -> Edits:
     """Leave what is divided; ``loss = loss / n`` and ``loss /= n`` go altogether."""
     statement = statement_around(division)
     node = division.node
     if not isinstance(node, ast.BinOp):
-        return remove(division) if isinstance(statement, ast.AugAssign) else ()
+        return remove(division) if isinstance(statement, ast.AugAssign) else Edits()
     left = ctx.source_of(Site(division.module, node.left))
     if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == left and statement.value is node:
         return remove(division)
     return replace_range(division, left)
 
 
-def _shares(guards: Guards, boundary: Sequence[Guard]) -> bool:
-    wanted = {guard.key() for guard in boundary}
-    return any(guard.key() in wanted for guard in guards)
-
-
-def _is_periodic(guards: Guards, mine: set[tuple[str, str, str, bool]]) -> bool:
-    """Whether something happens only every few times that the backward pass does."""
-    return any(guard.periodic and guard.key() not in mine for guard in guards)
-
-
-def _remainder(subject: str) -> ast.BinOp | None:
-    """The ``i % k`` in the subject of a condition."""
-    try:
-        tree = ast.parse(subject.rpartition(":")[2], mode="eval")
-    except SyntaxError:
-        return None
-    return next((n for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None)
-
-
-def _is_every_time(subject: str) -> bool:
-    """``i % 1`` is no accumulation."""
-    remainder = _remainder(subject)
-    return remainder is not None and isinstance(remainder.right, ast.Constant) and remainder.right.value == 1
-
-
-def _is_of_one(guards: Guards, subject: str) -> bool:
-    """Whether conditions say of the ``k`` in ``i % k`` that it is not more than 1."""
-    remainder = _remainder(subject)
-    count = ast.unparse(remainder.right) if remainder is not None else ""
-    return any(
-        guard.subject.rpartition(":")[2] == count and (guard.relation, guard.operand, guard.holds) in _AT_MOST_ONE
-        for guard in guards
-    )
-
-
-def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> tuple[Edit, ...]:
+def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> Edits:
     """Divide what is sent backward by the number that the condition of the step counts to, or the loop."""
-    count = _count(backward, step, ctx)
+    count = _batches_added_up(backward, step, ctx)
     call = backward.site.node
     if not count or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return ()
+        return Edits()
     receiver = call.func.value
     inner = receiver if isinstance(receiver, ast.Call) and receiver.args and backward.scaler is not None else call
     loss = inner.args[0] if inner.args and (inner is not call or backward.via) else receiver
@@ -280,15 +331,14 @@ def _divide(backward: Backward, step: OptimizerStep, ctx: Context) -> tuple[Edit
     return replace_range(place, f"({text} / {count})" if loss is receiver else f"{text} / {count}")
 
 
-def _count(backward: Backward, step: OptimizerStep, ctx: Context) -> str:
+def _batches_added_up(backward: Backward, step: OptimizerStep, ctx: Context) -> str:
     """The number of batches that are added up, as it is written in the function of the backward pass."""
     if backward.frame is not step.frame:
         return ""
-    number: ast.expr | None = None
-    for guard in step.guards:
-        remainder = _remainder(guard.subject) if guard.periodic else None
-        number = remainder.right if remainder is not None else number
-    if number is None and not any(guard.periodic for guard in step.guards):
+    periods = [guard for guard in step.guards if guard.topic == "period"]
+    remainders = [remainder for guard in periods if (remainder := _remainder(guard)) is not None]
+    number = remainders[-1].right if remainders else None
+    if not periods:
         number = _repetitions(ctx.loops_around(backward)[0].site.node)
     return ast.unparse(number) if isinstance(number, ast.Name | ast.Attribute | ast.Constant) else ""
 
@@ -299,63 +349,3 @@ def _repetitions(loop: ast.AST) -> ast.expr | None:
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range" and over.args:
         return over.args[-1]
     return None
-
-
-def _is_harmless(event: object, ctx: Context) -> bool:
-    return isinstance(event, OpaqueCall) and not any(
-        ctx.guessed_role(v) in ("optimizer", "scaler") for v in event.values
-    )
-
-
-def _is_accumulation_loop(loop: Loop, ctx: Context) -> bool:
-    """``for micro_step in range(accumulation_steps)``, where the number is not a literal 1."""
-    count = loop.iterable
-    if not isinstance(count, Symbol) or count.name != "range" or not count.inputs:
-        return False
-    last = count.inputs[-1]
-    if isinstance(last, Const) and last.value == 1:
-        return False
-    node = loop.site.node
-    text = ast.unparse(node.iter) + " " + ast.unparse(node.target) if isinstance(node, ast.For) else ""
-    return bool(_ACCUMULATION.search(text))
-
-
-def _is_cut_at_its_turn(loop: Loop) -> bool:
-    """Whether something is cut at the loop's variable (``parts[:j] + [new] + parts[j + 1:]``).
-
-    Each loss is then computed from all parts, as contrastive ones are, and their gradients are to be summed.
-    """
-    node = loop.site.node
-    if not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
-        return False
-    name = node.target.id
-    slices = [part for part in ast.walk(node) if isinstance(part, ast.Slice)]
-    return any(isinstance(part, ast.Name) and part.id == name for each in slices for part in ast.walk(each))
-
-
-def _is_scaled(backward: Backward, ctx: Context) -> bool:
-    """Whether a loss is divided, multiplied by something not constant, summed and not averaged, or given a weight."""
-    call = backward.site.node
-    if (
-        isinstance(call, ast.Call)
-        and not backward.via
-        and (call.args or any(k.arg == "gradient" for k in call.keywords))
-    ):
-        return True
-    pending, seen = [backward.loss] if backward.loss is not None else [], 0
-    while pending and seen < 60:
-        value = pending.pop()
-        seen += 1
-        for origin in ctx.origins(value):
-            symbol = origin.value
-            if not isinstance(symbol, Symbol):
-                continue
-            if symbol.name in ("/", "//", "torch.div", ".div", ".div_", ".mul", ".mul_"):
-                return True
-            if symbol.name == "*" and not any(isinstance(side, Const) for side in symbol.inputs):
-                return True
-            if symbol.name in ("torch.sum", ".sum") or ctx.constant(ctx.argument(symbol, None, "reduction")) == "sum":
-                return True
-            if symbol.name in _ADDITIVE and symbol.inputs:
-                pending.extend(symbol.inputs if symbol.name in ("+", "-", "*") else symbol.inputs[:1])
-    return False

@@ -1,9 +1,9 @@
 """Gradients that are clipped after the optimizer has used them.
 
-Clipping changes `.grad` in place. Behind the step it changes nothing that anybody will use: the update was made with
+Clipping changes `.grad` in place. After the step it changes nothing that anybody will use: the update was made with
 the unclipped gradients.
 
-Measured on torch 2.13: with clipping to 1 behind the step, the update was 61.48 times the learning rate, which is the
+Measured on torch 2.13: with clipping to 1 after the step, the update was 61.48 times the learning rate, which is the
 unclipped norm.
 
 ## Bad
@@ -21,7 +21,7 @@ Clipping that a later step of the same or another optimizer uses (a second backw
 clipping of weights (`p.data.clamp_`), and paths on which the step has not happened yet.
 
 ## Fix (unsafe)
-Moves the clipping in front of the step where both stand in the same block and no gradient scaler is used. Unsafe
+Moves the clipping before the step where both stand in the same block and no gradient scaler is used. Unsafe
 because updates become smaller, as they should.
 
 ## On real code
@@ -37,7 +37,7 @@ from itertools import groupby
 from dllint.api import (
     Backward,
     Context,
-    Edit,
+    Edits,
     Event,
     Finding,
     GradientClip,
@@ -48,7 +48,6 @@ from dllint.api import (
     Symbol,
     Value,
     move_before,
-    offer,
 )
 
 State = str  # of the gradients: none, fresh or used
@@ -72,40 +71,34 @@ class ClipAfterStep(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        groups = _groups(ctx) if ctx.all_of(GradientClip) else []
+        groups = _optimizer_groups(ctx) if ctx.all_of(GradientClip) else []
         for group in groups:
             # Unresolved calls can only take a suspicion away, and they are many: look at them where there is one.
             late = _late_clips(_KINDS, group, ctx) and _late_clips((*_KINDS, OpaqueCall), group, ctx)
             for event in late:
-                if len(groups) == 1 or _concerns(event, group, groups, ctx):
+                if len(groups) == 1 or _is_clipped_for(event, group, groups, ctx):
                     yield self._report(event, group, ctx)
 
     def _report(self, event: GradientClip, group: Group, ctx: Context) -> Finding:
-        name = ctx.name_of(group[0]) or "the optimizer"
-        step = next(step for step in ctx.steps() if _is_of(step, group, ctx))
+        optimizer = ctx.called(group[0], "optimizer")
+        step = next(step for step in ctx.steps() if _is_step_of(step, group, ctx))
         return ctx.finding(
             self,
             event,
-            f"gradients are clipped after `{name}` has used them",
+            f"gradients are clipped after {optimizer} has used them",
             effect="the clipping has no effect: each update is made with the unclipped gradients",
-            help=f"clip between the backward pass and `{name}.step()`",
+            help=f"clip between the backward pass and the step of {optimizer}",
             trace=[(step.site, "the gradients are used"), (event.site, "and clipped only then")],
-            fixes=offer(
-                "Clip before the step", self._clip_first(event, step, ctx), "unsafe", of=event.site, at=event.site
-            ),
+            fix=("Clip before the step", _clip_first(event, step, ctx)),
         )
 
-    def _clip_first(self, clip: GradientClip, step: OptimizerStep, ctx: Context) -> tuple[Edit, ...]:
-        """Move the clipping in front of the step, in the same block. A scaler would have to unscale first."""
-        same_place = clip.frame is step.frame and ctx.loops_around(clip) == ctx.loops_around(step)
-        if not same_place or step.scaler is not None:
-            return ()
-        if {guard.key() for guard in clip.guards} != {guard.key() for guard in step.guards}:
-            return ()
-        return move_before(clip.site, step.site)
+
+def _clip_first(clip: GradientClip, step: OptimizerStep, ctx: Context) -> Edits:
+    """Move the clipping before the step, in the same block. A scaler would have to unscale first."""
+    return move_before(clip.site, step.site) if ctx.same_turn(clip, step) and step.scaler is None else Edits()
 
 
-def _groups(ctx: Context) -> list[Group]:
+def _optimizer_groups(ctx: Context) -> list[Group]:
     """The optimizers that take steps; those of which one call steps one or the other are together."""
     groups: list[Group] = []
     for alternatives in _by_call(ctx):
@@ -129,13 +122,13 @@ def _by_call(ctx: Context) -> Iterator[list[OptimizerStep]]:
             yield steps
 
 
-def _is_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:
+def _is_step_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:
     return any(ctx.is_same(step.optimizer, optimizer) for optimizer in group)
 
 
 def _late_clips(kinds: tuple[type[Event], ...], group: Group, ctx: Context) -> list[GradientClip]:
     """The clippings that find the gradients used on every path."""
-    flow = ctx.follow("none", _next, kinds, partial(_matters, group, ctx))
+    flow = ctx.follow("none", _after, kinds, partial(_is_about_group, group, ctx))
     return [
         event
         for event, states in flow.arrivals.items()
@@ -143,15 +136,15 @@ def _late_clips(kinds: tuple[type[Event], ...], group: Group, ctx: Context) -> l
     ]
 
 
-def _matters(group: Group, ctx: Context, event: Event) -> bool:
+def _is_about_group(group: Group, ctx: Context, event: Event) -> bool:
     if isinstance(event, OptimizerStep):
-        return _is_of(event, group, ctx)
+        return _is_step_of(event, group, ctx)
     if isinstance(event, OpaqueCall):
         return any(ctx.opaque_to(event, optimizer) for optimizer in group)
     return isinstance(event, Backward | GradientClip)
 
 
-def _next(event: Event, state: State) -> State:
+def _after(event: Event, state: State) -> State:
     if isinstance(event, Backward):
         return "fresh"
     if isinstance(event, OptimizerStep):
@@ -159,7 +152,7 @@ def _next(event: Event, state: State) -> State:
     return "unknown" if isinstance(event, OpaqueCall) and state == "used" else state
 
 
-def _concerns(event: GradientClip, group: Group, groups: list[Group], ctx: Context) -> bool:
+def _is_clipped_for(event: GradientClip, group: Group, groups: list[Group], ctx: Context) -> bool:
     """Whether what is clipped belongs to the optimizers of one of several groups, and to them alone."""
     target = event.target
     if isinstance(target, Symbol) and target.name == "parameters" and target.inputs:
@@ -171,9 +164,12 @@ def _concerns(event: GradientClip, group: Group, groups: list[Group], ctx: Conte
     return (
         bool(clipped)
         and seen
-        and all(_has(group, owner, ctx) and not any(_has(other, owner, ctx) for other in others) for owner in clipped)
+        and all(
+            _is_given(group, owner, ctx) and not any(_is_given(other, owner, ctx) for other in others)
+            for owner in clipped
+        )
     )
 
 
-def _has(group: Group, owner: Value, ctx: Context) -> bool:
+def _is_given(group: Group, owner: Value, ctx: Context) -> bool:
     return any(ctx.reaches(module, owner) for optimizer in group for module in ctx.parameters_of(optimizer)[0])

@@ -21,8 +21,8 @@ update is 1.5e-6 instead of 3.5e-2.
 
 ## Not reported
 `scaler.unscale_` on some path before the clipping, scalers that are switched off, `accelerator.clip_grad_norm_` and
-`fabric.clip_gradients` (they unscale themselves), gradients
-that are unscaled by hand, and scalers that an unresolved helper may have used.
+`fabric.clip_gradients` (they unscale themselves), gradients that are unscaled by hand, and scalers that an unresolved
+helper may have used.
 
 ## Fix (unsafe)
 Inserts `scaler.unscale_(optimizer)` before the clipping, where the step stands in the same function. Unsafe because
@@ -43,6 +43,7 @@ from dllint.api import (
     AttributeAssigned,
     Backward,
     Context,
+    Edits,
     Event,
     Finding,
     GradientClip,
@@ -56,12 +57,28 @@ from dllint.api import (
     Symbol,
     Value,
     insert_before,
-    offer,
 )
 
 State = str  # of the gradients: plain, scaled, clipped (while scaled), unscaled or unknown
 
 _KINDS = (Backward, GradientClip, OptimizerStep, ScalerUnscale, AttributeAssigned, OpaqueCall)
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_off(event: GradientClip, scaler: Value, ctx: Context) -> bool:
+    """the scaler is switched off"""
+    enabled = scaler.arguments.keywords.get("enabled") if isinstance(scaler, Instance) else None
+    return enabled is not None and not ctx.is_setting(enabled) and ctx.constant(enabled) is False
+
+
+def unscales_itself(event: GradientClip, scaler: Value, ctx: Context) -> bool:
+    """what clips the gradients unscales them itself"""
+    if event.function.startswith(("accelerate.", "fabric.")):
+        return True
+    frames = (frame for other in ctx.all_of(ScalerUnscale) for frame in other.frame.stack())
+    return any(frame.call is event.site for frame in frames)
 
 
 class ClipWithoutUnscale(Rule):
@@ -78,52 +95,45 @@ class ClipWithoutUnscale(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)
 
+    excuses = (is_off, unscales_itself)
+
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        scalers: list[Value] = []
-        for backward in ctx.all_of(Backward):
-            if backward.scaler is not None:
-                scalers.extend(s for s in ctx.objects(backward.scaler) if not any(s is known for known in scalers))
-        for scaler in scalers:
-            if _is_off(scaler, ctx):
-                continue
-            flow = ctx.follow("plain", _next, _KINDS, partial(_matters, scaler, ctx))
+        scaled = [event.scaler for event in ctx.all_of(Backward) if event.scaler is not None]
+        scalers = {id(scaler): scaler for each in scaled for scaler in ctx.objects(each)}
+        for scaler in scalers.values():
+            flow = ctx.follow("plain", _scale_after, _KINDS, partial(_is_about_scale, scaler, ctx))
             for event, states in flow.arrivals.items():
-                if isinstance(event, GradientClip) and "scaled" in states and states <= {"scaled", "clipped", "plain"}:
+                if not isinstance(event, GradientClip) or "scaled" not in states:
+                    continue
+                if states <= {"scaled", "clipped", "plain"} and not ctx.excused(self, event, scaler):
                     yield self._report(event, scaler, ctx)
 
     def _report(self, event: GradientClip, scaler: Value, ctx: Context) -> Finding:
-        name = ctx.name_of(scaler) or "scaler"
-        backward = next(
-            e for e in ctx.events if isinstance(e, Backward) and e.scaler is not None and ctx.is_same(e.scaler, scaler)
-        )
-        step = _step_behind(event, scaler, ctx)
+        called = ctx.called(scaler, "scaler")
+        backward = next(e for e in ctx.all_of(Backward) if e.scaler is not None and ctx.is_same(e.scaler, scaler))
+        step = _next_step(event, scaler, ctx)
         call = _unscaling(event, step, ctx) if step is not None else ""
         optimizer = ctx.name_of(step.optimizer) if step is not None else ""
+        name = ctx.name_of(scaler) or "scaler"
         wanted = call or f"{name}.unscale_({optimizer or 'optimizer'})"
         if backward.via:  # Accelerate or Fabric, whose step is that of the optimizer
             wanted = f"{name}.unscale_gradients()" if backward.via == "accelerate" else f"{name}.clip_gradients(...)"
-        edits = insert_before(event.site, call) if call else ()
         return ctx.finding(
             self,
             event,
-            f"gradients are clipped while `{name}` still has them scaled",
+            f"gradients are clipped while {called} still has them scaled",
+            on=[backward],
             effect="clipping sees norms thousands of times too large, so almost nothing is left of each update",
             help=f"call `{wanted}` before clipping",
             trace=[(backward.site, "the gradients are scaled up"), (event.site, "and clipped at that scale")],
-            fixes=offer("Unscale the gradients first", edits, "unsafe", of=event.site, at=event.site),
+            fix=("Unscale the gradients first", insert_before(event.site, call) if call else Edits()),
         )
 
 
-def _is_off(scaler: Value, ctx: Context) -> bool:
-    enabled = scaler.arguments.keywords.get("enabled") if isinstance(scaler, Instance) else None
-    return enabled is not None and not ctx.is_setting(enabled) and ctx.constant(enabled) is False
-
-
-def _step_behind(clip: GradientClip, scaler: Value, ctx: Context) -> OptimizerStep | None:
-    """The first step with the scaler behind a place, in the order of the text."""
-    behind = ctx.events[ctx.events.index(clip) :]
-    steps = (event for event in behind if isinstance(event, OptimizerStep) and event.scaler is not None)
-    return next((step for step in steps if ctx.is_same(step.scaler, scaler)), None)
+def _next_step(clip: GradientClip, scaler: Value, ctx: Context) -> OptimizerStep | None:
+    """The first step with the scaler after a place, in the order of the text."""
+    later = (step for step in ctx.steps() if ctx.position(step) > ctx.position(clip) and step.scaler is not None)
+    return next((step for step in later if ctx.is_same(step.scaler, scaler)), None)
 
 
 def _unscaling(clip: GradientClip, step: OptimizerStep, ctx: Context) -> str:
@@ -138,7 +148,7 @@ def _unscaling(clip: GradientClip, step: OptimizerStep, ctx: Context) -> str:
     return f"{scaler}.unscale_({optimizer})"
 
 
-def _matters(scaler: Value, ctx: Context, event: Event) -> bool:
+def _is_about_scale(scaler: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, ScalerUnscale):
         return ctx.is_same(event.scaler, scaler)
     if isinstance(event, OpaqueCall):
@@ -146,7 +156,7 @@ def _matters(scaler: Value, ctx: Context, event: Event) -> bool:
     if isinstance(event, AttributeAssigned):
         return event.attribute == "grad"
     if isinstance(event, GradientClip):
-        return not event.function.startswith(("accelerate.", "fabric.")) and not _unscales_itself(event, ctx)
+        return not unscales_itself(event, scaler, ctx)
     if isinstance(event, Backward):
         return event.scaler is None or ctx.is_same(event.scaler, scaler)
     return isinstance(event, OptimizerStep)
@@ -161,15 +171,7 @@ def _changes_gradients(event: OpaqueCall) -> bool:
     return is_gradient and event.name.endswith("_")
 
 
-def _unscales_itself(clip: GradientClip, ctx: Context) -> bool:
-    """Whether a clipping function of the project unscales the gradients before it clips them."""
-    return any(
-        isinstance(event, ScalerUnscale) and any(frame.call is clip.site for frame in event.frame.stack())
-        for event in ctx.events
-    )
-
-
-def _next(event: Event, state: State) -> State:
+def _scale_after(event: Event, state: State) -> State:
     if isinstance(event, Backward):
         return "scaled" if event.scaler is not None else "plain"
     if isinstance(event, ScalerUnscale):

@@ -10,9 +10,11 @@ should be, and for a prediction that is wrong with probability .99 it is .002 of
 
 ## Bad
     loss = F.cross_entropy(torch.softmax(model(x), dim=1), target)
+    loss.backward()
 
 ## Good
     loss = F.cross_entropy(model(x), target)
+    loss.backward()
 
 ## Not reported
 Softmax on the *target* (soft labels, distillation), softmax whose result is only used for metrics, a model that
@@ -35,7 +37,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from dllint.api import Assumptions, Context, Finding, LossCall, Origin, Rule, Symbol, judge, offer, remove_operation
+from dllint.api import (
+    Assumptions,
+    Context,
+    Finding,
+    LossCall,
+    Origin,
+    Rule,
+    Symbol,
+    judge,
+    remove_operation,
+)
 
 
 class SoftmaxBeforeCrossEntropy(Rule):
@@ -66,7 +78,6 @@ class SoftmaxBeforeCrossEntropy(Rule):
         assert isinstance(origin.value, Symbol) and origin.value.site is not None
         function = origin.value.name.rpartition(".")[2].removesuffix("()")
         loss = "CrossEntropyLoss" if event.criterion is not None else "cross_entropy"
-        edits = remove_operation(origin.value)
         return ctx.finding(
             self,
             event,
@@ -80,11 +91,9 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 *reversed(origin.hops),
                 (event.site, "the loss receives it"),
             ],
-            fixes=offer(
-                f"Pass the input of `{function}` instead", edits, "unsafe", of=origin.value.site, at=event.site
-            ),
+            fix=(f"Pass the input of `{function}` instead", remove_operation(origin.value)),
             severity="info" if harmless else None,
-            assuming=assumed,
+            assuming=[*assumed, *ctx.assumed_use(event.result, "the loss")],
             pedantic=harmless,
         )
 

@@ -9,9 +9,11 @@ and the loss rests at .694. With balanced classes the accuracy hides it (.962 in
 
 ## Bad
     loss = F.binary_cross_entropy_with_logits(torch.sigmoid(model(x)), y)
+    loss.backward()
 
 ## Good
     loss = F.binary_cross_entropy_with_logits(model(x), y)
+    loss.backward()
 
 ## Not reported
 Sigmoid on the *target*, a sigmoid whose result only goes into metrics or into another loss (Dice, focal), a model that
@@ -37,8 +39,8 @@ from dllint.api import (
     Class,
     Const,
     Context,
+    Edits,
     Finding,
-    Fix,
     Instance,
     LossCall,
     Origin,
@@ -46,7 +48,6 @@ from dllint.api import (
     Symbol,
     Value,
     judge,
-    offer,
     remove_operation,
 )
 
@@ -100,17 +101,14 @@ class ProbabilitiesIntoBceWithLogits(Rule):
                 *reversed(origin.hops),
                 (event.site, "the loss receives it"),
             ],
-            fixes=self._fixes(event, origin, source, ctx),
-            assuming=assumed,
+            fix=("Pass the input of the sigmoid instead", _without_sigmoid(origin, source)),
+            assuming=[*assumed, *ctx.assumed_use(event.result, "the loss")],
         )
 
-    def _fixes(self, event: LossCall, origin: Origin, source: Symbol, ctx: Context) -> list[Fix]:
-        """Only a sigmoid that goes straight into the loss has the logit of the same event as its input."""
-        if source is not origin.value or "igmoid" not in source.name:
-            return []
-        assert source.site is not None
-        message = "Pass the input of the sigmoid instead"
-        return offer(message, remove_operation(source), "unsafe", of=source.site, at=event.site)
+
+def _without_sigmoid(origin: Origin, source: Symbol) -> Edits:
+    """Only a sigmoid that goes straight into the loss has the logit of the same event as its input."""
+    return remove_operation(source) if source is origin.value and "igmoid" in source.name else Edits()
 
 
 def _loss_name(event: LossCall) -> str:

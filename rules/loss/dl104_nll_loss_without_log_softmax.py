@@ -9,14 +9,17 @@ Measured on torch 2.13 (10 classes, 400 steps): logits end at a loss of minus in
 
 ## Bad
     loss = F.nll_loss(self.fc(x), target)
+    loss.backward()
 
 ## Good
     loss = F.nll_loss(F.log_softmax(self.fc(x), dim=1), target)
     loss = F.cross_entropy(self.fc(x), target)
+    loss.backward()
 
 ## Not reported
 Inputs that cannot be followed to a last operation that is known to return logits or probabilities: models that are not
-resolved, unknown layers, sums and products, log-probabilities of a distribution, `torch.log(p + eps)`.
+resolved, unknown layers, sums and products, log-probabilities of a distribution, `torch.log(p + eps)`; negated calls,
+which pick elements (`-F.nll_loss(p, y)`).
 
 ## Fix (unsafe)
 Replaces `nll_loss` by `cross_entropy` where logits go in, and `softmax` by `log_softmax` where probabilities do, in one
@@ -35,19 +38,16 @@ from collections.abc import Iterator
 from dllint.api import (
     Assumptions,
     Context,
+    Edits,
     Finding,
-    Fix,
     Instance,
     LossCall,
     Origin,
     Rule,
-    Site,
     Symbol,
     Value,
     judge,
-    offer,
     rename_call,
-    statement_around,
 )
 
 _LAYERS = ("Linear()", "LazyLinear()", "Bilinear()", "functional.linear")
@@ -63,6 +63,11 @@ _PRODUCTS = ("torch.matmul", "torch.mm", "torch.addmm", "torch.spmm", "torch.spa
 _MAX_DEPTH = 4
 
 
+def picks_elements(event: LossCall, ctx: Context) -> bool:
+    """the call is negated: `-nll_loss(p, y)` is a way to pick the elements of `p` at `y`"""
+    return any(node.operand is event.site.node for node in ctx.ancestors(event.site, ast.UnaryOp))
+
+
 class NllLossWithoutLogSoftmax(Rule):
     code = "DL104"
     name = "nll-loss-without-log-softmax"
@@ -73,8 +78,10 @@ class NllLossWithoutLogSoftmax(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.NLLLoss.html",)
 
+    excuses = (picks_elements,)
+
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
-        if event.loss != "torch.nn.functional.nll_loss" or event.input is None or _is_gathering(event.site):
+        if event.loss != "torch.nn.functional.nll_loss" or event.input is None or ctx.excused(self, event):
             return
         verdict = judge(ctx.origins(event.input), lambda origin: bool(_what(origin, ctx)), event.guards)
         if verdict is not None:
@@ -104,16 +111,9 @@ class NllLossWithoutLogSoftmax(Rule):
                 *reversed(origin.hops),
                 (event.site, "the loss receives it"),
             ],
-            fixes=_fixes(event, source, what),
-            assuming=assumed,
+            fix=_fix(event, source, what),
+            assuming=[*assumed, *ctx.assumed_use(event.result, "the loss")],
         )
-
-
-def _is_gathering(site: Site) -> bool:
-    """Whether a call is negated: ``-nll_loss(p, y)`` is a way to pick the elements of ``p`` at ``y``."""
-    statement = statement_around(site)
-    negated = (node.operand for node in ast.walk(statement) if isinstance(node, ast.UnaryOp)) if statement else ()
-    return any(operand is site.node for operand in negated)
 
 
 def _what(origin: Origin, ctx: Context) -> str:
@@ -144,21 +144,20 @@ def _is_weight(value: Value) -> bool:
     return isinstance(value, Instance) and value.library_name == "torch.nn.Parameter"
 
 
-def _fixes(event: LossCall, source: Symbol, what: str) -> list[Fix]:
+def _fix(event: LossCall, source: Symbol, what: str) -> tuple[str, Edits]:
     if what == "probabilities":
-        return _log_softmax(event, source)
-    made = event.criterion.site if isinstance(event.criterion, Instance) else event.site
-    name = "CrossEntropyLoss" if event.criterion is not None else "cross_entropy"
-    if made is None or (isinstance(event.criterion, Instance) and event.criterion.library_name != "torch.nn.NLLLoss"):
-        return []
-    return offer(f"Use `{name}`, which takes logits", rename_call(made, name), "unsafe", of=made, at=event.site)
+        return _with_log_softmax(source)
+    criterion = event.criterion
+    name = "CrossEntropyLoss" if criterion is not None else "cross_entropy"
+    made = criterion.site if isinstance(criterion, Instance) else event.site
+    is_own = isinstance(criterion, Instance) and criterion.library_name != "torch.nn.NLLLoss"
+    return f"Use `{name}`, which takes logits", rename_call(made, name) if made is not None and not is_own else Edits()
 
 
-def _log_softmax(event: LossCall, source: Symbol) -> list[Fix]:
+def _with_log_softmax(source: Symbol) -> tuple[str, Edits]:
+    """The edits that make a softmax a log-softmax, where there is such a function."""
+    made, name = source.site, "log_softmax"
     if source.name == "torch.nn.Softmax()" and isinstance(source.inputs[0], Instance):
         made, name = source.inputs[0].site, "LogSoftmax"
-    else:
-        made, name = source.site, "log_softmax"
-    if made is None or "oftmax" not in source.name or "gumbel" in source.name or "2d" in source.name:
-        return []
-    return offer(f"Use `{name}`", rename_call(made, name), "unsafe", of=made, at=event.site)
+    has_log = "oftmax" in source.name and "gumbel" not in source.name and "2d" not in source.name
+    return f"Use `{name}`", rename_call(made, name) if made is not None and has_log else Edits()

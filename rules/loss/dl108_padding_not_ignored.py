@@ -11,10 +11,12 @@ and at 1.090 instead of .969 with Adam, while the loss that is shown is .347. A 
 ## Bad
     y = pad_sequence(ys, batch_first=True, padding_value=0)
     loss = F.cross_entropy(logits.transpose(1, 2), y)
+    loss.backward()
 
 ## Good
     y = pad_sequence(ys, batch_first=True, padding_value=-100)
     loss = F.cross_entropy(logits.transpose(1, 2), y)
+    loss.backward()
 
 ## Not reported
 An `ignore_index` or a padding value that is not known; losses with class weights or `reduction="none"`, which leave
@@ -30,50 +32,61 @@ Adds `ignore_index`, where the padding value is a number. Unsafe because it chan
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.api import (
     Assumption,
-    Choice,
     Class,
     Const,
     Context,
+    Edits,
     Finding,
     Instance,
-    Items,
     LossCall,
     ModelForward,
+    Padding,
     Rule,
     Site,
-    Symbol,
     Value,
     alternatives,
-    offer,
     set_argument,
 )
 
 _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
-_PAD_SEQUENCE = "torch.nn.utils.rnn.pad_sequence"
-_MADE_OF_LISTS = ("torch.tensor", "torch.as_tensor", "torch.LongTensor", "numpy.array")
-_STACKS = ("torch.stack", "torch.vstack")
-_FILLED = ("torch.zeros", "torch.full")
-_PADDING = re.compile(r"pad", re.IGNORECASE)
-_ON_PURPOSE = re.compile(r"ignore|label|eos|end", re.IGNORECASE)
-_ROWS = re.compile(r"\(?\w+, :[^:,]+\)?")
-_MAX_STEPS = 40
 _IGNORED = -100
+_EFFECT = "the model learns to predict padding: the loss looks small, and real tokens are learnt worse"
 
 
-@dataclass(frozen=True)
-class Padding:
-    """Where sequences are padded, and with what (``None``: with the padding token of a tokenizer)."""
+def computed_in_evaluation(event: LossCall | ModelForward, padding: Padding, ctx: Context) -> bool:
+    """the loss is computed in evaluation"""
+    return event.grad == "off" or ctx.phase(event).is_evaluation
 
-    site: Site | None
-    value: Value | None
-    certain: bool = True
+
+def left_out_by_other_means(event: LossCall | ModelForward, padding: Padding, ctx: Context) -> bool:
+    """weights of classes, or a mask over single losses, may leave the padding out"""
+    if isinstance(event, ModelForward):
+        return False
+    weight, reduction, reduce = (event.options.get(name) for name in ("weight", "reduction", "reduce"))
+    is_single = reduction is not None and ctx.constant(reduction) not in ("mean", "sum")
+    return (weight is not None and not ctx.is_none(weight)) or is_single or reduce is not None
+
+
+def ignored(event: LossCall | ModelForward, padding: Padding, ctx: Context) -> bool:
+    """the loss ignores the padding, or either of the two numbers is not known"""
+    number = ctx.constant(_ignored_by(event))
+    if not isinstance(number, int | float):
+        return True
+    value = ctx.constant(padding.value)
+    if isinstance(value, int | float):
+        return value == number
+    is_padding = padding.value is None or ctx.speaks_of("padding", *_names(padding.value, ctx))
+    return number != _IGNORED or not is_padding
+
+
+def meant_for_the_loss(event: LossCall | ModelForward, padding: Padding, ctx: Context) -> bool:
+    """the padding is, by its name, a label to be ignored or the end of a sequence"""
+    is_named = padding.value is not None and ctx.constant(padding.value) is None
+    return is_named and ctx.speaks_of("ignored-label", *_names(padding.value, ctx))
 
 
 class PaddingNotIgnored(Rule):
@@ -84,238 +97,85 @@ class PaddingNotIgnored(Rule):
     triggers = (
         ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "labels"),
         (
-            "pad_sequence",
-            "padding",
-            "pad_to_max_length",
-            "zeros",
-            "full",
-            "tensor",
-            "as_tensor",
-            "LongTensor",
-            "stack",
-            "vstack",
-            "array",
+            *("pad_sequence", "padding", "pad_to_max_length", "zeros", "full", "tensor", "as_tensor", "LongTensor"),
+            *("stack", "vstack", "array"),
         ),
     )
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
+    excuses = (computed_in_evaluation, left_out_by_other_means, ignored, meant_for_the_loss)
 
     def __init__(self) -> None:
         self._reported: list[Value] = []
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
-        if event.loss not in _LOSSES or event.target is None or event.grad == "off" or _is_weighted(event, ctx):
+        if event.loss not in _LOSSES or event.target is None or any(event.criterion is c for c in self._reported):
             return
-        padding = _padding_of(event.target, ctx)
-        if padding is None or any(event.criterion is known for known in self._reported):
-            return
-        ignored = event.options.get("ignore_index", Const(_IGNORED))
-        certain = _is_counted(padding, ignored, ctx)
-        if certain is None:
+        padding = ctx.padding(event.target)
+        if padding is None or ctx.excused(self, event, padding):
             return
         if event.criterion is not None:
             self._reported.append(event.criterion)
-        yield self._report(event, padding, certain and padding.certain, ctx)
+        yield self._report(event, padding, ctx)
 
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
         labels = event.arguments.keywords.get("labels")
-        if labels is None or event.grad == "off" or not _is_of_transformers(event.model, ctx):
-            return
-        padding = _padding_of(labels, ctx)
-        if padding is not None and _is_counted(padding, Const(_IGNORED), ctx) is not None:
+        padding = ctx.padding(labels) if labels is not None and _is_of_transformers(event.model, ctx) else None
+        if padding is not None and not ctx.excused(self, event, padding):
             yield self._report_labels(event, padding, ctx)
 
-    def _report(self, event: LossCall, padding: Padding, certain: bool, ctx: Context) -> Finding:
+    def _report(self, event: LossCall, padding: Padding, ctx: Context) -> Finding:
         value = ctx.constant(padding.value)
         is_number = isinstance(value, int | float)
         made = event.criterion.site if isinstance(event.criterion, Instance) else event.site
-        edits = set_argument(made, "ignore_index", f"{value:g}") if made is not None and is_number else ()
-        trace = [(padding.site, "sequences are padded here")] if padding.site is not None else []
+        edits = set_argument(made, "ignore_index", f"{value:g}") if made is not None and is_number else Edits()
         return ctx.finding(
             self,
             event,
             f"the targets are padded{f' with {value:g}' if is_number else ''}, and the loss counts padding as a class",
-            effect="the model learns to predict padding: the loss looks small, and real tokens are learnt worse",
+            on=[padding, padding.value, event.options.get("ignore_index")],
+            assuming=[*_assumed_of_value(padding, ctx), *ctx.assumed_use(event.result, "the loss")],
+            effect=_EFFECT,
             help="pass `ignore_index` with the padding value, or pad the targets with -100",
-            trace=[*trace, (event.site, "the loss averages over them, too")],
-            fixes=offer("Ignore the padding", edits, "unsafe", of=made, at=event.site) if made is not None else [],
-            assuming=[] if certain else [Assumption("name", "the padding is what its name says")],
+            trace=_trace(padding, event.site),
+            fix=("Ignore the padding", edits),
         )
 
     def _report_labels(self, event: ModelForward, padding: Padding, ctx: Context) -> Finding:
-        trace = [(padding.site, "sequences are padded here")] if padding.site is not None else []
         return ctx.finding(
             self,
             event,
             "`labels` holds padding tokens, and the model's loss ignores only -100",
-            effect="the model learns to predict padding: the loss looks small, and real tokens are learnt worse",
+            on=[padding, padding.value],
+            assuming=_assumed_of_value(padding, ctx),
+            effect=_EFFECT,
             help="set the labels of padding to -100: `labels[attention_mask == 0] = -100`",
-            trace=[*trace, (event.site, "the loss averages over them, too")],
-            assuming=[Assumption("opaque", "the tokenizer pads, and the model does not ignore the padding itself")],
+            trace=_trace(padding, event.site),
         )
 
 
-def _is_weighted(event: LossCall, ctx: Context) -> bool:
-    """Whether the padding may be left out by other means: weights of classes, or a mask over single losses."""
-    weight, reduction, reduce = (event.options.get(name) for name in ("weight", "reduction", "reduce"))
-    if weight is not None and not (isinstance(weight, Const) and weight.value is None):
-        return True
-    return (reduction is not None and ctx.constant(reduction) not in ("mean", "sum")) or reduce is not None
+def _ignored_by(event: LossCall | ModelForward) -> Value:
+    """The label that a loss ignores; inside the models of transformers it is torch's default."""
+    return event.options.get("ignore_index", Const(_IGNORED)) if isinstance(event, LossCall) else Const(_IGNORED)
 
 
-def _is_counted(padding: Padding, ignored: Value, ctx: Context) -> bool | None:
-    """``True`` if the padding is certainly not what is ignored, ``False`` if that is likely, ``None`` if it may be."""
-    number = ctx.constant(ignored)
-    if not isinstance(number, int | float):
-        return None
+def _names(value: Value | None, ctx: Context) -> tuple[str, ...]:
+    return (str(getattr(value, "detail", "")), ctx.name_of(value)) if value is not None else ()
+
+
+def _assumed_of_value(padding: Padding, ctx: Context) -> list[Assumption]:
+    """That something is padding where no number says so."""
     if padding.value is None:
-        return False if number == _IGNORED else None
-    value = ctx.constant(padding.value)
-    if isinstance(value, int | float):
-        return None if value == number else not ctx.is_setting(padding.value)
-    name = f"{getattr(padding.value, 'detail', '')} {ctx.name_of(padding.value)}"
-    is_token = bool(_PADDING.search(name)) and not _ON_PURPOSE.search(name)
-    return False if is_token and number == _IGNORED else None
+        return [Assumption("opaque", "the tokenizer pads with a token that stands for nothing else")]
+    if ctx.constant(padding.value) is None:
+        return [Assumption("name", f"{ctx.called(padding.value, 'value')} is what padding is, as its name says")]
+    return []
 
 
-# ------------------------------------------------------------------------------------------- where targets come from
-
-
-def _padding_of(value: Value, ctx: Context) -> Padding | None:
-    """The padding of a batch of targets, if it reaches them unchanged."""
-    for _ in range(_MAX_STEPS):
-        if isinstance(value, Choice):
-            found = [_padding_of(option, ctx) for _, option in value.options]
-            return found[0] if all(found) else None
-        filled = _filled(value, ctx)
-        if filled is not None:
-            return filled
-        if _is_written(value):
-            return None
-        made = _made_here(value, ctx)
-        if made is not None:
-            return made
-        before = _before(value, ctx)
-        if before is None:
-            return None
-        value = before
-    return None
-
-
-def _is_written(value: Value) -> bool:
-    """Whether some items of a tensor are set, as in ``labels[labels == pad] = -100``."""
-    held = value.attributes.items() if isinstance(value, Symbol | Instance) else ()
-    return any(name.startswith("[") and not _is_read(kept) for name, kept in held)
-
-
-def _is_read(kept: Value) -> bool:
-    """Whether an item that is kept with a tensor was read from it, rather than set."""
-    return all(isinstance(option, Symbol) and option.name == "item" for _, option in alternatives(kept))
-
-
-def _before(value: Value, ctx: Context) -> Value | None:
-    """The value one step nearer to the padding, behind what changes neither numbers nor which of them are there."""
-    if not isinstance(value, Symbol) or not value.inputs:
-        return None
-    name, base = value.name, value.inputs[0]
-    if name == "slice":
-        return base
-    if name == "item":
-        return base if len(value.inputs) > 1 and _is_plain_index(value.inputs[1]) else None
-    if name == "attribute":
-        return base if value.detail in ("data", "T", "mT") else None
-    if name in ctx.facts.packed:
-        return None  # packing leaves the padding out
-    is_shape = name[1:] in ctx.facts.shape_only_methods if name.startswith(".") else name in ctx.facts.shape_only
-    return base if is_shape or name == "torch.autograd.Variable" else None
-
-
-def _is_plain_index(index: Value) -> bool:
-    """Whether an index takes a part of a tensor by place, and not by a mask."""
-    if isinstance(index, Items):
-        return all(_is_plain_index(part) for part in index.items)
-    if isinstance(index, Const):
-        return not isinstance(index.value, str)
-    if not isinstance(index, Symbol):
-        return False
-    return index.name == "counter" or (index.site is not None and isinstance(index.site.node, ast.Slice))
-
-
-def _made_here(value: Value, ctx: Context) -> Padding | None:
-    """The padding that an operation does."""
-    tokens = _tokens(value, ctx)
-    if tokens is not None:
-        return Padding(tokens.site, None, certain=False)
-    name = value.library_name if isinstance(value, Instance) else getattr(value, "name", "")
-    if not isinstance(value, Symbol | Instance) or value.arguments is None:
-        return None
-    if name == _PAD_SEQUENCE:
-        return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0))
-    first = value.arguments.get(0, None)
-    rows = first.items if isinstance(first, Items) else ()
-    if name in _STACKS:
-        found = [_padded_row(row) for row in rows]
-    elif name in _MADE_OF_LISTS:
-        found = [_padded_list(row) for row in rows]
-    else:
-        return None
-    return found[0] if found and all(found) else None
-
-
-def _padded_row(row: Value) -> Padding | None:
-    """``F.pad(y, (0, n - len(y)), value=c)``."""
-    if not isinstance(row, Symbol) or row.name != "torch.nn.functional.pad" or row.arguments is None:
-        return None
-    mode = row.arguments.get(2, "mode")
-    if mode is not None and not (isinstance(mode, Const) and mode.value == "constant"):
-        return None
-    return Padding(row.site, row.arguments.get(3, "value") or Const(0), certain=False)
-
-
-def _padded_list(row: Value) -> Padding | None:
-    """``y + [c] * (n - len(y))``."""
-    if not isinstance(row, Symbol) or row.name != "+" or len(row.inputs) != 2:
-        return None
-    tail = row.inputs[1]
-    if isinstance(tail, Items) and not tail.exact and len(tail.items) == 1:
-        return Padding(tail.site, tail.items[0])
-    return None
-
-
-def _filled(value: Value, ctx: Context) -> Padding | None:
-    """``torch.zeros(len(ys), longest)`` into whose rows sequences of their own length are written."""
-    written = value.attributes if isinstance(value, Symbol) else {}
-    if not any(_ROWS.fullmatch(name[1:-1]) and isinstance(held, Symbol) for name, held in written.items()):
-        return None
-    made: Value | None = value
-    while isinstance(made, Symbol) and made.name not in _FILLED:
-        made = _before(made, ctx)
-    if not isinstance(made, Symbol) or made.arguments is None:
-        return None
-    fill = made.arguments.get(1, "fill_value") if made.name == "torch.full" else Const(0)
-    return Padding(made.site, fill, certain=False) if fill is not None else None
-
-
-def _tokens(value: Value, ctx: Context) -> Symbol | None:
-    """The call of a tokenizer that pads, if a value is the token numbers that it returns."""
-    is_item = isinstance(value, Symbol) and value.name in ("item", "attribute") and value.detail == "input_ids"
-    base = value.inputs[0] if is_item and isinstance(value, Symbol) else None
-    while isinstance(base, Symbol) and base.name == ".to":
-        base = base.inputs[0]
-    if not isinstance(base, Symbol) or base.arguments is None or not _is_tokenizer(base, ctx):
-        return None
-    keywords = base.arguments.keywords
-    pads = [ctx.constant(keywords[name]) for name in ("padding", "pad_to_max_length") if name in keywords]
-    return base if any(flag in (True, "longest", "max_length") for flag in pads) else None
-
-
-def _is_tokenizer(call: Symbol, ctx: Context) -> bool:
-    for callee in ctx.objects(call.inputs[0]) if call.inputs else ():
-        name = callee.library_name if isinstance(callee, Instance) else ctx.name_of(callee)
-        if "token" in name.lower():
-            return True
-    return False
+def _trace(padding: Padding, loss: Site) -> list[tuple[Site, str]]:
+    padded = [(padding.site, "sequences are padded here")] if padding.site is not None else []
+    return [*padded, (loss, "the loss averages over them, too")]
 
 
 def _is_of_transformers(model: Value, ctx: Context) -> bool:

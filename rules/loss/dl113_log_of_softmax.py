@@ -8,9 +8,13 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 
 ## Bad
     log_p = torch.log(F.softmax(logits, dim=1))
+    loss = -(target * log_p).sum(1).mean()
+    loss.backward()
 
 ## Good
     log_p = F.log_softmax(logits, dim=1)
+    loss = -(target * log_p).sum(1).mean()
+    loss.backward()
 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
@@ -31,19 +35,28 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Context,
+    Edits,
     Finding,
-    Fix,
     LibraryCall,
     Program,
     Rule,
     Site,
     Symbol,
     Value,
-    offer,
     replace_range,
 )
 
 _SOFTMAX = ("torch.softmax", "torch.nn.Softmax()", "torch.nn.Softmax2d()")
+
+
+def without_gradients(event: LibraryCall, origins: list[Value], ctx: Context) -> bool:
+    """the tensor carries no gradients"""
+    return event.grad == "off" or ctx.gradient(event.arguments.all()[0]).flows is False
+
+
+def of_other_probabilities(event: LibraryCall, origins: list[Value], ctx: Context) -> bool:
+    """the probabilities may also be others, or are mixed or multiplied first"""
+    return not all(map(_is_softmax, origins))
 
 
 class LogOfSoftmax(Rule):
@@ -55,54 +68,53 @@ class LogOfSoftmax(Rule):
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)
 
+    excuses = (without_gradients, of_other_probabilities)
+
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found: dict[ast.AST, Finding | None] = {}
         for event in ctx.library_calls("torch.log"):
-            softmax = self._softmax(event, ctx)
-            if softmax is None:
+            origins = (
+                [origin.value for origin in ctx.origins(event.arguments.all()[0])] if event.arguments.all() else []
+            )
+            if not any(map(_is_softmax, origins)) or ctx.excused(self, event, origins):
                 found[event.site.node] = None  # called with something else, this place cannot do without a logarithm
             elif event.site.node not in found:
-                found[event.site.node] = self._report(event, softmax, ctx)
+                found[event.site.node] = self._report(event, origins[0], ctx)
         yield from (finding for finding in found.values() if finding is not None)
-
-    def _softmax(self, event: LibraryCall, ctx: Context) -> Value | None:
-        """The softmax whose logarithm is computed for a loss, if it is nothing else in any case."""
-        given = event.arguments.get(0, "input")
-        if event.grad == "off" or given is None:
-            return None
-        origins = [origin.value for origin in ctx.origins(given)]
-        if not all(isinstance(value, Symbol) and value.name in _SOFTMAX for value in origins):
-            return None
-        return origins[0] if ctx.gradient(given).flows is not False else None
 
     def _report(self, event: LibraryCall, softmax: Value, ctx: Context) -> Finding:
         trace = [(softmax.site, "small probabilities round to zero here")] if softmax.site is not None else []
         return ctx.finding(
             self,
             event,
-            "the logarithm of a softmax, computed in two steps, overflows",
+            "the logarithm of a softmax, computed in two steps, underflows",
+            assuming=ctx.assumed_use(event.result, "the logarithm"),
             effect="logits that lie far apart give an infinite loss and gradients of nan, in float16 from a gap of 18",
             help="use `log_softmax`, which computes the same in one step",
             trace=[*trace, (event.site, "and their logarithm is minus infinity")],
-            fixes=_fixes(event, softmax, ctx),
+            fix=("Use `log_softmax`", _in_one_step(event, softmax, ctx)),
         )
 
 
-def _fixes(event: LibraryCall, softmax: Value, ctx: Context) -> list[Fix]:
+def _is_softmax(value: Value) -> bool:
+    return isinstance(value, Symbol) and value.name in _SOFTMAX
+
+
+def _in_one_step(event: LibraryCall, softmax: Value, ctx: Context) -> Edits:
     """``log(softmax(x, dim))`` and ``softmax(x, dim).log()`` in one expression.
 
     What has a ``softmax`` as an attribute of its own need not have a ``log_softmax``.
     """
     outer = event.site.node
     if not isinstance(outer, ast.Call) or not isinstance(outer.func, ast.Attribute):
-        return []
+        return Edits()
     inner = outer.args[0] if outer.args else outer.func.value
     if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "softmax":
-        return []
+        return Edits()
     is_function = isinstance(softmax, Symbol) and softmax.name == "torch.softmax"
     if not is_function or getattr(inner.func.value, "id", "") in ("self", "cls"):
-        return []
+        return Edits()
     place = Site(event.site.module, inner)
     function = ctx.source_of(Site(event.site.module, inner.func))
     renamed = function.removesuffix("softmax") + "log_softmax" + ctx.source_of(place).removeprefix(function)
-    return offer("Use `log_softmax`", replace_range(event.site, renamed), "safe", of=event.site, at=event.site)
+    return replace_range(event.site, renamed)

@@ -14,10 +14,10 @@ at a test accuracy of .6012 instead of .6420, its gains at .257 instead of 1.148
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)
 
 ## Not reported
-Values below 5e-3, such as the 5e-4 of graph networks, and values that are not known: they are shown only when the rule
-is selected by name, and so are larger ones in files that use a library of graph networks, where L2 is tuned on purpose.
-`decoupled_weight_decay=True`; a value that is called `l2` or a call that a comment calls L2; other
-optimizers.
+`decoupled_weight_decay=True`, a decay of zero, and other optimizers; a value that is called `l2` or a call that a
+comment calls L2; a call that makes an `AdamW` as well, to compare the two. Values below 5e-3, such as the 5e-4 of graph
+networks, and values that are not known, are shown only when the rule is selected by name, and so are larger ones in
+files that use a library of graph networks, where L2 is tuned on purpose.
 
 ## Fix (unsafe)
 Uses `AdamW`, or `decoupled_weight_decay=True` for `NAdam` and `RAdam`. Unsafe because it changes training: for a
@@ -36,25 +36,45 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Context,
+    Edits,
     Finding,
-    Fix,
     Instance,
     Items,
     OptimizerCreated,
     Rule,
-    Site,
     Table,
     Value,
     alternatives,
-    offer,
     rename_call,
     set_argument,
 )
 
-_ADAPTIVE = ("torch.optim.Adam", "torch.optim.NAdam", "torch.optim.RAdam")
 _AS_ADAMW = 5e-3  # from here on it is a value from a recipe for AdamW
-_GRAPH_LIBRARY = re.compile(r"^\s*(?:import|from)\s+(?:torch_geometric|dgl)\b", re.MULTILINE)
 _CALLED_L2 = re.compile(r"(?<![a-zA-Z])l2(?![a-zA-Z0-9])|l2_?reg", re.IGNORECASE)
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_decoupled(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
+    """the optimizer is told to decouple the decay"""
+    decoupled = optimizer.arguments.keywords.get("decoupled_weight_decay")
+    return decoupled is not None and ctx.constant(decoupled) is not False
+
+
+def is_called_l2(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
+    """the code says that L2 is wanted: in the call, in the line above it, or where the value is set"""
+    for site in (event.site, *(decay.site for decay in decays if decay.site is not None)):
+        last = getattr(site.node, "end_lineno", site.line)
+        if _CALLED_L2.search("\n".join(ctx.text(site).split("\n")[max(0, site.line - 2) : last])):
+            return True
+    return False
+
+
+def is_compared(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
+    """the same call makes an optimizer with decoupled decay as well, to compare the two"""
+    same_call = (other for other in ctx.all_of(OptimizerCreated) if other.site.node is event.site.node)
+    return any("torch.optim.AdamW" in ctx.library_bases(other.optimizer) for other in same_call)
 
 
 class AdamWeightDecay(Rule):
@@ -66,36 +86,36 @@ class AdamWeightDecay(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://arxiv.org/abs/1711.05101",)
+    excuses = (is_decoupled, is_called_l2, is_compared)
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer = event.optimizer
-        if not isinstance(optimizer, Instance) or optimizer.library_name not in _ADAPTIVE:
+        if not isinstance(optimizer, Instance) or not optimizer.library_name.startswith("torch.optim."):
             return
-        decoupled = optimizer.arguments.keywords.get("decoupled_weight_decay")
-        if decoupled is not None and ctx.constant(decoupled) is not False:
+        if not ctx.speaks_of("coupled-decay-optimizer", optimizer.library_name):
             return
         given = [value for value in _decays(event, optimizer, ctx) if ctx.constant(value) != 0]
-        if given and not _is_called_l2(event.site, given, ctx) and not _is_compared(event, ctx):
+        if given and not ctx.excused(self, event, optimizer, given):
             yield self._report(event, optimizer, max(given, key=lambda value: _rank(value, ctx)), ctx)
 
     def _report(self, event: OptimizerCreated, optimizer: Instance, decay: Value, ctx: Context) -> Finding:
-        name = optimizer.library_name.rpartition(".")[2]
+        name = ctx.class_name(optimizer)
         amount = ctx.constant(decay)
         shown = f"={amount:g}" if isinstance(amount, int | float) else ""
         trace = [(decay.site, "the decay is set here")] if decay.site is not None else []
-        is_large = _rank(decay, ctx) >= _AS_ADAMW and not _GRAPH_LIBRARY.search(ctx.text(event.site))
+        is_large = _rank(decay, ctx) >= _AS_ADAMW and not ctx.imports("torch_geometric", "dgl")
         return ctx.finding(
             self,
             event,
             f"`{name}` adds `weight_decay{shown}` to the gradient: that is L2, not the decay of `AdamW`",
+            on=[decay],
             effect="where gradients are small, the decay is far stronger than that of `AdamW`, and accuracy suffers"
             if is_large
             else "hardly noticeable at small values; at larger ones far stronger than the decay of `AdamW`",
             help="use `AdamW`" if name == "Adam" else f"use `{name}(..., decoupled_weight_decay=True)`",
             trace=[*trace, (event.site, f"and `{name}` treats it as part of the gradient")],
-            fixes=_fixes(event, optimizer, name),
+            fix=("Use `AdamW`" if name == "Adam" else "Decouple the decay", _decoupled(event, optimizer, name)),
             severity=None if is_large else "info",
-            on=[decay],
             pedantic=not is_large,
         )
 
@@ -106,18 +126,18 @@ def _decays(event: OptimizerCreated, optimizer: Instance, ctx: Context) -> Itera
     own = optimizer.arguments.get(position, "weight_decay")
     if own is not None:
         yield own
-    for group in _groups(event.parameters):
+    for group in _parameter_groups(event.parameters):
         if "weight_decay" in group.contents:
             yield group.contents["weight_decay"]
 
 
-def _groups(parameters: Value | None) -> Iterator[Table]:
+def _parameter_groups(parameters: Value | None) -> Iterator[Table]:
     for _, option in alternatives(parameters) if parameters is not None else ():
         if isinstance(option, Table):
             yield option
         elif isinstance(option, Items):
             for item in option.items:
-                yield from _groups(item)
+                yield from _parameter_groups(item)
 
 
 def _rank(value: Value, ctx: Context) -> float:
@@ -126,33 +146,14 @@ def _rank(value: Value, ctx: Context) -> float:
     return amount if isinstance(amount, int | float) else 0.0
 
 
-def _is_called_l2(call: Site, decays: list[Value], ctx: Context) -> bool:
-    """Whether the code says that L2 is wanted: in the call, in the line above it, or where the value is set."""
-    for site in (call, *(decay.site for decay in decays if decay.site is not None)):
-        last = getattr(site.node, "end_lineno", site.line)
-        if _CALLED_L2.search("\n".join(ctx.text(site).split("\n")[max(0, site.line - 2) : last])):
-            return True
-    return False
-
-
-def _is_compared(event: OptimizerCreated, ctx: Context) -> bool:
-    """Whether the same call makes an optimizer with decoupled decay as well, to compare the two."""
-    return any(
-        isinstance(other.optimizer, Instance)
-        and other.optimizer.library_name == "torch.optim.AdamW"
-        and other.site.node is event.site.node
-        for other in ctx.all_of(OptimizerCreated)
-    )
-
-
-def _fixes(event: OptimizerCreated, optimizer: Instance, name: str) -> list[Fix]:
+def _decoupled(event: OptimizerCreated, optimizer: Instance, name: str) -> Edits:
+    """Use ``AdamW``; of ``NAdam`` and ``RAdam`` there is none, but an option."""
     call = event.site.node
     if not isinstance(call, ast.Call) or getattr(call.func, "attr", getattr(call.func, "id", "")) != name:
-        return []
+        return Edits()
     if name != "Adam":
-        edits = set_argument(event.site, "decoupled_weight_decay", "True")
-        return offer("Decouple the decay", edits, "unsafe", of=event.site, at=event.site)
-    groups = list(_groups(event.parameters))
+        return set_argument(event.site, "decoupled_weight_decay", "True")
+    groups = list(_parameter_groups(event.parameters))
     if "weight_decay" not in optimizer.arguments.keywords and not all("weight_decay" in g.contents for g in groups):
-        return []  # AdamW would give its own default to the others
-    return offer("Use `AdamW`", rename_call(event.site, "AdamW"), "unsafe", of=event.site, at=event.site)
+        return Edits()  # AdamW would give its own default to the others
+    return rename_call(event.site, "AdamW")

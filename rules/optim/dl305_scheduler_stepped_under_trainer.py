@@ -1,6 +1,6 @@
 """A scheduler that is stepped by hand where the framework already steps it.
 
-The Hugging Face `Trainer` and Lightning's automatic optimisation step the scheduler themselves. A second step per batch
+The Hugging Face `Trainer` and Lightning's automatic optimization step the scheduler themselves. A second step per batch
 makes the schedule run twice as fast, or out of its range.
 
 Measured with transformers 5.23: with a manual `lr_scheduler.step()` in `training_step`, the learning rate of a linear
@@ -19,7 +19,7 @@ schedule over 4 steps was 0 on all 4 steps instead of .1, .075, .05, .025.
             return super().training_step(model, inputs)
 
 ## Not reported
-Lightning modules with manual optimisation, Lightning's `lr_scheduler_step` hook, a trainer that overrides the whole
+Lightning modules with manual optimization, Lightning's `lr_scheduler_step` hook, a trainer that overrides the whole
 inner training loop, callbacks that only read the scheduler, and schedulers that the framework does not know: those of
 an optimizer of one's own, and those that `configure_optimizers` makes but does not return.
 
@@ -35,7 +35,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Rule, SchedulerCreated, SchedulerStep, Site, Symbol, offer, remove
+from dllint.api import Context, Finding, Rule, SchedulerCreated, SchedulerStep, Site, Symbol, remove
 
 _HOOKS = {
     "hf-trainer": frozenset(("training_step", "compute_loss", "prediction_step", "evaluate", "log")),
@@ -49,6 +49,29 @@ _HOOKS = {
     ),
 }  # fmt: skip
 _MAKERS = frozenset(("create_scheduler", "create_optimizer_and_scheduler", "configure_optimizers"))
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_optimized_by_hand(event: SchedulerStep, ctx: Context) -> bool:
+    """the module turns Lightning's automatic optimization off"""
+    return ctx.framework(event) == "lightning" and not ctx.is_managed(event)
+
+
+def is_unknown_to_framework(event: SchedulerStep, ctx: Context) -> bool:
+    """the framework does not have the scheduler: neither did it make it, nor was it made in the method for that"""
+    framework = ctx.framework(event)
+    made = next(
+        (other for other in ctx.all_of(SchedulerCreated) if ctx.is_same(other.scheduler, event.scheduler)), None
+    )
+    if made is not None:
+        maker = next((frame for frame in made.frame.stack() if frame.function in _MAKERS), None)
+        return maker is None or (framework == "lightning" and not _returns_scheduler(maker.definition))
+    if framework != "lightning":
+        return ctx.name_of(event.scheduler) != "lr_scheduler"
+    names = (value.name for value in ctx.sources(event.scheduler) if isinstance(value, Symbol))
+    return not _is_kept_by_maker(event, ctx) and not any(name.endswith("lr_schedulers") for name in names)
 
 
 class SchedulerSteppedUnderTrainer(Rule):
@@ -67,49 +90,25 @@ class SchedulerSteppedUnderTrainer(Rule):
         "https://lightning.ai/docs/pytorch/stable/common/optimization.html",
     )
 
+    excuses = (is_optimized_by_hand, is_unknown_to_framework)
+
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
         framework = ctx.framework(event)
         hook = next((f.function for f in event.frame.stack() if f.function in _HOOKS.get(framework, ())), None)
-        if hook is None or (framework == "lightning" and not ctx.is_managed(event)):
-            return
-        if not _is_known_to_framework(event, framework, ctx):
+        if hook is None or ctx.excused(self, event):
             return
         owner = "Lightning" if framework == "lightning" else "the Trainer"
-        name = ctx.name_of(event.scheduler) or "the scheduler"
         yield ctx.finding(
             self,
             event,
-            f"`{name}` is stepped by hand in `{hook}`, and {owner} steps it as well",
+            f"{ctx.called(event.scheduler, 'scheduler')} is stepped by hand in `{hook}`, and {owner} steps it as well",
             effect="the learning rate falls twice as fast as planned, or is zero from the start",
             help="remove this step; set its cadence in `TrainingArguments`"
             if framework != "lightning"
-            else 'remove this step and set `"interval"` in `configure_optimizers`, or turn automatic optimisation off',
+            else 'remove this step and set `"interval"` in `configure_optimizers`, or turn automatic optimization off',
             trace=[*ctx.calls_to(event), (event.site, "the scheduler is stepped here")],
-            fixes=offer("Leave the step to the framework", remove(event.site), "unsafe", of=event.site, at=event.site),
+            fix=("Leave the step to the framework", remove(event.site)),
         )
-
-
-def _is_known_to_framework(event: SchedulerStep, framework: str, ctx: Context) -> bool:
-    """Whether the framework has the scheduler: it made it, or the user made it in the method that is for that."""
-    made = next(
-        (
-            other
-            for other in ctx.events
-            if isinstance(other, SchedulerCreated) and ctx.is_same(other.scheduler, event.scheduler)
-        ),
-        None,
-    )
-    if made is not None:
-        maker = next((frame for frame in made.frame.stack() if frame.function in _MAKERS), None)
-        if maker is None:
-            return False
-        return framework != "lightning" or _returns_scheduler(maker.definition)
-    if framework == "lightning":
-        if _is_kept_by_maker(event, ctx):
-            return True
-        names = (value.name for value in ctx.sources(event.scheduler) if isinstance(value, Symbol))
-        return any(name.endswith("lr_schedulers") for name in names)
-    return ctx.name_of(event.scheduler) == "lr_scheduler"
 
 
 def _is_kept_by_maker(event: SchedulerStep, ctx: Context) -> bool:

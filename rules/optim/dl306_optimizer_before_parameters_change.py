@@ -19,25 +19,25 @@ changes the parameters in place: 0 stale, so it is reported only when the rule i
     train(model, loader, optimizer)
 
 ## Not reported
-Changes after which the optimizer is built again or gets the new parameters (`add_param_group`), changes after the
-training, moves between devices and dtypes, new parts without parameters (`nn.Identity()`), and models whose optimizer
-is not seen.
+Changes after which the optimizer is built again or gets the new parameters (`add_param_group`), or that no training
+follows; an optimizer whose creation a flag puts off; new parts without parameters (`nn.Identity()`), copies that follow
+the model (an average, a teacher), parts that are frozen, and parts that something else keeps and that are only put in;
+models whose optimizer is not seen. Moves between devices and dtypes are shown when the rule is selected by name.
 
 ## Fix (unsafe)
-Moves the change in front of the optimizer, where both stand in one block. Unsafe because what lies between them may
+Moves the change before the optimizer, where both stand in one block. Unsafe because what lies between them may
 rely on the order, and because it changes training, as it should.
 
 ## On real code
-742 public repositories: 5 findings in 3 of them. Four are true: the last layer of a classifier is replaced behind its
+742 public repositories: 5 findings in 3 of them. Four are true: the last layer of a classifier is replaced after its
 optimizer, and layers are made when training mode is set. One is false: a framework that shards the model gives the
-optimizer the new parameters out of sight. Moves behind the optimizer, which are harmless, are reported if the rule is
+optimizer the new parameters out of sight. Moves after the optimizer, which are harmless, are reported if the rule is
 selected by name.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,14 +46,13 @@ from dllint.api import (
     AttributeAssigned,
     Backward,
     Context,
+    Edits,
     Event,
     Finding,
-    Fix,
     Instance,
     ModelChanged,
     OpaqueCall,
     OptimizerCreated,
-    OptimizerStep,
     ParametersAdded,
     Program,
     Rule,
@@ -63,9 +62,7 @@ from dllint.api import (
     alternatives,
     assumed_under,
     beside,
-    flatten,
     move_before,
-    offer,
     statement_around,
 )
 
@@ -73,28 +70,62 @@ _REPLACING = {
     "torch.distributed.fsdp.fully_shard": "sharded",
     "torch.distributed.fsdp.FullyShardedDataParallel": "sharded",
     "peft.get_peft_model": "given adapters",
-    "torch.nn.utils.weight_norm": "reparametrised",
-    "torch.nn.utils.parametrizations.weight_norm": "reparametrised",
+    "torch.nn.utils.weight_norm": "reparametrized",
+    "torch.nn.utils.parametrizations.weight_norm": "reparametrized",
 }
 _MOVES = frozenset(("to", "cuda", "cpu", "half", "float", "double", "bfloat16"))
-_WITHOUT_PARAMETERS = re.compile(
-    r"\.(Identity|Flatten|Unflatten|Upsample|Softmax\w*|LogSoftmax|Sigmoid|Tanh|\w*Dropout\w*|\w*Pool\w*|\w*Loss|\w*Pad\w*d"
-    r"|(Leaky|Soft|Log|Hard)?(ReLU6?|[GSCE]+LU|Mish|Hardswish|Hardsigmoid|Hardtanh|Softplus|Softsign|Threshold))$"
-)
-_AVERAGED = re.compile(r"(^|_)(momentum|ema|target|teacher|average|averaged|old|frozen)(_|\d|$)")  # follow the model
-_DEFERRED = re.compile(r"(^|_|:)(delay|defer|postpone)", re.IGNORECASE)
-_FREEZING = re.compile(r"freez|deactivat|requires_?grad|no_?grad", re.IGNORECASE)
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What happens to a model, in words. ``harmless`` changes keep the parameters."""
+    """What happens to a model, in words. ``part`` is what it gets, and ``harmless`` changes keep the parameters."""
 
     event: Event
     model: Value
     text: str
+    part: Value | None = None
     harmless: bool = False
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def follows_the_model(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
+    """the new part is a copy that follows the model, by its name"""
+    return isinstance(event, AttributeAssigned) and ctx.speaks_of("averaged-model", event.attribute)
+
+
+def is_swapped_in(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
+    """something else keeps the part that is put in, as an average for the time of an evaluation"""
+    statement = statement_around(event.site)
+    if change.part is None or not isinstance(statement, ast.Assign):
+        return False
+    function: Any = event.frame.definition.node if event.frame.definition is not None else None
+    arguments = getattr(function, "args", None)
+    given = {each.arg for each in (*arguments.args, *arguments.kwonlyargs)} if arguments is not None else set()
+    return isinstance(statement.value, ast.Attribute) or getattr(statement.value, "id", "") in given
+
+
+def is_frozen_by_name(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
+    """a helper freezes the new part, by its name, so that no optimizer has to train it"""
+    helpers = (call for call in ctx.all_of(OpaqueCall) if ctx.speaks_of("freezing", call.name))
+    return change.part is not None and any(ctx.opaque_to(call, change.part) for call in helpers)
+
+
+def is_put_off(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
+    """a flag puts off the creation of the optimizer where it would come too early"""
+    flags = (name for guard in maker.guards if not guard.holds for name in guard.names)
+    return ctx.speaks_of("deferring", *flags)
+
+
+def is_not_trained_after(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
+    """nothing is trained after the change"""
+    steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, maker.optimizer)]
+    if not steps:  # then, where something is trained at all
+        return not any(ctx.position(each) > ctx.position(event) for each in ctx.all_of(Backward))
+    loops = ctx.loops_around(event)
+    in_a_loop = any(loop in loops for step in steps for loop in ctx.loops_around(step))
+    return not in_a_loop and not any(ctx.position(step) > ctx.position(event) for step in steps)
 
 
 class OptimizerBeforeParametersChange(Rule):
@@ -106,19 +137,15 @@ class OptimizerBeforeParametersChange(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#constructing-it",)
+    excuses = (follows_the_model, is_swapped_in, is_frozen_by_name, is_put_off, is_not_trained_after)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        created: list[OptimizerCreated | ParametersAdded] = [*ctx.all_of(OptimizerCreated)]
-        created += ctx.all_of(ParametersAdded)
-        if not created:
-            return
-        order = {id(event): index for index, event in enumerate(ctx.events)}
-        created.sort(key=lambda event: order[id(event)])
+        created = ctx.all_of(OptimizerCreated, ParametersAdded)
         reported: set[tuple[int, str]] = set()
-        for event in ctx.events[order[id(created[0])] :]:
+        for event in ctx.events[ctx.position(created[0]) :] if created else ():
             change = _change(event, ctx)
-            maker = _stale_optimizer(change, created, order, ctx) if change is not None else None
-            if change is None or maker is None or not _trains_after(change, maker, order, ctx):
+            maker = _stale_optimizer(change, ctx) if change is not None else None
+            if change is None or maker is None or ctx.excused(self, event, change, maker):
                 continue
             key = (id(maker), ctx.scope(event.site))
             if key not in reported:  # one finding for all parts that are replaced together
@@ -126,20 +153,21 @@ class OptimizerBeforeParametersChange(Rule):
                 yield self._report(change, maker, ctx)
 
     def _report(self, change: _Change, maker: OptimizerCreated, ctx: Context) -> Finding:
-        name = ctx.name_of(maker.optimizer) or "the optimizer"
+        optimizer = ctx.called(maker.optimizer, "optimizer")
         site = change.event.site
         return ctx.finding(
             self,
-            site,
-            f"the model is {change.text} after `{name}` was built from its parameters",
+            change.event,
+            f"the model is {change.text} after {optimizer} was built from its parameters",
+            on=[maker],
+            assuming=assumed_under(change.event.guards),
             effect="harmless on CPU and CUDA, where parameters are changed in place"
             if change.harmless
             else "the new parameters are in no optimizer and are never trained",
-            help=f"build `{name}` after this",
+            help=f"build {optimizer} after this",
             trace=[(maker.site, "the optimizer takes the parameters"), (site, "and then they change")],
-            fixes=_fix(change, maker),
+            fix=("Change the model before the optimizer is built", _changed_before(change, maker)),
             severity="info" if change.harmless else None,
-            assuming=assumed_under(change.event.guards),
             pedantic=change.harmless,
         )
 
@@ -161,29 +189,8 @@ def _change(event: Event, ctx: Context) -> _Change | None:
         if ctx.constant(event.arguments.get(None, "assign")) is True:
             return _Change(event, event.target, "given other tensors")
     elif isinstance(event, AttributeAssigned) and _is_new_part(event.value, ctx) and not _is_constructed(event):
-        if _AVERAGED.search(event.attribute) or _is_swapped(event) or _is_frozen(event.value, ctx):
-            return None
-        return _Change(event, event.target, f"given a new `{event.attribute}`")
+        return _Change(event, event.target, f"given a new `{event.attribute}`", event.value)
     return None
-
-
-def _is_swapped(event: AttributeAssigned) -> bool:
-    """Whether a part that something else keeps is put in, as an average for the time of an evaluation."""
-    statement = statement_around(event.site)
-    if not isinstance(statement, ast.Assign):
-        return False
-    function: Any = event.frame.definition.node if event.frame.definition is not None else None
-    arguments = getattr(function, "args", None)
-    given = {each.arg for each in (*arguments.args, *arguments.kwonlyargs)} if arguments is not None else set()
-    return isinstance(statement.value, ast.Attribute) or getattr(statement.value, "id", "") in given
-
-
-def _is_frozen(part: Value, ctx: Context) -> bool:
-    """Whether a new part goes into a helper that freezes it by its name: then no optimizer has to train it."""
-    return any(
-        isinstance(event, OpaqueCall) and _FREEZING.search(event.name) and ctx.opaque_to(event, part)
-        for event in ctx.events
-    )
 
 
 def _is_constructed(event: AttributeAssigned) -> bool:
@@ -194,71 +201,40 @@ def _is_constructed(event: AttributeAssigned) -> bool:
 def _is_new_part(value: Value, ctx: Context) -> bool:
     """Whether a value is a module or parameter made for the purpose (not a wrapper of something that was there)."""
     options = [option for _, option in alternatives(value)]
-    return bool(options) and all(_is_made(option, ctx) and _has_parameters(option) for option in options)
+    return bool(options) and all(_is_made(each, ctx) and ctx.has_parameters(each) is not False for each in options)
 
 
 def _is_made(value: Value, ctx: Context) -> bool:
-    if isinstance(value, Instance):
-        return ctx.role(value) == "module" or value.library_name == "torch.nn.Parameter"
-    return isinstance(value, Symbol) and value.name == "torch.nn.Parameter"
-
-
-def _has_parameters(value: Value) -> bool:
-    """Whether a new part has something to train; what is not known may have."""
-    if not isinstance(value, Instance):
+    if isinstance(value, Instance) and ctx.role(value) == "module":
         return True
-    if value.library_name in _CONTAINERS:
-        parts = [part for given in value.arguments.all() for part in flatten(given)]
-        is_empty = value.arguments.exact and "<items>" not in value.attributes  # a placeholder, as for swapped blocks
-        return any(_has_parameters(part) for part in parts) if parts else not is_empty
-    return not _WITHOUT_PARAMETERS.search(value.library_name)
+    is_new = isinstance(value, Instance) or (isinstance(value, Symbol) and value.name == "torch.nn.Parameter")
+    return is_new and ctx.is_parameter(value)
 
 
 # ------------------------------------------------------------------------------------------- when, and for whom
 
 
-def _stale_optimizer(
-    change: _Change, created: list[OptimizerCreated | ParametersAdded], order: dict[int, int], ctx: Context
-) -> OptimizerCreated | None:
+def _stale_optimizer(change: _Change, ctx: Context) -> OptimizerCreated | None:
     """The optimizer that was given the model's parameters before the change, and not again after it."""
     stale: OptimizerCreated | None = None
     owners = ctx.objects(change.model)
-    is_owned = (
-        ctx.is_same if change.harmless else ctx.is_part
-    )  # tensors are moved, too: only a whole model is told apart
-    for event in created:
-        modules, _ = ctx.modules_in(event.parameters)
+    is_owned = ctx.is_same if change.harmless else ctx.is_part  # tensors move, too: only a whole model is told apart
+    for event in ctx.all_of(OptimizerCreated, ParametersAdded):
+        given = event.parameters if isinstance(event, OptimizerCreated | ParametersAdded) else None
+        modules, _ = ctx.modules_in(given)
         if not any(ctx.reaches(m, owner) or ctx.reaches(owner, m) for owner in owners for m in modules):
             continue
-        if order[id(event)] > order[id(change.event)]:
+        if ctx.position(event) > ctx.position(change.event):
             return None
         if isinstance(event, OptimizerCreated) and any(is_owned(owner, m) for owner in owners for m in modules):
-            stale = None if _is_deferred(event) else event
+            stale = event
     return stale
-
-
-def _is_deferred(event: OptimizerCreated) -> bool:
-    """Whether a flag puts off the creation where it would come too early (``if not delay_optimizer_creation``)."""
-    return any(guard.holds is False and _DEFERRED.search(guard.subject) for guard in event.guards)
-
-
-def _trains_after(change: _Change, maker: OptimizerCreated, order: dict[int, int], ctx: Context) -> bool:
-    """Whether the optimizer steps after the change, or in a loop around it; where no step is seen, what is trained."""
-    steps = [event for event in ctx.all_of(OptimizerStep) if ctx.is_same(event.optimizer, maker.optimizer)]
-    loops = ctx.loops_around(change.event)
-    if steps:
-        return any(
-            order[id(step)] > order[id(change.event)] or any(loop in loops for loop in ctx.loops_around(step))
-            for step in steps
-        )
-    return any(isinstance(event, Backward) for event in ctx.events[order[id(change.event)] :])
 
 
 # --------------------------------------------------------------------------------------------------------- the fix
 
 
-def _fix(change: _Change, maker: OptimizerCreated) -> list[Fix]:
-    """Move the change in front of the optimizer, if that is in its block."""
+def _changed_before(change: _Change, maker: OptimizerCreated) -> Edits:
+    """Move the change before the optimizer, if that is in its block."""
     target = beside(change.event.site, [maker.site])
-    edits = move_before(change.event.site, target) if target is not None else ()
-    return offer("Change the model before the optimizer is built", edits, "unsafe", of=maker.site, at=change.event.site)
+    return move_before(change.event.site, target) if target is not None else Edits()

@@ -33,11 +33,12 @@ their random start values, are missing from the checkpoint and stay on the CPU.
     logits = Deep()(x)
 
 ## Not reported
-Lists whose layers are registered in some way: as attributes of their own, in a `Sequential` or `ModuleList` made of the
-list, by `add_module` or `setattr`, or by a call that puts them into another network; layers without parameters
-(`nn.ReLU`, losses); modules that are handed in, a list of one module (the usual way to hide it on purpose), and names
-such as `teacher` or `ema`; classes that define `parameters` or `state_dict` themselves; lists that only the constructor
-uses, and parameters that other methods than `forward` use.
+Lists of what has no parameters (`nn.ReLU`, losses), or is set outside of the constructor; names such as `teacher` or
+`ema`, and a list of one module (the usual way to hide it on purpose); lists that only the constructor uses, and
+parameters that other methods than `forward` use; classes that define `parameters` or `state_dict` themselves, or
+register modules by `add_module` or `setattr`; lists that go to the base class, to something else together with what is
+in them, into optimizers of their own, or into a call that may put them into another network; layers that are registered
+in another way: as attributes of their own, or in a `Sequential` or `ModuleList` made of the list.
 
 ## Fix (unsafe)
 Wraps the list in `nn.ModuleList`, the dict in `nn.ModuleDict`. Unsafe because parameters and keys of the checkpoint are
@@ -50,42 +51,101 @@ added, as they should be.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
     AttributeAssigned,
     Class,
     Context,
+    Edits,
     Event,
     Finding,
-    Fix,
     Instance,
     Items,
     OpaqueCall,
-    Program,
     Rule,
     Site,
     Symbol,
     Table,
     Value,
     alternatives,
-    offer,
+    flatten,
     replace_range,
+    spelling_of,
 )
 
-_WITH_PARAMETERS = re.compile(
-    r"torch\.nn\.(Lazy)?(Linear|Bilinear|Conv|Embedding|BatchNorm|SyncBatchNorm|LayerNorm|GroupNorm|RMSNorm"
-    r"|LSTM|GRU|RNN|MultiheadAttention|Transformer|PReLU)"
-)
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
-_OWN_BOOKKEEPING = frozenset(
+_BOOKKEEPING = frozenset(
     ("parameters", "named_parameters", "state_dict", "modules", "children", "_apply", "__setattr__", "__getattr__")
 )
-_REGISTERS = re.compile(r"\b(add_module|register_module|register_parameter|setattr|_modules|_parameters|__dict__)\b")
-_OPTIMIZER = re.compile(r"(^|\.)optim\w*\.|(SGD|Adam\w*|RMSprop|LBFGS)$")
-_HIDDEN_ON_PURPOSE = re.compile(r"teacher|(^|_)ema|target|frozen|pretrain|momentum|loss|criteri|metric|perceptual|vgg")
-_MAX_DEPTH = 6
+_REGISTERING = frozenset(
+    ("add_module", "register_module", "register_parameter", "setattr", "_modules", "_parameters", "__dict__")
+)
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_hidden_on_purpose(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """its name says that it is not to be trained, or it is a list of one module, which hides that"""
+    if any(ctx.speaks_of(topic, event.attribute) for topic in ("averaged-model", "frozen-model", "loss-model")):
+        return True
+    node = event.value.site.node if event.value.site is not None else None
+    return isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
+
+
+def is_of_no_use_in_forward(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """only the constructor uses it, or it holds parameters that other methods than `forward` use"""
+    users = {method for method, _ in _uses(event, owner, ctx)}
+    return not users or (all(map(ctx.is_parameter, layers)) and users != {"forward"})
+
+
+def keeps_its_own_books(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """the class registers modules by other means than attributes, or lists its parameters itself"""
+    return any(
+        not _BOOKKEEPING.isdisjoint(cls.members) or any(_name(node) in _REGISTERING for node in ast.walk(cls.node))
+        for cls in _lineage(owner)
+    )
+
+
+def is_handed_to_base(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """the base class gets the list, and may register what is in it"""
+    calls = (node for cls in _lineage(owner) for node in ast.walk(cls.node) if isinstance(node, ast.Call))
+    return any(
+        _name(call.func) == "__init__" and any(_name(each) == event.attribute for each in _given(call))
+        for call in calls
+    )
+
+
+def is_put_elsewhere(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """the constructor gives what it adds to the list to something else, too, together with a place for it"""
+    return any(_puts_elsewhere(cls, event.attribute) for cls in _lineage(owner))
+
+
+def has_optimizers_of_its_own(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """the class makes optimizers for what is in the list, or what is in it has optimizers of its own"""
+    kept = (held for layer in layers if isinstance(layer, Instance) for held in layer.attributes.values())
+    if any(ctx.role(held) == "optimizer" for held in kept):
+        return True
+    makers = {name.rpartition(".")[2] for name, role in ctx.facts.roles.items() if role == "optimizer"}
+    calls = (node for cls in _lineage(owner) for node in ast.walk(cls.node) if isinstance(node, ast.Call))
+    return any(
+        (_name(call.func) in makers or ctx.speaks_of("optimizer", ast.unparse(call.func)))
+        and any(_takes_parameters(each, event.attribute) for given in _given(call) for each in ast.walk(given))
+        for call in calls
+    )
+
+
+def is_registered_otherwise(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """the layers are registered in another way, or were handed in"""
+    known = _registered(owner, ctx) | {id(value) for given in owner.arguments.all() for value in flatten(given)}
+    return any(id(layer) in known for layer in layers)
+
+
+def is_passed_on(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
+    """the constructor gives the list, or what is in it, to something that may register it"""
+    wanted = {id(event.value), *map(id, layers)}
+    calls = (call for call in ctx.all_of(OpaqueCall) if _is_in_constructor(call))
+    return any(id(each) in wanted for call in calls for given in call.values for each in (given, *flatten(given)))
 
 
 class UnregisteredSubmodules(Rule):
@@ -97,186 +157,94 @@ class UnregisteredSubmodules(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html",)
+    excuses = (
+        is_hidden_on_purpose,
+        is_of_no_use_in_forward,
+        keeps_its_own_books,
+        is_handed_to_base,
+        is_put_elsewhere,
+        has_optimizers_of_its_own,
+        is_registered_otherwise,
+        is_passed_on,
+    )
 
-    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for event in ctx.events:
-            if not isinstance(event, AttributeAssigned) or not isinstance(event.value, Items | Table):
-                continue
-            owner = event.target
-            if isinstance(owner, Instance) and isinstance(owner.cls, Class) and self._is_forgotten(event, owner, ctx):
-                yield self._report(event, owner.cls, ctx)
+    def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
+        owner = event.target
+        if not isinstance(event.value, Items | Table) or not isinstance(owner, Instance) or not _lineage(owner):
+            return
+        layers = [value for value in flatten(event.value) if ctx.has_parameters(value)]
+        if not layers or not ctx.is_module(owner) or not _is_in_constructor(event):
+            return
+        if not ctx.excused(self, event, owner, layers):
+            yield self._report(event, event.value, owner, ctx)
 
-    def _is_forgotten(self, event: AttributeAssigned, owner: Instance, ctx: Context) -> bool:
-        layers = [value for value in _contents(event.value) if _has_parameters(value, ctx)]
-        if not layers or not _is_module(owner, ctx) or not _is_in_constructor(event) or _is_hidden_on_purpose(event):
-            return False
-        users = _users(owner, event.attribute)
-        if not users or (_are_parameters(layers) and users != {"forward"}) or _keeps_its_own_books(owner, ctx):
-            return False
-        if any(
-            _is_handed_to_base(cls, event.attribute)
-            or _is_put_elsewhere(cls, event.attribute)
-            or _has_optimizers(cls, event.attribute)
-            for cls in _classes(owner)
-        ):
-            return False
-        known = _registered(owner, ctx) | {id(value) for given in owner.arguments.all() for value in _contents(given)}
-        return not any(id(layer) in known for layer in layers) and not _is_passed_on(event.value, layers, ctx)
-
-    def _report(self, event: AttributeAssigned, cls: Class, ctx: Context) -> Finding:
-        kind = "dict" if isinstance(event.value, Table) else getattr(event.value, "kind", "list")
-        container = "nn.ModuleDict" if kind == "dict" else "nn.ModuleList"
-        used = next((site for _, site in _uses(cls, event.attribute)), None)
-        trace = [(event.value.site or event.site, f"the layers are in a plain {kind}")]
+    def _report(self, event: AttributeAssigned, held: Items | Table, owner: Instance, ctx: Context) -> Finding:
+        kind = "dict" if isinstance(held, Table) else held.kind
+        used = next((site for _, site in _uses(event, owner, ctx)), None)
+        trace = [(held.site or event.site, f"the layers are in a plain {kind}")]
         return ctx.finding(
             self,
             event,
             f"the layers in `{event.attribute}` are not registered: they are in a plain {kind}",
             effect="`parameters()`, `state_dict()` and `to()` pass them by: they are neither trained nor saved",
-            help=f"put them into `{container}`",
+            help=f"put them into `{'nn.ModuleDict' if kind == 'dict' else 'nn.ModuleList'}`",
             trace=[*trace, (used, "and used here")] if used is not None else trace,
-            fixes=_fixes(event, ctx),
+            fix=("Put them into a container that registers them", _wrapped(event, held, ctx)),
         )
 
 
-def _contents(value: Value, depth: int = 0) -> list[Value]:
-    """The values in lists and dicts, however nested, and the options of each; of anything else, the value itself."""
-    if depth > _MAX_DEPTH:
-        return []
-    if isinstance(value, Items):
-        return [inner for item in value.items for inner in _contents(item, depth + 1)]
-    if isinstance(value, Table):
-        return [inner for item in value.contents.values() for inner in _contents(item, depth + 1)]
-    options = [option for _, option in alternatives(value)]
-    if len(options) == 1:
-        return options
-    return [inner for option in options for inner in _contents(option, depth + 1)]
+def _lineage(owner: Instance) -> tuple[Class, ...]:
+    """The class of an object and its ancestors in the project."""
+    return owner.cls.lineage if isinstance(owner.cls, Class) else ()
 
 
-def _is_module(value: Value, ctx: Context) -> bool:
-    bases = ctx.library_bases(value)
-    return any(name == "torch.nn.Module" or name.endswith(("LightningModule", "PreTrainedModel")) for name in bases)
-
-
-def _has_parameters(value: Value, ctx: Context, depth: int = 0) -> bool:
-    """Whether a value is certainly a module with parameters, or a parameter."""
-    if not isinstance(value, Instance) or depth > _MAX_DEPTH or _is_filter(value, ctx):
-        return False
-    if isinstance(value.cls, Class):
-        inner = list(value.attributes.values()) if _is_module(value, ctx) else []
-        return any(_has_parameters(option, ctx, depth + 1) for held in inner for _, option in alternatives(held))
-    if value.cls in _CONTAINERS:
-        given = [inner for argument in value.arguments.all() for inner in _contents(argument)]
-        return any(_has_parameters(inner, ctx, depth + 1) for inner in given)
-    return value.cls == "torch.nn.Parameter" or bool(_WITH_PARAMETERS.match(value.cls))
-
-
-def _is_filter(layer: Instance, ctx: Context) -> bool:
-    """Whether a layer was given a weight that is not trained, as one that filters images."""
-    weight = layer.attributes.get("weight")
-    made = [option for _, option in alternatives(weight)] if weight is not None else []
-    flags = [
-        each.arguments.get(1, "requires_grad")
-        for each in made
-        if isinstance(each, Instance | Symbol) and each.arguments is not None
-    ]
-    return bool(flags) and all(flag is not None and ctx.constant(flag) is False for flag in flags)
-
-
-def _are_parameters(layers: list[Value]) -> bool:
-    return all(isinstance(layer, Instance) and layer.library_name == "torch.nn.Parameter" for layer in layers)
+def _uses(event: AttributeAssigned, owner: Instance, ctx: Context) -> list[tuple[str, Site]]:
+    """The methods other than the constructor that read what is assigned, and where."""
+    uses = ctx.attribute_uses(owner.cls, event.attribute) if isinstance(owner.cls, Class) else ()
+    return [(use.method, use.site) for use in uses if use.method != "__init__"]
 
 
 def _is_in_constructor(event: Event) -> bool:
     return any(frame.function == "__init__" for frame in event.frame.stack())
 
 
-def _is_hidden_on_purpose(event: AttributeAssigned) -> bool:
-    if _HIDDEN_ON_PURPOSE.search(event.attribute.lower()):
-        return True
-    node = event.value.site.node if event.value.site is not None else None
-    return isinstance(node, ast.List | ast.Tuple) and len(node.elts) == 1 and not isinstance(node.elts[0], ast.Starred)
-
-
-def _classes(owner: Instance) -> list[Class]:
-    """The class of an object and those of its ancestors that are the project's."""
-    found: list[Class] = []
-    pending: list[Value] = [owner.cls] if isinstance(owner.cls, Class) else []
-    while pending:
-        cls = pending.pop()
-        if isinstance(cls, Class) and not any(cls is known for known in found):
-            found.append(cls)
-            pending.extend(option for base in cls.bases for _, option in alternatives(base))
-    return found
-
-
-def _keeps_its_own_books(owner: Instance, ctx: Context) -> bool:
-    """Whether the class registers modules by other means than attributes, or lists its parameters itself."""
-    return any(
-        not _OWN_BOOKKEEPING.isdisjoint(cls.members) or _REGISTERS.search(ctx.source_of(Site(cls.module, cls.node)))
-        for cls in _classes(owner)
-    )
-
-
-def _is_handed_to_base(cls: Class, attribute: str) -> bool:
-    """Whether a class gives a list to the constructor of its base, as pipelines do, which registers what is in it."""
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "__init__"
-        and any(isinstance(each, ast.Attribute) and each.attr == attribute for each in _given(node))
-        for node in ast.walk(cls.node)
-    )
-
-
-def _is_put_elsewhere(cls: Class, attribute: str) -> bool:
-    """Whether the constructor also gives what it adds to the list to something else, together with a place for it."""
+def _puts_elsewhere(cls: Class, attribute: str) -> bool:
+    """Whether what a constructor adds to a list is also an argument of a call that gets more than one."""
     constructor = next((node for node in cls.node.body if getattr(node, "name", "") == "__init__"), None)
-    calls = [node for node in ast.walk(constructor) if isinstance(node, ast.Call)] if constructor is not None else []
-    added = {name for call in calls if _is_of(call.func, attribute) for name in _names(call.args)}
-    for node in ast.walk(constructor) if constructor is not None else ():
-        if isinstance(node, ast.Assign) and any(_is_of(target, attribute) for target in node.targets):
-            added.update(_names([node.value]))
-    others = [call for call in calls if len(call.args) > 1 and not _is_of(call.func, attribute)]
-    return any(name in added for call in others for name in _names(call.args))
+    inside = list(ast.walk(constructor)) if constructor is not None else []
+    calls = [node for node in inside if isinstance(node, ast.Call)]
+    added = {name for call in calls if _is_held_in(call.func, attribute) for name in _variables(call.args)}
+    for node in inside:
+        if isinstance(node, ast.Assign) and any(_is_held_in(target, attribute) for target in node.targets):
+            added.update(_variables([node.value]))
+    others = [call for call in calls if len(call.args) > 1 and not _is_held_in(call.func, attribute)]
+    return any(name in added for call in others for name in _variables(call.args))
 
 
-def _has_optimizers(cls: Class, attribute: str) -> bool:
-    """Whether a class makes optimizers of their own for what is in a list."""
-    return any(
-        isinstance(node, ast.Call)
-        and _OPTIMIZER.search(ast.unparse(node.func))
-        and re.search(rf"\bself\.{attribute}\b.*\.parameters\(", "".join(map(ast.unparse, _given(node))))
-        for node in ast.walk(cls.node)
-    )
-
-
-def _is_of(node: ast.expr, attribute: str) -> bool:
+def _is_held_in(node: ast.expr, attribute: str) -> bool:
     """``self.layers[key]`` or ``self.layers.append``."""
     held = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
     return isinstance(held, ast.Attribute) and held.attr == attribute
 
 
-def _names(nodes: list[ast.expr]) -> list[str]:
+def _takes_parameters(node: ast.AST, attribute: str) -> bool:
+    """``self.layers[0].parameters()``."""
+    if not isinstance(node, ast.Call) or _name(node.func) != "parameters":
+        return False
+    return any(isinstance(each, ast.Attribute) and each.attr == attribute for each in ast.walk(node.func))
+
+
+def _variables(nodes: list[ast.expr]) -> list[str]:
     return [node.id for node in nodes if isinstance(node, ast.Name)]
+
+
+def _name(node: ast.AST) -> str:
+    """The last part of a name."""
+    return str(getattr(node, "attr", getattr(node, "id", "")))
 
 
 def _given(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
-
-
-def _users(owner: Instance, attribute: str) -> set[str]:
-    """The methods, other than the constructor, that read an attribute."""
-    return {name for cls in _classes(owner) for name, _ in _uses(cls, attribute)}
-
-
-def _uses(cls: Class, attribute: str) -> Iterator[tuple[str, Site]]:
-    """Where methods of a class, other than the constructor, read an attribute."""
-    for method in cls.node.body:
-        if isinstance(method, ast.FunctionDef) and method.name != "__init__":
-            for node in ast.walk(method):
-                if isinstance(node, ast.Attribute) and node.attr == attribute and isinstance(node.ctx, ast.Load):
-                    yield method.name, Site(cls.module, node)
 
 
 def _registered(owner: Instance, ctx: Context) -> set[int]:
@@ -289,65 +257,36 @@ def _registered(owner: Instance, ctx: Context) -> set[int]:
             continue
         found.add(id(value))
         if isinstance(value, Symbol):  # it may keep what it was made from
-            pending.extend(inner for source in ctx.sources(value) for inner in _contents(source))
+            pending.extend(inner for source in ctx.sources(value) for inner in flatten(source))
         elif isinstance(value, Instance):
             held = [option for kept in value.attributes.values() for _, option in alternatives(kept)]
             pending.extend(option for option in held if not isinstance(option, Items | Table))
-            pending.extend(_contents(value.attributes["<items>"]) if "<items>" in value.attributes else ())
+            pending.extend(flatten(value.attributes.get("<items>")))
             if value is not owner:  # a module that is given others keeps them, nearly always
-                pending.extend(inner for argument in value.arguments.all() for inner in _contents(argument))
+                pending.extend(inner for argument in value.arguments.all() for inner in flatten(argument))
     return found
 
 
-def _is_passed_on(value: Value, layers: list[Value], ctx: Context) -> bool:
-    """Whether a constructor gives the list, or what is in it, to something that may register it."""
-    wanted = {id(value), *(id(layer) for layer in layers)}
-    return any(
-        isinstance(event, OpaqueCall)
-        and _is_in_constructor(event)
-        and any(id(inner) in wanted for given in event.values for inner in (given, *_contents(given)))
-        for event in ctx.events
-    )
+# --------------------------------------------------------------------------------------------------- the fix
 
 
-def _fixes(event: AttributeAssigned, ctx: Context) -> list[Fix]:
-    value = event.value
-    node = value.site.node if value.site is not None else None
-    module = event.site.module
-    prefix = _name_of_nn(module.tree)
-    if not prefix or not all(isinstance(item, Instance) for item in _direct(value)):
-        return []
-    if any(isinstance(item, Instance) and item.library_name == "torch.nn.Parameter" for item in _direct(value)):
-        return []
+def _wrapped(event: AttributeAssigned, held: Items | Table, ctx: Context) -> Edits:
+    """Put the list into a ``ModuleList``, or the dict into a ``ModuleDict``, where all of it is modules."""
+    node = held.site.node if held.site is not None else None
+    prefix = spelling_of("torch.nn", event.site)
+    inside = held.items if isinstance(held, Items) else tuple(held.contents.values())
+    if not prefix or any(not isinstance(each, Instance) or ctx.is_parameter(each) for each in inside):
+        return Edits()
     if isinstance(node, ast.List | ast.ListComp) and node.lineno >= event.site.line:
         container = "ModuleList"
     elif isinstance(node, ast.Dict) and all(_is_key(key) for key in node.keys):
         container = "ModuleDict"
     else:
-        return []
+        return Edits()
     place = Site(event.site.module, node)
-    edits = replace_range(place, f"{prefix}.{container}({ctx.source_of(place)})")
-    assert value.site is not None
-    return offer(f"Put them into `{container}`", edits, "unsafe", of=value.site, at=event.site)
+    return replace_range(place, f"{prefix}.{container}({ctx.source_of(place)})")
 
 
 def _is_key(node: ast.expr | None) -> bool:
     """Whether a key of a dict can be one of a ``ModuleDict``."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and "." not in node.value
-
-
-def _direct(value: Value) -> tuple[Value, ...]:
-    if isinstance(value, Table):
-        return tuple(value.contents.values())
-    return value.items if isinstance(value, Items) else ()
-
-
-def _name_of_nn(tree: ast.Module) -> str:
-    """What a file calls ``torch.nn``."""
-    names = {"torch.nn": "", "torch": ""}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update((alias.name, alias.asname or alias.name) for alias in node.names if alias.name in names)
-        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
-            names.update(("torch.nn", alias.asname or "nn") for alias in node.names if alias.name == "nn")
-    return names["torch.nn"] or (f"{names['torch']}.nn" if names["torch"] else "")

@@ -41,7 +41,7 @@ from collections.abc import Iterator, Sequence
 from dllint.api import (
     Assumption,
     Context,
-    Edit,
+    Edits,
     Finding,
     LibraryCall,
     Rule,
@@ -50,8 +50,8 @@ from dllint.api import (
     TransformStep,
     Value,
     assumed_under,
-    offer,
     replace_range,
+    together,
 )
 
 _TO_TENSOR = frozenset(("ToTensor", "PILToTensor", "ToImage", "ToImageTensor"))
@@ -94,20 +94,20 @@ class NormalizeBeforeToTensor(Rule):
         normalizes, converts, last = upto[-1].value.site, conversion.value.site, conversions[-1].value.site
         assert normalizes is not None and converts is not None and last is not None
         place = _place(composition, normalizes, ctx)
-        edits = _moved(composition, normalizes, last, ctx)
-        known = all(step.kind and step.kind != "Lambda" for step in upto)
+        assumed = [*assumed_under((*upto[-1].guards, *conversion.guards))]
+        if any(not step.kind or step.kind == "Lambda" for step in upto):
+            assumed.append(Assumption("opaque", "no other step converts before"))
         given = "integers" if conversion.kind in _TO_FLOAT else "no tensor"
         return ctx.finding(
             self,
             place,
             f"`Normalize` stands before `{conversion.kind}`, so it gets {given}",
+            on=[composition],
+            assuming=[*assumed, *ctx.assumed_use(composition, "the pipeline")],
             effect="it raises `TypeError`; `v2.Normalize` returns a numpy array unchanged, and nothing is normalised",
-            help=f"put `Normalize` behind `{conversions[-1].kind}`",
+            help=f"put `Normalize` after `{conversions[-1].kind}`",
             trace=[(normalizes, "the pipeline normalises"), (converts, "and only then converts")],
-            fixes=offer("Normalise after the conversion", edits, "unsafe", of=normalizes, at=place),
-            assuming=assumed_under((*upto[-1].guards, *conversion.guards))
-            if known
-            else [Assumption("opaque", "no other step converts before")],
+            fix=("Normalise after the conversion", _moved(composition, normalizes, last, ctx)),
         )
 
 
@@ -140,17 +140,17 @@ def _place(composition: Value, normalize: Site, ctx: Context) -> Site:
     return normalize if is_added or ctx.is_within(normalize, place) else place
 
 
-def _moved(composition: Value, normalize: Site, conversion: Site, ctx: Context) -> tuple[Edit, ...]:
+def _moved(composition: Value, normalize: Site, conversion: Site, ctx: Context) -> Edits:
     """Shift the items from `Normalize` to the conversion by one, if all are written in one list."""
     place = ctx.data.list_site(composition)
     node = place.node if place is not None else None
     written = node.elts if isinstance(node, ast.List | ast.Tuple) else []
     nodes = [id(item) for item in written]
     if id(normalize.node) not in nodes or id(conversion.node) not in nodes:
-        return ()
+        return Edits()
     items = [
         Site(normalize.module, item)
         for item in written[nodes.index(id(normalize.node)) : nodes.index(id(conversion.node)) + 1]
     ]
     texts = [ctx.source_of(item) for item in (*items[1:], items[0])]
-    return tuple(edit for item, text in zip(items, texts, strict=True) for edit in replace_range(item, text))
+    return together(*(replace_range(item, text) for item, text in zip(items, texts, strict=True)))

@@ -37,62 +37,59 @@ Unsafe because it changes what the model sees, as it should.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 
 from dllint.api import (
     Assumption,
     Const,
     Context,
     DatasetCreated,
-    Edit,
-    External,
+    Edits,
     Finding,
     Guards,
     Instance,
-    Items,
+    Normalization,
+    Numbers,
     Program,
     Rule,
     Site,
-    Symbol,
     TransformsComposed,
-    TransformStep,
     Value,
-    alternatives,
     assumed_under,
-    offer,
     replace_range,
+    together,
 )
 
-Numbers = tuple[float, ...]
-
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_OF_TIMM = {"IMAGENET_DEFAULT_MEAN": _MEAN, "IMAGENET_DEFAULT_STD": _STD,
-            "IMAGENET_INCEPTION_MEAN": (0.5,) * 3, "IMAGENET_INCEPTION_STD": (0.5,) * 3}  # fmt: skip
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _UNSCALED = frozenset(("PILToTensor", "ToImage", "ToImageTensor"))
 
 
 @dataclass(frozen=True)
-class _Normalized:
-    """A pipeline with its single ``Normalize``, that it takes under ``guards``. ``before`` are the steps up to it."""
-
-    normalize: Instance
-    site: Site
-    mean: Numbers
-    std: Numbers
-    guards: Guards
-    before: tuple[TransformStep, ...]
-
-
-@dataclass(frozen=True)
 class _Use:
-    """What a pipeline is used for: ``train`` or ``eval`` data of some kind."""
+    """What a pipeline is used for: ``train`` or ``eval`` data of some kind; ``is_told`` says that no name tells it."""
 
     part: str
     kind: object
-    pipeline: _Normalized | None
+    is_told: bool
+    pipeline: Normalization | None
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is wrong with the numbers of a pipeline. ``is_slight`` says that it may be of little consequence."""
+
+    text: str
+    edits: Edits
+    is_slight: bool = False
+
+
+def read_as_bgr(place: Site, pipeline: Normalization, ctx: Context) -> bool:
+    """the numbers are in the order of BGR, and images may be read so"""
+    if pipeline.mean != _MEAN[::-1] or pipeline.std != _STD[::-1]:
+        return False
+    return ctx.project_mentions(_BGR) or ctx.project_mentions(_BGR, where="here")
 
 
 class NormalizeStatsMismatch(Rule):
@@ -105,15 +102,17 @@ class NormalizeStatsMismatch(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/models.html",)
 
+    excuses = (read_as_bgr,)
+
     def __init__(self) -> None:
         self._reported: list[Instance] = []
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         composed = list(ctx.all_of(TransformsComposed))
         for event in composed:
-            for pipeline in _normalized(event.composition, event.guards, ctx):
+            for pipeline in ctx.data.normalizations(event.composition, event.guards):
                 if pipeline is not None and self._is_new(pipeline):
-                    yield from self._check_numbers(pipeline, ctx)
+                    yield from self._check_numbers(pipeline, event.composition, ctx)
         groups = [_of_datasets(ctx)]
         groups.extend(
             _of_names([event for event in composed if event.frame is frame], ctx)
@@ -121,108 +120,53 @@ class NormalizeStatsMismatch(Rule):
         )
         for group in groups:
             for evaluated, trained in _mismatches(group, ctx):
-                if self._is_new(evaluated):
-                    yield self._report_mismatch(evaluated, trained, ctx)
+                if evaluated.pipeline is not None and self._is_new(evaluated.pipeline):
+                    yield from self._report_mismatch(evaluated, trained, ctx)
 
-    def _is_new(self, pipeline: _Normalized) -> bool:
+    def _is_new(self, pipeline: Normalization) -> bool:
         return not any(pipeline.normalize is known for known in self._reported)
 
-    def _report_mismatch(self, evaluated: _Normalized, trained: _Normalized, ctx: Context) -> Finding:
+    def _report_mismatch(self, evaluation: _Use, training: _Use, ctx: Context) -> Iterator[Finding]:
+        evaluated, trained = evaluation.pipeline, training.pipeline
+        assert evaluated is not None and trained is not None
         self._reported.append(evaluated.normalize)
-        edits = _as_trained(evaluated.site, trained.site, ctx)
-        return ctx.finding(
+        is_told = evaluation.is_told and training.is_told
+        yield ctx.finding(
             self,
             evaluated.site,
             "evaluation normalises with other numbers than training",
+            assuming=[
+                *assumed_under((*evaluated.guards, *trained.guards)),
+                *([] if is_told else [Assumption("name", "the data is for what names say")]),
+            ],
             effect=f"the model was trained on {_shown(trained)} and is measured on {_shown(evaluated)}",
             help="use one `Normalize` for both",
             trace=[(trained.site, "training data is normalised here"), (evaluated.site, "evaluation data here")],
-            fixes=offer("Normalise as in training", edits, "unsafe", of=evaluated.site, at=evaluated.site),
-            assuming=assumed_under((*evaluated.guards, *trained.guards)),
+            fix=("Normalise as in training", _as_trained(evaluated.site, trained.site, ctx)),
         )
 
-    def _check_numbers(self, pipeline: _Normalized, ctx: Context) -> Iterator[Finding]:
-        problem = _problem_of_range(pipeline, ctx)
-        if problem:
-            self._reported.append(pipeline.normalize)
-            yield self._report_numbers(pipeline, problem, (), ctx)
+    def _check_numbers(self, pipeline: Normalization, composition: Value, ctx: Context) -> Iterator[Finding]:
+        problem = _problem_of_range(pipeline, ctx) or _problem_of_constants(pipeline, ctx)
+        if problem is None or ctx.excused(self, pipeline.site, pipeline):
             return
-        problems: list[str] = []
-        edits: list[Edit] = []
-        for name, numbers, right, index in (("mean", pipeline.mean, _MEAN, 0), ("std", pipeline.std, _STD, 1)):
-            found = _problem_of_constants(name, numbers, right, pipeline, ctx)
-            if found:
-                problems.append(found)
-                edits.extend(_corrected(ctx.argument(pipeline.normalize, index, name), right))
-        if problems:
-            self._reported.append(pipeline.normalize)
-            yield self._report_numbers(pipeline, problems[0], edits if len(edits) == len(problems) else (), ctx)
-
-    def _report_numbers(self, pipeline: _Normalized, problem: str, edits: Sequence[Edit], ctx: Context) -> Finding:
-        return ctx.finding(
+        self._reported.append(pipeline.normalize)
+        yield ctx.finding(
             self,
             pipeline.site,
-            problem,
+            problem.text,
+            assuming=[
+                *assumed_under(pipeline.guards),
+                *([Assumption("effect", "the number is a mistake, and matters")] if problem.is_slight else []),
+                *ctx.assumed_use(composition, "the pipeline"),
+            ],
             effect="the model sees images of another kind than it was, or will be, trained with",
             help="normalise with the numbers that the model's weights or the data call for",
             trace=[(pipeline.site, f"the pipeline normalises with {_shown(pipeline)}")],
-            fixes=offer("Use ImageNet's numbers", edits, "unsafe", of=pipeline.site, at=pipeline.site),
-            assuming=[Assumption("effect", "the numbers are a mistake and not those of other data")],
+            fix=("Use ImageNet's numbers", problem.edits),
         )
 
 
-# ------------------------------------------------------------------------------------------------ the pipelines
-
-
-def _normalized(transform: Value, guards: Guards, ctx: Context) -> list[_Normalized | None]:
-    """The pipelines that a transform may be, if it normalises once; ``None`` stands for numbers that are not known."""
-    steps = ctx.data.steps(transform)
-    found = [index for index, step in enumerate(steps) if step.kind in ("Normalize", "A.Normalize")]
-    if not found or any(ctx.consistent(steps[a].guards, steps[b].guards) for a, b in combinations(found, 2)):
-        return [None]
-    return [pipeline for index in found for pipeline in _normalized_at(steps, index, guards, ctx)]
-
-
-def _normalized_at(
-    steps: Sequence[TransformStep], index: int, guards: Guards, ctx: Context
-) -> list[_Normalized | None]:
-    """The pipelines that normalise in the step at ``index``, and in no other one."""
-    step = steps[index]
-    if not isinstance(step.value, Instance) or step.value.site is None:
-        return [None]
-    normalize, site = step.value, step.value.site
-    is_other = step.kind == "A.Normalize"
-    if is_other and len(normalize.arguments.positional) + len(normalize.arguments.keywords) > 2:
-        return [None]
-    means = _numbers(ctx.argument(normalize, 0, "mean"), _MEAN if is_other else None)
-    stds = _numbers(ctx.argument(normalize, 1, "std"), _STD if is_other else None)
-    before = tuple(each for each in steps[:index] if ctx.consistent(each.guards, step.guards))
-    return [
-        _Normalized(normalize, site, mean, std, (*guards, *step.guards, *one, *other), before) if mean and std else None
-        for one, mean in means
-        for other, std in stds
-        if ctx.consistent(one, other)
-    ]
-
-
-def _numbers(value: Value | None, default: Numbers | None) -> list[tuple[Guards, Numbers | None]]:
-    """The numbers that an argument may be, and when; ``None`` where they are not known."""
-    if value is None:
-        return [((), default)]
-    return [(guards, _constants(option)) for guards, option in alternatives(value)]
-
-
-def _constants(value: Value) -> Numbers | None:
-    if isinstance(value, Symbol) and value.name in ("numpy.array", "torch.tensor") and value.inputs:
-        return _constants(value.inputs[0])
-    if isinstance(value, External) and value.name.startswith("timm."):
-        return _OF_TIMM.get(value.name.rpartition(".")[2])
-    items = value.items if isinstance(value, Items) and value.exact else (value,)
-    found = [item.value for item in items if isinstance(item, Const) and isinstance(item.value, int | float)]
-    return tuple(float(number) for number in found) if len(found) == len(items) else None
-
-
-def _shown(pipeline: _Normalized) -> str:
+def _shown(pipeline: Normalization) -> str:
     mean, std = (", ".join(f"{number:g}" for number in numbers) for numbers in (pipeline.mean, pipeline.std))
     return f"({mean}), ({std})"
 
@@ -249,10 +193,11 @@ def _of_datasets(ctx: Context) -> list[_Use]:
 
 def _of_dataset(dataset: Instance, part: str, ctx: Context) -> list[_Use]:
     """The pipelines of one dataset; those without numbers do not count if one with numbers stands behind them."""
+    is_told = ctx.data.is_told_part(dataset)
     found = [
-        use
+        _Use(part, _kind(dataset, ctx), is_told, pipeline)
         for applied in ctx.data.applied(dataset)
-        for use in _use(part, _kind(dataset, ctx), applied.value, applied.guards, ctx)
+        for pipeline in _used(part, applied.value, applied.guards, ctx)
     ]
     return [use for use in found if use.pipeline is not None] or found
 
@@ -265,33 +210,35 @@ def _kind(dataset: Instance, ctx: Context) -> object:
 
 def _of_names(events: list[TransformsComposed], ctx: Context) -> list[_Use]:
     """The pipelines that one function builds and calls ``train_transform`` and ``test_transform``."""
+    parts = [(event, ctx.data.part(event.composition)) for event in events]
     return [
-        use
-        for event in events
-        for use in _use(ctx.data.part(event.composition), "name", event.composition, event.guards, ctx)
+        _Use(part, "name", False, pipeline)
+        for event, part in parts
+        for pipeline in _used(part, event.composition, event.guards, ctx)
     ]
 
 
-def _use(part: str, kind: object, transform: Value, guards: Guards, ctx: Context) -> Iterator[_Use]:
-    """What a transform is used for, if that is known and it is not one that certainly does not normalise."""
+def _used(part: str, transform: Value, guards: Guards, ctx: Context) -> list[Normalization | None]:
+    """How a transform normalises, if its use is known and it is not one that certainly does not normalise."""
     kinds = {step.kind for step in ctx.data.steps(transform)}
-    if part and ({"", "Lambda", "Normalize", "A.Normalize"} & kinds):
-        yield from (_Use(part, kind, pipeline) for pipeline in _normalized(transform, guards, ctx))
+    is_one = bool(part) and not kinds.isdisjoint(("", "Lambda", "Normalize", "A.Normalize"))
+    return ctx.data.normalizations(transform, guards) if is_one else []
 
 
-def _mismatches(uses: list[_Use], ctx: Context) -> Iterator[tuple[_Normalized, _Normalized]]:
+def _mismatches(uses: list[_Use], ctx: Context) -> Iterator[tuple[_Use, _Use]]:
     """The pipelines for evaluation whose numbers no pipeline for the same kind of training data has."""
     for use in uses:
         own = use.pipeline
         if use.part != "eval" or own is None:
             continue
-        trained = [other.pipeline for other in uses if other.part == "train" and other.kind == use.kind]
-        known = [other for other in trained if other is not None and ctx.consistent(other.guards, own.guards)]
-        if known and None not in trained and not any(_is_close(own, other) for other in known):
-            yield own, known[0]
+        training = [other for other in uses if other.part == "train" and other.kind == use.kind]
+        known = [o for o in training if o.pipeline is not None and ctx.consistent(o.pipeline.guards, own.guards)]
+        is_known = bool(known) and all(other.pipeline is not None for other in training)
+        if is_known and not any(other.pipeline is not None and _is_close(own, other.pipeline) for other in known):
+            yield use, known[0]
 
 
-def _is_close(left: _Normalized, right: _Normalized) -> bool:
+def _is_close(left: Normalization, right: Normalization) -> bool:
     """Whether two pipelines differ by less than matters."""
     means, stds = _pairs(left.mean, right.mean), _pairs(left.std, right.std)
     return all(abs(a - b) < 0.02 for a, b in means) and all(abs(a - b) < 0.05 * max(abs(a), abs(b)) for a, b in stds)
@@ -305,37 +252,33 @@ def _pairs(left: Numbers, right: Numbers) -> Iterator[tuple[float, float]]:
     )
 
 
-def _as_trained(evaluated: Site, trained: Site, ctx: Context) -> tuple[Edit, ...]:
+def _as_trained(evaluated: Site, trained: Site, ctx: Context) -> Edits:
     """The call as training writes it, if it is of numbers only and both are in one file."""
     node = trained.node
-    if (
-        evaluated.module is not trained.module
-        or not isinstance(node, ast.Call)
-        or not isinstance(evaluated.node, ast.Call)
-    ):
-        return ()
+    is_there = evaluated.module is trained.module and isinstance(evaluated.node, ast.Call)
+    if not is_there or not isinstance(node, ast.Call):
+        return Edits()
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if any(isinstance(part, ast.Name) for value in given for part in ast.walk(value)):
-        return ()
-    return replace_range(evaluated, ctx.source_of(trained))
+    is_plain = not any(isinstance(part, ast.Name) for value in given for part in ast.walk(value))
+    return replace_range(evaluated, ctx.source_of(trained)) if is_plain else Edits()
 
 
 # ---------------------------------------------------------------------------------------------- the numbers alone
 
 
-def _problem_of_range(pipeline: _Normalized, ctx: Context) -> str:
-    """Whether the numbers are for pixels of another range than the steps before give."""
+def _problem_of_range(pipeline: Normalization, ctx: Context) -> _Problem | None:
+    """Numbers for pixels of another range than the steps before give."""
     kinds = [step.kind for step in pipeline.before]
     if any(not kind or kind == "Lambda" or kind.startswith("A.") for kind in kinds):
-        return ""
+        return None
     scaled = "ToTensor" in kinds or "ConvertImageDtype" in kinds
     if scaled and min(pipeline.mean) > 1:
-        return "a mean for pixels of 0 to 255 is subtracted from pixels of 0 to 1"
+        return _Problem("a mean for pixels of 0 to 255 is subtracted from pixels of 0 to 1", Edits())
     casts = [step.value for step in pipeline.before if step.kind == "ToDtype"]
     raw = not scaled and not _UNSCALED.isdisjoint(kinds) and len(casts) == 1
     if raw and 0 < max(pipeline.mean) <= 1 and _keeps_range(casts[0], ctx):
-        return "a mean for pixels of 0 to 1 is subtracted from pixels of 0 to 255"
-    return ""
+        return _Problem("a mean for pixels of 0 to 1 is subtracted from pixels of 0 to 255", Edits())
+    return None
 
 
 def _keeps_range(cast: Value, ctx: Context) -> bool:
@@ -346,24 +289,38 @@ def _keeps_range(cast: Value, ctx: Context) -> bool:
     return scale is None or (isinstance(scale, Const) and scale.value is False)
 
 
-def _problem_of_constants(name: str, numbers: Numbers, right: Numbers, pipeline: _Normalized, ctx: Context) -> str:
-    """Whether ImageNet's numbers are mistyped or in the reverse order."""
+def _problem_of_constants(pipeline: Normalization, ctx: Context) -> _Problem | None:
+    """ImageNet's numbers, mistyped or in the reverse order."""
+    problems = [
+        found
+        for index, (name, numbers, right) in enumerate(
+            (("mean", pipeline.mean, _MEAN), ("std", pipeline.std, _STD)),
+        )
+        if (found := _problem_of(name, numbers, right, ctx.argument(pipeline.normalize, index, name)))
+    ]
+    if not problems:
+        return None
+    edits = together(*(problem.edits for problem in problems))
+    return _Problem(problems[0].text, edits, all(problem.is_slight for problem in problems))
+
+
+def _problem_of(name: str, numbers: Numbers, right: Numbers, given: Value | None) -> _Problem | None:
     if len(numbers) != 3 or numbers == right:
-        return ""
+        return None
+    edits = _corrected(given, right)
     if numbers == right[::-1]:
-        both = pipeline.mean == _MEAN[::-1] and pipeline.std == _STD[::-1]
-        is_bgr = both and (ctx.project_mentions(_BGR) or ctx.project_mentions(_BGR, where="here"))
-        return "" if is_bgr else f"the {name} has ImageNet's numbers in the order of BGR"
+        return _Problem(f"the {name} has ImageNet's numbers in the order of BGR", edits)
     wrong = [(given, wanted) for given, wanted in zip(numbers, right, strict=True) if given != wanted]
     if len(wrong) == 1 and abs(wrong[0][0] - wrong[0][1]) > 0.01:
-        return f"the {name} is ImageNet's but for one number: {wrong[0][0]:g} instead of {wrong[0][1]:g}"
-    return ""
+        text = f"the {name} is ImageNet's but for one number: {wrong[0][0]:g} instead of {wrong[0][1]:g}"
+        return _Problem(text, edits, is_slight=True)
+    return None
 
 
-def _corrected(given: Value | None, right: Numbers) -> tuple[Edit, ...]:
+def _corrected(given: Value | None, right: Numbers) -> Edits:
     """ImageNet's numbers in the place of those that are written there."""
     node = given.site.node if given is not None and given.site is not None else None
     if given is None or given.site is None or not isinstance(node, ast.List | ast.Tuple):
-        return ()
+        return Edits()
     text = ", ".join(f"{number:g}" for number in right)
     return replace_range(given.site, f"[{text}]" if isinstance(node, ast.List) else f"({text})")

@@ -27,7 +27,8 @@ behind `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes 
     val_loader = DataLoader(val_set, batch_size=64)
 
 ## Not reported
-Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`), test-time augmentation, datasets
+Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`) or do the same to every image
+(`RandomHorizontalFlip(p=1)`), test-time augmentation, datasets
 that are also trained on, transforms under a condition that is off for evaluation, and datasets of which neither an
 argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation. Where no dataset is
 known to use a transform, its name counts if one for training stands beside it (`train_transform`, `val_transform`).
@@ -44,7 +45,6 @@ given to test data, and flips in validation transforms.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -53,6 +53,7 @@ from dllint.api import (
     Context,
     DatasetCreated,
     Edit,
+    Edits,
     Finding,
     Guard,
     Guards,
@@ -66,18 +67,32 @@ from dllint.api import (
     TransformStep,
     Value,
     assumed_under,
-    offer,
     rename_call,
+    together,
 )
 
 _POSITION_OF_P = {"RandomPerspective": 1, "RandomPosterize": 1, "RandomSolarize": 1, "RandomAdjustSharpness": 1,
                   "RandomApply": 1}  # fmt: skip
 _STRENGTHS = {"RandomRotation": ("degrees",), "RandomAffine": ("degrees", "translate", "scale", "shear"),
               "ColorJitter": ("brightness", "contrast", "saturation", "hue"), "RandomResizedCrop": ()}  # fmt: skip
+_EFFECT = "the metric differs from run to run and epoch to epoch, and is usually worse than the model"
 _STRAINS = frozenset(("RandomRotation", "RandomAffine", "RandomPerspective", "RandomErasing", "ElasticTransform"))
-_TEST_TIME = re.compile(r"tta|test_?time|n_?crops|ten_?crop|five_?crop|multi_?crop", re.IGNORECASE)
-
 _MEASURED = Assumption("effect", "the samples are for measuring, and not just to look at")
+_ALL_OR_NOTHING = frozenset(
+    ("HorizontalFlip", "VerticalFlip", "Grayscale", "Invert", "Equalize", "AutoContrast", "Autocontrast", "Posterize",
+     "Solarize", "AdjustSharpness")
+)  # fmt: skip
+"""What does the same to every image that it is applied to."""
+
+
+def trained_on_as_well(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
+    """the dataset is also trained on"""
+    return any(dataset is other for other in trained)
+
+
+def augmented_at_test_time(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
+    """the name says that predictions for several views are averaged"""
+    return ctx.speaks_of("test-time-augmentation", name)
 
 
 class RandomAugmentationInEval(Rule):
@@ -90,11 +105,13 @@ class RandomAugmentationInEval(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/transforms.html",)
 
+    excuses = (trained_on_as_well, augmented_at_test_time)
+
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         trained = _of_training(ctx)
         is_plain = _is_plain(trained, ctx)
         for dataset, name in _for_evaluation(ctx):
-            if any(dataset is other for other in trained) or _TEST_TIME.search(name):
+            if dataset.site is None or ctx.excused(self, dataset.site, dataset, name, trained):
                 continue
             everything = ctx.data.applied(dataset)
             reported: list[Value] = []
@@ -124,11 +141,15 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(steps[0])}` changes the samples that go through `{name}` at random",
-            effect="the metric differs from run to run and epoch to epoch, and is usually worse than the model",
+            on=event.guards,
+            assuming=[
+                Assumption("name", f"`{name}` is for evaluation, as its name says"),
+                *ctx.assumed_use(event.composition, "the pipeline"),
+            ],
+            effect=_EFFECT,
             help="keep random steps out of the transform for evaluation",
             trace=[(site, "a random step"), (event.site, f"in what is called `{name}`")],
-            fixes=offer("Remove the random steps", _removed(steps, event.composition, ctx), "unsafe", of=site, at=site),
-            assuming=[Assumption("name", f"`{name}` is for evaluation, as its name says")],
+            fix=("Remove the random steps", _removed(steps, event.composition, ctx)),
         )
 
     def _report(
@@ -142,18 +163,33 @@ class RandomAugmentationInEval(Rule):
     ) -> Finding:
         step = steps[0]
         site = _place(dataset, applied, step, trained, ctx)
-        edits = _removed(steps, applied.value, ctx) if site is step.value.site else ()
+        edits = _removed(steps, applied.value, ctx) if site is step.value.site else Edits()
         assert step.value.site is not None and dataset.site is not None
         return ctx.finding(
             self,
             site,
             f"`{_called(step)}` changes the samples of {name} at random",
-            effect="the metric differs from run to run and epoch to epoch, and is usually worse than the model",
+            assuming=[
+                *assumed_under(step.guards),
+                *_assumed_of(dataset, name, ctx),
+                *([_MEASURED] if step.is_drawn else ()),
+            ],
+            effect=_EFFECT,
             help="give the evaluation data a transform of its own, without random steps",
             trace=[(step.value.site, "a random step"), (dataset.site, "is applied to data for evaluation")],
-            fixes=offer("Remove the random steps", edits, "unsafe", of=site, at=site),
-            assuming=[*assumed_under(step.guards), *([_MEASURED] if step.is_drawn else ())],
+            fix=("Remove the random steps", edits),
         )
+
+
+def _assumed_of(dataset: Instance, name: str, ctx: Context) -> list[Assumption]:
+    """That data is for evaluation where no argument says so, and that somebody evaluates on it."""
+    found = []
+    if not ctx.data.is_told_part(dataset):
+        found.append(Assumption("name", f"{name} is for evaluation, as names say"))
+    loaders = [made.loader for made in ctx.data.loaders if any(d is dataset for d in ctx.data.datasets(made.dataset))]
+    if loaders and not any(map(ctx.data.is_read, loaders)):
+        found.append(Assumption("effect", "somebody takes batches from its loader"))
+    return found
 
 
 # ------------------------------------------------------------------------------------------- which data is for what
@@ -219,7 +255,7 @@ def _name_of(event: TransformsComposed) -> str:
 def _is_named_for_evaluation(event: TransformsComposed, ctx: Context) -> bool:
     """Whether a composition, by its name, is for evaluation, and stands beside one for training in the same place."""
     name = _name_of(event)
-    if ctx.data.part_of_name(name) != "eval" or _TEST_TIME.search(name):
+    if ctx.data.part_of_name(name) != "eval" or ctx.speaks_of("test-time-augmentation", name):
         return False
     beside = (other for other in ctx.all_of(TransformsComposed) if other.site.module is event.site.module)
     is_beside = any(ctx.data.part_of_name(_name_of(other)) == "train" for other in beside)
@@ -255,27 +291,24 @@ def _is_at(step: TransformStep, site: Site) -> bool:
     return step.value.site is not None and step.value.site.node is site.node
 
 
-def _removed(steps: list[TransformStep], composition: Value, ctx: Context) -> tuple[Edit, ...]:
+def _removed(steps: list[TransformStep], composition: Value, ctx: Context) -> Edits:
     """Take random steps out of the list that they are written in; what crops at random crops the centre instead."""
     around = ctx.data.list_site(composition)
     written = around.node.elts if around is not None and isinstance(around.node, ast.List) else []
-    edits: list[Edit] = []
-    for step in steps:
-        place = step.value.site
-        index = next((i for i, item in enumerate(written) if place is not None and item is place.node), None)
-        if place is None or index is None or step.kind == "RandomResizedCrop":
-            return ()
-        if step.kind == "RandomCrop" and _has_only_size(place):
-            renamed = rename_call(place, "CenterCrop")
-            if not renamed:
-                return ()
-            edits.extend(renamed)
-        elif index + 1 < len(written):
-            following = ctx.replace(Site(place.module, written[index + 1]), "")
-            edits.append(Edit(ctx.replace(place, "").start, following.start, ""))
-        else:
-            return ()
-    return tuple(edits)
+    return together(*(_without(step, written, ctx) for step in steps))
+
+
+def _without(step: TransformStep, written: list[ast.expr], ctx: Context) -> Edits:
+    place = step.value.site
+    index = next((i for i, item in enumerate(written) if place is not None and item is place.node), None)
+    if place is None or index is None or step.kind == "RandomResizedCrop":
+        return Edits()
+    if step.kind == "RandomCrop" and _has_only_size(place):
+        return rename_call(place, "CenterCrop")
+    if index + 1 == len(written):
+        return Edits()
+    following = ctx.replace(Site(place.module, written[index + 1]), "")
+    return Edits.of(place.module, [Edit(ctx.replace(place, "").start, following.start, "")])
 
 
 def _has_only_size(place: Site) -> bool:
@@ -309,12 +342,15 @@ def _is_random(step: TransformStep, ctx: Context) -> bool:
 
 
 def _probability(transform: Instance, position: int | None, ctx: Context) -> bool:
-    """Whether a transform is applied with a probability above 0 (a crop always is)."""
+    """Whether a transform is applied now and then, or always and differently (as a crop is)."""
     given = ctx.argument(transform, position, "p")
     if given is None:
         return True
     value = ctx.constant(given)
-    return isinstance(value, int | float) and value > 0 and not isinstance(given, Setting)
+    is_number = isinstance(value, int | float) and not isinstance(given, Setting)
+    if value == 1 and ctx.class_name(transform).removeprefix("Random") in _ALL_OR_NOTHING:
+        return False
+    return is_number and value > 0
 
 
 def _is_strong(transform: Instance, kind: str, ctx: Context) -> bool:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 6
 _MAX_VALUES = 400
-_SUBSET = "torch.utils.data.Subset"
 _TRAIN_FLAGS = frozenset(("train", "is_train", "training", "is_training", "istrain", "train_mode"))
 _EVAL_FLAGS = frozenset(("test", "is_test", "val", "is_val", "is_valid", "eval", "is_eval", "validation", "test_mode"))
 _PARTS = frozenset(
@@ -143,18 +142,22 @@ def part_of(machine: Machine, dataset: Value) -> str:
     """``train`` or ``eval`` by what a dataset was given (``train=False``, ``split="val"``, its path) and is called."""
     if not isinstance(dataset, Instance):
         return splits.part_of_texts(splits.texts_in(dataset))
-    named = named_arguments(machine, dataset)
-    told = _told(named)
+    told = told_part(machine, dataset)
     if told:
         return told
-    signature = machine.facts.signatures.get(dataset.library_name, ())
-    if "train" in signature and "train" not in named and dataset.arguments.exact:
-        return splits.TRAIN
     texts = [dataset.hint]
-    for name, value in named.items():
+    for name, value in named_arguments(machine, dataset).items():
         if not isinstance(value, Instance) and "transform" not in name and not _is_flag(name, value):
             texts.extend(splits.texts_in(value))
     return splits.part_of_texts(texts)
+
+
+def told_part(machine: Machine, dataset: Instance) -> str:
+    """The same by the arguments alone that are there to say it, or by what they are when they are not given."""
+    named = named_arguments(machine, dataset)
+    signature = machine.facts.signatures.get(dataset.library_name, ())
+    is_left_out = "train" in signature and "train" not in named and dataset.arguments.exact
+    return _told(named) or (splits.TRAIN if is_left_out else "")
 
 
 def _is_flag(name: str, value: Value) -> bool:

@@ -80,6 +80,7 @@ class Facts:
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
+        self.constants: dict[str, tuple[float, ...]] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -160,6 +161,7 @@ class Facts:
         self.module_names += tuple(re.compile(each) for each in factory.get("patterns", ()))
         self.module_classmethods.update(factory.get("classmethods", ()))
         self.classifiers += tuple(re.compile(each) for each in factory.get("classifiers", ()))
+        self.constants.update((name, tuple(numbers)) for name, numbers in table.get("constants", {}).items())
         for amount, patterns in table.get("parameters", {}).items():
             self._parameters[amount] = self._parameters.get(amount, ()) + tuple(map(re.compile, patterns))
         transforms = table.get("transforms", {})

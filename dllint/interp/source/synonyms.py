@@ -47,6 +47,6 @@ def _kinds(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for kind, entries in table.items():
         for key, value in entries.items() if kind not in _SPELLINGS else ():
             if isinstance(value, list):
-                yield from ((f"{kind}.{key}", name) for name in value)
+                yield from ((f"{kind}.{key}", name) for name in value if isinstance(name, str))
             else:
                 yield _SAME_KIND.get(kind, kind), key

@@ -1,0 +1,69 @@
+"""Pipelines that normalise: with which numbers, under which conditions, and after which steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.run.guards import consistent
+from dllint.interp.source.facts import Facts
+from dllint.sites import Guards, Site
+from dllint.values import Const, External, Instance, Items, Symbol, Value, alternatives
+
+Numbers = tuple[float, ...]
+_ARRAYS = ("numpy.array", "torch.tensor")
+_KINDS = ("Normalize", "A.Normalize")
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization:
+    """The only ``Normalize`` of a pipeline, which takes it under ``guards``. ``before`` are the steps up to it."""
+
+    normalize: Instance
+    site: Site
+    mean: Numbers
+    std: Numbers
+    guards: Guards
+    before: tuple[TransformStep, ...]
+
+
+def normalizations(steps: list[TransformStep], guards: Guards, facts: Facts) -> list[Normalization | None]:
+    """How a pipeline of some steps normalises, if once; ``None`` stands for numbers that are not known."""
+    found = [index for index, step in enumerate(steps) if step.kind in _KINDS]
+    step = steps[found[0]] if found else None
+    if step is None or len(found) > 1 or not isinstance(step.value, Instance) or step.value.site is None:
+        return [None]
+    normalize, site, arguments = step.value, step.value.site, step.value.arguments
+    is_other = step.kind == "A.Normalize"
+    if is_other and len(arguments.positional) + len(arguments.keywords) > 2:
+        return [None]
+    defaults = facts.constants if is_other else {}
+    means = _options(arguments.get(0, "mean"), defaults.get("albumentations.Normalize.mean"), facts)
+    stds = _options(arguments.get(1, "std"), defaults.get("albumentations.Normalize.std"), facts)
+    before = tuple(steps[: found[0]])
+    return [
+        Normalization(normalize, site, mean, std, (*guards, *step.guards, *one, *other), before)
+        if mean and std
+        else None
+        for one, mean in means
+        for other, std in stds
+        if consistent(one, other)
+    ]
+
+
+def _options(value: Value | None, default: Numbers | None, facts: Facts) -> list[tuple[Guards, Numbers | None]]:
+    """The numbers that an argument may be, and when; ``None`` where they are not known."""
+    if value is None:
+        return [((), default)]
+    return [(guards, numbers_in(option, facts)) for guards, option in alternatives(value)]
+
+
+def numbers_in(value: Value, facts: Facts) -> Numbers | None:
+    """The numbers in a list, tuple or array, or a single one; ``None`` where they are not all known."""
+    if isinstance(value, Symbol) and value.name in _ARRAYS and value.inputs:
+        return numbers_in(value.inputs[0], facts)
+    if isinstance(value, External):
+        return facts.constants.get(value.name)
+    items = value.items if isinstance(value, Items) and value.exact else (value,)
+    found = [item.value for item in items if isinstance(item, Const) and isinstance(item.value, int | float)]
+    return tuple(float(number) for number in found) if len(found) == len(items) else None

@@ -1,0 +1,111 @@
+"""Resuming: whether a program goes on training from what it has saved, and what says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from dllint.assumptions import Assumption, Assumptions
+from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_texts
+from dllint.context.optimizers import Optimizers
+from dllint.context.paths import Paths
+from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
+from dllint.values import Symbol, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Code that reads a checkpoint back before it trains on."""
+
+    event: Event
+    assumptions: Assumptions = ()
+
+
+class Resuming(Optimizers, Paths):
+    """Checkpoints as states to go on from."""
+
+    @cached_property
+    def checkpoints(self) -> CheckpointView:
+        """What the program saves, and what it reads back."""
+        return CheckpointView(self._machine, self._structure)
+
+    def resumption(self, saved: Saved) -> Resumption | None:
+        """Where the program reads a checkpoint back before it trains on, if it does."""
+        if self._is_saved_before_training(saved):
+            return None  # the weights that training begins with, to be put back
+        for event, read in self._loads(saved):
+            if not self.consistent(event.guards, saved.event.guards):
+                continue  # it is trained, or else taken from an earlier run as it is
+            if self._is_read_back(event, saved):
+                continue
+            model = event.target if isinstance(event, StateRestored) else None
+            steps = [step for step in self.steps() if model is None or self._may_train(step.optimizer, model)]
+            found = self._is_earlier_one(saved, read)
+            if found is not None and self.checkpoints.is_before_training(event, steps):
+                return Resumption(event, found)
+        return None
+
+    def is_saved_again_and_again(self, saved: Saved) -> bool:
+        """Whether a checkpoint is written while training goes on, rather than once at the end."""
+        loops = (loop for loop in self.loops_around(saved.event) if not self.is_of_runs(loop))
+        return any(isinstance(event, OptimizerStep) for loop in loops for event in walk(loop.body))
+
+    def is_for_use(self, saved: Saved) -> bool:
+        """Whether the names a checkpoint is saved under speak of a result rather than of a state to go on from."""
+        functions = [frame.function for frame in saved.event.frame.stack()]
+        return self.speaks_of("export", *functions, *path_texts(saved.event.path))
+
+    def is_trained(self, value: Value) -> bool:
+        """Whether a value is a model that an optimizer has the parameters of."""
+        return any(
+            self.is_same(value, model) for step in self.steps() for model in self.parameters_of(step.optimizer)[0]
+        )
+
+    def progress_in(self, saved: Saved) -> str:
+        """The key of an epoch or step in a checkpoint, if there is one."""
+        return next((part.key for part in saved.parts if self.speaks_of("progress", part.key)), "")
+
+    def _is_saved_before_training(self, saved: Saved) -> bool:
+        first = next((event for event in self.events if event is saved.event or isinstance(event, OptimizerStep)), None)
+        return first is saved.event and bool(self.steps()) and not self.is_saved_again_and_again(saved)
+
+    def _is_read_back(self, event: Event, saved: Saved) -> bool:
+        """Whether a run reads what it has itself written before, once, further up in the same function or notebook."""
+        if event.frame is not saved.event.frame or self.loops_around(saved.event):
+            return False
+        return self.position(saved.event) < self.position(event)
+
+    def _may_train(self, optimizer: Value, model: Value) -> bool:
+        modules, _ = self.parameters_of(optimizer)
+        if not modules:
+            return len(self.stepped_optimizers()) == 1
+        return any(self.reaches(model, module) or self.reaches(module, model) for module in modules)
+
+    def _loads(self, saved: Saved) -> Iterator[tuple[Event, StateRead]]:
+        """Where a model's state, or a whole model, is taken from a file as this checkpoint has it."""
+        for restored in self.checkpoints.restored:
+            keys = {part.key for part in saved.parts if self._is_state_of(part, restored.event.target)}
+            if restored.key in keys or (keys and not restored.key):
+                yield restored.event, restored.read
+        whole = {part.key for part in saved.parts if part.key and self.is_trained(part.value)}
+        for event in self.all_of(StateRead):
+            if whole & keys_read(event):
+                yield event, event
+
+    def _is_state_of(self, part: Part, target: Value) -> bool:
+        value = part.value
+        return isinstance(value, Symbol) and value.name == "state_dict" and self.is_same(value.inputs[0], target)
+
+    def _is_earlier_one(self, saved: Saved, read: StateRead) -> Assumptions | None:
+        """What is assumed by taking what is read for an earlier one of these checkpoints; ``None`` if it is not one."""
+        if is_same_path(saved.event.path, read.path):
+            return ()
+        if self.is_for_use(saved) or not self.is_saved_again_and_again(saved):
+            return None
+        if saved.is_dict and self.speaks_of("progress", *keys_read(read)):
+            return ()
+        names = [guard.subject for guard in read.guards]
+        names += [frame.function for frame in read.frame.stack()] + path_texts(read.path)
+        said = next((name for name in names if self.speaks_of("resuming", name)), None)
+        return (Assumption("name", f"`{said.rpartition(':')[2]}` is for resuming, as its name says"),) if said else None
