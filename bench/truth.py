@@ -1,6 +1,6 @@
-"""Counts how often dllint was right on code that was read for it, by rule, by how sure it was, and by what it assumed.
+"""Counts how often dllint was right on code that was read for it: by rule, by tier, and by what it assumed.
 
-``bench/verdicts/*.tsv`` hold the findings of one reading each, with what a reader of the code said of every one of them:
+``bench/verdicts/*.tsv`` hold the findings of one reading each, with what a reader of the code said of every one:
 ``true``, ``false``, or ``doubtful``, where its maintainer would rightly close it as noise. The columns are named in the
 first line; lines that begin with ``#`` say what was read.
 
@@ -111,7 +111,7 @@ def counted(read: list[Reading]) -> Iterator[str]:
     yield "\n## By how sure dllint was\n"
     yield from table("tier", grouped(findings, lambda finding: [finding.tier]))
     yield "\n## By kind of assumption\n"
-    yield "Of all findings that assume something of a kind, questions included: what `likely` means is counted from here."
+    yield "Of all findings that assume something of a kind, questions included. What `likely` means is counted here."
     yield ""
     yield from table("kind", grouped(findings, lambda finding: finding.kinds))
     yield "\n## By rule\n"

@@ -8,7 +8,8 @@ from dllint.rule import Rule
 class SyntaxErrorRule(Rule):
     """A file that Python cannot parse.
 
-    The message is Python's own. Nothing else is reported for the file.
+    The message is Python's own. The file is looked at without the statements that are broken, and without the functions
+    that they are part of; nothing is offered to be fixed in it.
     """
 
     code = "DL001"

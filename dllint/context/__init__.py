@@ -8,12 +8,11 @@ from dllint.context.checkpoints import CheckpointView
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
-from dllint.context.uses import Uses
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Uses, Decisions):
+class Context(Excuses, ModesOfModules, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
 
     @cached_property

@@ -50,9 +50,8 @@ class Reporting(Assuming):
         What a unit test does is no training: findings in one are shown only where the rule is selected by name.
         """
         site = at.site if isinstance(at, Event) else at
-        assumptions = self.assumptions_of(
-            at if isinstance(at, Event) else None, *on, *assuming, *self._alone(), *self.made_up()
-        )
+        event = at if isinstance(at, Event) else None
+        assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *self.made_up())
         alone = self.program.alone
         return Finding(
             code=rule.code,
@@ -96,6 +95,11 @@ class Reporting(Assuming):
             and bool(re.match("test(_|[A-Z])", name))
             and bool(re.fullmatch(r"test.*\.py|.*_test\.py", file.name))
         )
+
+    @property
+    def is_unit_test(self) -> bool:
+        """Whether the program belongs to the tests of a project: nothing is trained in it."""
+        return self._is_unit_test()
 
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""

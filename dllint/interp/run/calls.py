@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -247,9 +247,10 @@ def invoke(
         CallError: the arguments do not fit, or there is such a call on every way through the function.
     """
     if machine.block is not None and is_refused(machine, function, arguments, site, receiver):
-        machine.reached.add(function.node)  # nobody gets into it, who would have to be imagined
+        machine.reached.update(_entered_by(function))  # no other caller is to be imagined
         raise CallError(site)
-    if not machine.tick() or not machine.may_call(function) or function.kind == "context-manager":
+    is_whole = function.kind != "context-manager" and not function.module.is_broken(function.node)
+    if not machine.tick() or not machine.may_call(function) or not is_whole:
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
         return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
@@ -279,6 +280,13 @@ def invoke(
     if left is None or not returned:
         returned.append(((), Const(None)))
     return choose(returned)
+
+
+def _entered_by(function: Function) -> Iterable[ast.AST]:
+    """What is never entered where a call of a function is refused: of a constructor, all methods of the class."""
+    if function.name == "__init__" and function.owner is not None:
+        return (member for member in function.owner.members.values() if isinstance(member, ast.FunctionDef))
+    return (function.node,)
 
 
 def _is_irrelevant(machine: Machine, function: Function, arguments: Arguments, receiver: Value | None) -> bool:

@@ -36,7 +36,7 @@ def interpret(machine: Machine, visit: Visit) -> None:
     body = Block()
     with machine.recording(body):
         machine.execute_block(module.tree.body, machine.module_scope(module))
-    visit(Program("module", module.name, module, body, machine.truncated), None)
+    visit(Program("module", module.name, module, body, machine.truncated or module.is_incomplete), None)
     _interpret_nested(machine, visit)
     for definition in _callers_first(module):
         relevance = machine.relevance

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dllint.files.parsing import parse_module
+from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.source.bindings import Bindings, bindings_of
 
@@ -24,7 +25,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
-_SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
+SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
 _MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
 
 Key = TypeVar("Key")
@@ -44,6 +45,8 @@ class SourceModule:
         self.name = name
         self._among: tuple[frozenset[str], frozenset[str]] | None = None
         self._contains: dict[re.Pattern[str], bool] = {}
+        self.syntax_error: SyntaxError | None = None
+        self.remains: Remains | None = None
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -67,12 +70,28 @@ class SourceModule:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree.
+        """The syntax tree; of a file with a ``syntax_error``, of what is left without the statements that are broken.
 
         Raises:
-            UNPARSABLE: Python cannot parse the file.
+            UNPARSABLE: Python cannot parse the file, and no part of it.
         """
-        return parse_module(self.source.text)
+        if self.syntax_error is None:
+            try:
+                return parse_module(self.source.text)
+            except SyntaxError as error:
+                self.syntax_error, self.remains = error, remains_of(self.source.text)
+        if self.remains is None:
+            raise self.syntax_error
+        return self.remains.tree
+
+    def is_broken(self, node: ast.AST) -> bool:
+        """Whether a function has lost statements that Python cannot parse."""
+        return self.remains is not None and node in self.remains.functions
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether code outside of functions has lost statements."""
+        return self.remains is not None and self.remains.is_incomplete
 
     @cached_property
     def bindings(self) -> Bindings:
@@ -280,7 +299,7 @@ class Project:
             bases = [folder]
             while bases[-1] != self.root and bases[-1].parent != bases[-1] and self.root in bases[-1].parents:
                 bases.append(bases[-1].parent)
-            sources = [base / name for base in bases for name in _SOURCES if name in self._list(base)]
+            sources = [base / name for base in bases for name in SOURCES if name in self._list(base)]
             known = self._bases[folder] = (*bases, *sources)
         return known
 
