@@ -24,9 +24,10 @@ then goes over .004, .010 and .027, where its peak is .097.
         scheduler.step()
 
 ## Not reported
-Schedules whose horizon cannot be related to the loops, steps with an epoch argument (`step(epoch + i / n)`), steps that
-are conditional on the position in the epoch, warm restarts, steps that are meant to be small (`StepLR` with a `gamma`
-above 0.9), schedulers that Accelerate has prepared, and those that Lightning is told an interval for.
+Schedules whose horizon cannot be related to the loops; steps with an epoch argument (`step(epoch + i / n)`), loops that
+a framework runs, and schedulers that Accelerate has prepared; steps that are conditional on the position in the epoch;
+steps that are meant to be small (`StepLR` with a `gamma` above 0.9). Warm restarts, and schedulers that Lightning is
+told an interval for.
 
 ## Fix (suggestion)
 Moves the step out of the loop over the batches, or into it, where both loops stand in one function.
@@ -40,15 +41,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from dllint.api import (
-    Backward,
     Const,
     Context,
-    Event,
+    Edits,
     Finding,
-    Fix,
     Frame,
     Instance,
     Items,
@@ -59,12 +57,10 @@ from dllint.api import (
     SchedulerCreated,
     SchedulerStep,
     Setting,
-    Site,
     Symbol,
     Value,
     alternatives,
     move_after,
-    offer,
     walk,
 )
 
@@ -86,6 +82,32 @@ _TOO_SELDOM = "only the first percent of the schedule is ever used"
 _FEW_EPOCHS = 5  # a constant below could be anything
 
 
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_given_the_epoch(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
+    """the scheduler is told where in the schedule it is"""
+    return bool(event.arguments.positional)
+
+
+def is_stepped_by_others(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
+    """a framework runs the loop, or Accelerate has prepared the scheduler and decides when it steps"""
+    return ctx.is_managed(event) or ctx.is_prepared(scheduler)
+
+
+def is_meant_to_be_small(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
+    """each step of the schedule changes the rate so little that it may be taken often"""
+    gamma = _option(scheduler, "gamma", ctx) if ctx.class_name(scheduler) in _FRACTIONS else None
+    number = ctx.constant(gamma)
+    return gamma is not None and (not isinstance(number, int | float) or number > 0.9)
+
+
+def is_stepped_at_some_place(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
+    """a condition on the position in the loop decides when it steps"""
+    loops = ctx.loops_around(event)
+    return any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards)
+
+
 class SchedulerCadence(Rule):
     code = "DL304"
     name = "scheduler-cadence"
@@ -95,6 +117,7 @@ class SchedulerCadence(Rule):
     confirmable = True
     fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
+    excuses = (is_given_the_epoch, is_stepped_by_others, is_meant_to_be_small, is_stepped_at_some_place)
 
     def on_scheduler_created(self, event: SchedulerCreated, ctx: Context) -> Iterator[Finding]:
         """A schedule that Lightning steps by itself."""
@@ -107,65 +130,38 @@ class SchedulerCadence(Rule):
         yield ctx.finding(
             self,
             event,
-            f"`{_class_of(scheduler)}` is sized in batches, but Lightning steps it once per epoch",
+            f"`{ctx.class_name(scheduler)}` is sized in batches, but Lightning steps it once per epoch",
             effect=_TOO_SELDOM,
             help='return it as `{"scheduler": …, "interval": "step"}`',
         )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for event in ctx.events:
-            if not isinstance(event, SchedulerStep) or event.arguments.positional or ctx.is_managed(event):
-                continue
-            for scheduler in ctx.objects(event.scheduler):
-                if not isinstance(scheduler, Instance) or ctx.is_prepared(scheduler):
-                    continue
-                finding = self._judge(event, scheduler, ctx)
-                if finding is not None:
-                    yield finding
-                    break
+        for event in ctx.all_of(SchedulerStep):
+            schedulers = [each for each in ctx.objects(event.scheduler) if isinstance(each, Instance)]
+            found = ((each, _wrong_cadence(event, each, ctx)) for each in schedulers)
+            wrong = next(((each, cadence) for each, cadence in found if cadence), None)
+            if wrong is not None and not ctx.excused(self, event, wrong[0]):
+                yield self._report(event, *wrong, ctx)
 
-    def _judge(self, event: SchedulerStep, scheduler: Instance, ctx: Context) -> Finding | None:
-        loops = ctx.loops_around(event)
-        horizon = _horizon(scheduler, ctx)
-        if not loops or _is_meant_to_be_small(scheduler, ctx):
-            return None
-        if any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards):
-            return None
-        if _goes_back_itself(loops[0], ctx):
-            if _is_too_often(loops, horizon, scheduler, ctx):
-                return self._report(event, scheduler, "epochs", "batch", loops[0], ctx)
-        elif horizon and _is_in_batches(horizon, scheduler, ctx) and _is_epoch_loop(loops[0], ctx):
-            return self._report(event, scheduler, "batches", "epoch", loops[0], ctx)
-        return None
-
-    def _report(
-        self, event: SchedulerStep, scheduler: Instance, unit: str, cadence: str, loop: Loop, ctx: Context
-    ) -> Finding:
-        name = ctx.name_of(scheduler) or "the scheduler"
+    def _report(self, event: SchedulerStep, scheduler: Instance, cadence: str, ctx: Context) -> Finding:
+        loop = ctx.loops_around(event)[0]
+        is_too_often = cadence == "batch"
+        unit, other_unit, other = ("epochs", "batches", "epoch") if is_too_often else ("batches", "epochs", "batch")
         made = [(scheduler.site, f"the schedule is sized in {unit}")] if scheduler.site is not None else []
         return ctx.finding(
             self,
             event,
-            f"`{_class_of(scheduler)}` is sized in {unit} but stepped once per {cadence}",
-            effect="the schedule is over within the first epoch and starts anew or stays at its end"
-            if cadence == "batch"
+            f"`{ctx.class_name(scheduler)}` is sized in {unit} but stepped once per {cadence}",
+            effect="the schedule is over within the first epoch and starts again or stays at its end"
+            if is_too_often
             else _TOO_SELDOM,
-            help=f"step `{name}` once per {'epoch' if cadence == 'batch' else 'batch'}, or size it in "
-            + ("batches" if cadence == "batch" else "epochs"),
-            trace=[
-                *made,
-                (loop.site, f"this loop runs once per {cadence}"),
-                (event.site, "and steps it here"),
-            ],
-            fixes=_fix(event, cadence, loop, ctx),
+            help=f"step {ctx.called(event.scheduler, 'scheduler')} once per {other}, or size it in {other_unit}",
+            trace=[*made, (loop.site, f"this loop runs once per {cadence}"), (event.site, "and steps it here")],
+            fix=(f"Step once per {other}", _stepped_once_per(event, cadence, loop, ctx)),
         )
 
 
 # ------------------------------------------------------------------------------------------------- the schedule
-
-
-def _class_of(scheduler: Instance) -> str:
-    return scheduler.library_name.rpartition(".")[2]
 
 
 def _option(scheduler: Instance, key: str, ctx: Context) -> Value | None:
@@ -176,22 +172,13 @@ def _option(scheduler: Instance, key: str, ctx: Context) -> Value | None:
 
 def _horizon(scheduler: Instance, ctx: Context) -> Value | None:
     """The value that says how long a schedule is."""
-    keys = _HORIZONS.get(_class_of(scheduler), ())
+    keys = _HORIZONS.get(ctx.class_name(scheduler), ())
     return next((found for key in keys if (found := _option(scheduler, key, ctx)) is not None), None)
-
-
-def _is_meant_to_be_small(scheduler: Instance, ctx: Context) -> bool:
-    """Whether each step of a schedule changes the rate so little that it may be taken often."""
-    if _class_of(scheduler) not in _FRACTIONS:
-        return False
-    gamma = _option(scheduler, "gamma", ctx)
-    number = ctx.constant(gamma)
-    return gamma is not None and (not isinstance(number, int | float) or number > 0.9)
 
 
 def _is_over_at_once(scheduler: Instance, ctx: Context) -> bool:
     """Whether a decay is so steep that an epoch of batches leaves nothing of the rate."""
-    name = _class_of(scheduler)
+    name = ctx.class_name(scheduler)
     if name not in ("ExponentialLR", "StepLR"):
         return False
     given = _option(scheduler, "gamma", ctx)
@@ -208,7 +195,7 @@ def _is_too_often(loops: Sequence[Loop], horizon: Value | None, scheduler: Insta
     It is sized in them where it is given their very number; what two constants say, only a loop over data decides.
     """
     for place, outer in enumerate(loops[1:], 1):
-        epochs = _count(outer)
+        epochs = ctx.loop_count(outer)
         if epochs is None:
             continue
         if horizon and _is_number_of(horizon, epochs):
@@ -222,7 +209,7 @@ def _is_too_often(loops: Sequence[Loop], horizon: Value | None, scheduler: Insta
 
 def _is_number_of(horizon: Value, epochs: Value) -> bool:
     """Whether a horizon is the number of epochs, up to a sum."""
-    terms = list(_terms(horizon))
+    terms = list(_summands(horizon))
     return any(_is_same_number(term, epochs) for term in terms) and all(
         isinstance(term, Const | Setting) or _is_same_number(term, epochs) for term in terms
     )
@@ -230,23 +217,23 @@ def _is_number_of(horizon: Value, epochs: Value) -> bool:
 
 def _is_within(horizon: Value, epochs: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon of constants equals the number of epochs, or (for milestones) lies within it."""
-    if any(_is_same_number(term, epochs) for term in _terms(horizon)):
+    if any(_is_same_number(term, epochs) for term in _summands(horizon)):
         return False
     number = ctx.constant(epochs)
     if not isinstance(number, int) or number < _FEW_EPOCHS:
         return False
-    if _class_of(scheduler) in _FRACTIONS:
+    if ctx.class_name(scheduler) in _FRACTIONS:
         marks = [ctx.constant(mark) for mark in (horizon.items if isinstance(horizon, Items) else (horizon,))]
         known = [mark for mark in marks if isinstance(mark, int)]
         return bool(known) and len(known) == len(marks) and max(known) <= number
     return bool(ctx.constant(horizon) == number)
 
 
-def _terms(value: Value) -> Iterator[Value]:
+def _summands(value: Value) -> Iterator[Value]:
     """The terms of a sum or difference."""
     if isinstance(value, Symbol) and value.name in ("+", "-"):
         for term in value.inputs:
-            yield from _terms(term)
+            yield from _summands(term)
     else:
         yield value
 
@@ -259,7 +246,7 @@ def _is_same_number(left: Value, right: Value) -> bool:
 
 def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon is computed from the length of a loader."""
-    if _class_of(scheduler) == "OneCycleLR" and _option(scheduler, "steps_per_epoch", ctx) is not None:
+    if ctx.class_name(scheduler) == "OneCycleLR" and _option(scheduler, "steps_per_epoch", ctx) is not None:
         return True
     sources = [source for _, option in alternatives(horizon) for source in ctx.sources(option)]
     symbols = [source for source in sources if isinstance(source, Symbol) and source.inputs]
@@ -288,56 +275,19 @@ def _is_left_to_epochs(frame: Frame, ctx: Context) -> bool:
 # ----------------------------------------------------------------------------------------------------- the loops
 
 
-def _goes_back_itself(loop: Loop, ctx: Context) -> bool:
-    """Whether a loop goes backward each time, and no other loop within it does."""
-    return any(ctx.loops_around(event)[:1] == (loop,) for event in _backwards(loop))
+def _wrong_cadence(event: SchedulerStep, scheduler: Instance, ctx: Context) -> str:
+    """``batch`` or ``epoch``: how often a scheduler steps that is not sized in it; empty if that may be right."""
+    loops = ctx.loops_around(event)
+    horizon = _horizon(scheduler, ctx)
+    unit = ctx.loop_unit(loops[0]) if loops else "unknown"
+    if unit == "batches" and _is_too_often(loops, horizon, scheduler, ctx):
+        return "batch"
+    return "epoch" if unit == "epochs" and horizon and _is_in_batches(horizon, scheduler, ctx) else ""
 
 
-def _is_epoch_loop(loop: Loop, ctx: Context) -> bool:
-    """Whether a loop contains the loop over the batches."""
-    return any(
-        inner is not loop and outer is loop and ctx.goes_over_data(inner)
-        for event in _backwards(loop)
-        for inner, outer in pairwise(ctx.loops_around(event))
-    )
-
-
-def _backwards(loop: Loop) -> Iterator[Event]:
-    return (event for event in walk(loop.body) if isinstance(event, Backward))
-
-
-def _count(loop: Loop) -> Value | None:
-    """The number of iterations of ``for … in range(…)``."""
-    value = loop.iterable
-    for _ in range(3):
-        if isinstance(value, Symbol) and not value.name.endswith("range") and value.inputs:
-            value = value.inputs[0]  # tqdm(range(…)), enumerate(…)
-    if not isinstance(value, Symbol) or not value.name.endswith("range") or not value.inputs:
-        return None
-    if len(value.inputs) == 1:
-        return value.inputs[0]
-    start, end = value.inputs[:2]
-    if isinstance(end, Symbol) and end.name == "+":  # range(start, start + n)
-        return next((side for side in end.inputs if not _is_same(side, start)), end)
-    return end
-
-
-def _is_same(left: Value, right: Value) -> bool:
-    return left is right or (isinstance(left, Const) and isinstance(right, Const) and left.value == right.value)
-
-
-# ------------------------------------------------------------------------------------------------------- the fix
-
-
-def _fix(event: SchedulerStep, cadence: str, loop: Loop, ctx: Context) -> list[Fix]:
-    """Move the step behind the loop over the batches, or behind the optimizer's step in it."""
+def _stepped_once_per(event: SchedulerStep, cadence: str, loop: Loop, ctx: Context) -> Edits:
+    """Move the step after the loop over the batches, or after the optimizer's step in it."""
     targets = [loop.site] if cadence == "batch" else [e.site for e in walk(loop.body) if isinstance(e, OptimizerStep)]
-    if not targets or targets[0].module is not event.site.module or not _is_one_scope(event.site, targets[0], ctx):
-        return []
-    unit = "epoch" if cadence == "batch" else "batch"
-    edits = move_after(event.site, targets[0])
-    return offer(f"Step once per {unit}", edits, "suggestion", of=event.site, at=event.site)
-
-
-def _is_one_scope(left: Site, right: Site, ctx: Context) -> bool:
-    return ctx.scope(left) == ctx.scope(right)
+    if not targets or targets[0].module is not event.site.module or ctx.scope(event.site) != ctx.scope(targets[0]):
+        return Edits()
+    return move_after(event.site, targets[0])
