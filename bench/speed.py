@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "performance.md"
 DLLINT = (sys.executable, "-m", "dllint")
 TIMES = 7  # a short run is repeated so often
+HOOKS = 25  # files, spread over the corpus, that a hook is run on
 
 INTRODUCTION = """\
 # Performance
@@ -122,6 +123,24 @@ class Bench:
         yield Row("second run over it", _times(again), "0.5 s", again.cpu <= 0.5)
         memory = max(cold.memory, again.memory) / 2**20
         yield Row("memory of a process, at most", f"{memory:.0f} MiB", "400 MB", memory * 2**20 <= 400e6)
+        yield from self._hooks(copy, files)
+
+    def _hooks(self, copy: Path, files: list[Path]) -> Iterator[Row]:
+        """What a hook costs that is given one file, which means that file and all that import it."""
+        (copy / "pyproject.toml").write_text("[tool.dllint]\n")  # what marks it as one project
+        firsts, seconds = [], []
+        for file in files[:: len(files) // HOOKS]:
+            shutil.rmtree(copy / ".dllint_cache", ignore_errors=True)
+            firsts.append(self._dllint("check", file, cwd=copy, times=1))
+            seconds.append(self._dllint("check", file, cwd=copy, times=2))
+        for what, runs, budget in (("first", firsts, 1.0), ("second", seconds, 0.3)):
+            runs.sort(key=lambda run: run.cpu)
+            middle, slowest = runs[len(runs) // 2], runs[-1]
+            passed = max(middle.cpu, middle.wall) <= budget
+            yield Row(
+                f"{what} run of a hook over one file, median of {len(runs)}", _times(middle), f"{budget:g} s", passed
+            )
+            yield Row(f"{what} run of a hook, the slowest", _times(slowest))
 
     def _copy(self, corpus: Path) -> Path:
         """The Python files and notebooks of the corpus: nothing is written to it, and no configuration applies."""

@@ -21,6 +21,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.files.atomic import write_atomic
 from dllint.findings import Edit, Finding, Fix, Hop, Location
+from dllint.interp.run.machine import Place
 from dllint.interp.source.project import listing_digest
 from dllint.registry import all_rule_files
 from dllint.worker import Outcome
@@ -96,6 +97,8 @@ class Cache:
             "dependencies": [self._number((str(path), digest)) for path, digest in outcome.dependencies],
             "has_comments": outcome.has_comments,
             "findings": [asdict(finding) for finding in outcome.analysis.findings],
+            "reached": _grouped(outcome.analysis.reached),
+            "matters": outcome.analysis.matters,
         }
 
     def _number(self, state: State) -> int:
@@ -153,8 +156,23 @@ def _files_below(package: Path) -> Iterator[str]:
 
 
 def _outcome(file: Path, entry: dict[str, Any]) -> Outcome:
-    analysis = Analysis(findings=[_finding(data) for data in entry["findings"]])
+    reached = {
+        (path, line): frozenset(codes)
+        for codes, files in entry["reached"]
+        for path, lines in files.items()
+        for line in lines
+    }
+    findings = [_finding(data) for data in entry["findings"]]
+    analysis = Analysis(findings=findings, reached=reached, matters=entry["matters"])
     return Outcome(file, analysis, entry["digest"], entry["has_comments"])
+
+
+def _grouped(reached: Mapping[Place, frozenset[str]]) -> list[tuple[list[str], dict[str, list[int]]]]:
+    """The lines of definitions, by the codes of the rules that looked on, and by file."""
+    groups: dict[frozenset[str], dict[str, list[int]]] = {}
+    for (path, line), codes in reached.items():
+        groups.setdefault(codes, {}).setdefault(path, []).append(line)
+    return [(sorted(codes), files) for codes, files in groups.items()]
 
 
 def _finding(data: dict[str, Any]) -> Finding:

@@ -20,7 +20,7 @@ from dllint.events import Program
 from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Silence
 from dllint.hooks import hooks_of
 from dllint.interp.run.entry import interpret
-from dllint.interp.run.machine import LimitError, Machine
+from dllint.interp.run.machine import LimitError, Machine, Place
 from dllint.interp.run.wiring import new_machine
 from dllint.interp.sieve.relevance import EVENT_WORDS, Concerned, Relevance
 from dllint.interp.sieve.word_graph import WordGraph
@@ -34,13 +34,20 @@ Hook = Callable[..., Iterable[Finding] | None]
 
 @dataclass(slots=True)
 class Analysis:
-    """What came of one file. ``dependencies`` are the other files, and the folders, that had a bearing on it."""
+    """What came of one file.
+
+    ``dependencies`` are the other files, and the folders, that had a bearing on it. ``reached`` are the definitions of
+    other files (path and line) that it was seen to call, each with the codes of the rules that looked on. ``matters``
+    tells whether the file has a word without which no rule fires: else nothing that its importers do is about it.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     dependencies: list[Path] = field(default_factory=list)
     timing: dict[str, float] = field(default_factory=dict)
     silences: list[Silence] = field(default_factory=list)
+    reached: dict[Place, frozenset[str]] = field(default_factory=dict)
+    matters: bool = False
 
 
 class Engine:
@@ -66,6 +73,7 @@ class Engine:
         analysis = Analysis()
         if not _parses(module, analysis):
             return analysis
+        analysis.matters = not self._interesting.isdisjoint(module.words) or not all(self._triggers.values())
         project.start_noting()
         closure = project.closure(module)
         active = self._active_rules(closure) if self.sieve else self.rules
@@ -212,9 +220,22 @@ class _Run:
             self._limited(f"not analysed to the end: more than {self.settings.time_limit:g} s (time-limit)")
         except Exception as error:
             self._crashed("the interpreter", error)
+        self.analysis.reached = self._reached()
+
+    def _reached(self) -> dict[Place, frozenset[str]]:
+        """The definitions of other files that were called, each with the codes of the rules that looked on."""
+        codes = [rule.code for rule in self.rules]
+        reached: dict[Place, frozenset[str]] = {}
+        for reach in self.machine.reaches:
+            seen_by = frozenset(codes if reach.concerned is None else (codes[index] for index in reach.concerned))
+            for place in reach.places:
+                known = reached.get(place)
+                reached[place] = seen_by if known is None or known <= seen_by else known | seen_by
+        return reached
 
     def _visit(self, program: Program, concerned: Concerned | None) -> None:
         context = self._engine.view(self.machine, program)
+        self.machine.end_program(concerned, counts=not program.truncated and not context.is_unit_test)
         if self.settings.why_silent:
             context.silences = self.analysis.silences
         for index, rule_class in enumerate(self.rules):

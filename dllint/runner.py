@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from dllint import worker
@@ -19,7 +19,9 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
-from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Report, Silence, sort_key
+from dllint.findings import Finding, Location, Problem, Report, Silence, sort_key
+from dllint.import_index import ImportIndex
+from dllint.merging import by_file
 from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
@@ -35,6 +37,8 @@ def lint_files(
     files: Sequence[Path],
     settings: Settings,
     *,
+    around: Sequence[Path] = (),
+    named: Collection[Path] = (),
     jobs: int | None = None,
     cache: bool = True,
     overlay: Mapping[Path, str] | None = None,
@@ -45,6 +49,9 @@ def lint_files(
     Args:
         files: absolute paths.
         settings: the resolved configuration.
+        around: the other files of the project. Those that import one of ``files`` are analysed as well, as what they
+            do with it may show what is wrong in it.
+        named: those of ``files`` that findings elsewhere are reported for, too: where their trace leads through one.
         jobs: how many processes to use; as many as there are processors by default.
         cache: use and update the results kept in the project.
         overlay: unsaved text of some files.
@@ -57,65 +64,114 @@ def lint_files(
     """
     started = time.perf_counter()
     overlay = dict(overlay or {})
-    store = Cache.open(settings) if cache and not overlay else None
-    outcomes, pending = _look_up(files, store)
-    done = len(outcomes)
-    for outcome in _analyse(pending, settings, jobs, overlay):
-        outcomes.append(outcome)
-        if store is not None:
-            store.add(outcome)
-        done += 1
-        if progress is not None:
-            progress(done, len(files))
-    if store is not None:
-        store.save()
-    report = _assemble(files, sorted(outcomes, key=lambda o: o.file), settings, overlay)
+    run = _Analysing(settings, jobs, cache, overlay, progress)
+    outcomes = run.over(files)
+    if around:
+        index = ImportIndex.open(settings.cache_directory if cache else None)
+        outcomes += run.over(_importers(outcomes, around, index, overlay))
+        index.save()
+    run.save()
+    report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
     report.seconds = time.perf_counter() - started
     return report
 
 
-def _look_up(files: Sequence[Path], store: Cache | None) -> tuple[list[Outcome], list[Path]]:
-    """The outcomes that are still valid, and the files that must be analysed."""
-    if store is None:
-        return [], list(files)
-    known, pending = [], []
-    for file in files:
-        outcome = store.get(file)
-        if outcome is None:
-            pending.append(file)
-        else:
-            known.append(outcome)
-    return known, pending
+def _importers(
+    outcomes: Sequence[Outcome], around: Sequence[Path], index: ImportIndex, overlay: Mapping[Path, str]
+) -> list[Path]:
+    """The other files of the project that have a bearing on what is to be reported in some files."""
+    analysed = [outcome.file for outcome in outcomes]
+    imported = [outcome.file for outcome in outcomes if outcome.analysis.matters]
+    if not imported:
+        return []
+    index.refresh([*analysed, *around], overlay)
+    return sorted(set(index.importers(imported, Path.cwd())).difference(analysed))
 
 
 # -------------------------------------------------------------------------------------------------- execution
 
 
-def _analyse(
-    files: Sequence[Path], settings: Settings, jobs: int | None, overlay: Mapping[Path, str]
-) -> Iterator[Outcome]:
-    here = Path.cwd()
-    count = jobs or os.cpu_count() or 1
-    if count == 1 or len(files) <= _IN_PROCESS:
-        if files:
-            worker.relax_collector()
-            alone = Worker(settings, here, overlay)
+class _Analysing:
+    """Analyses files, some and then perhaps more, with the results that are kept."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: int | None,
+        cache: bool,
+        overlay: Mapping[Path, str],
+        progress: Progress | None,
+    ) -> None:
+        self._settings = settings
+        self._count = jobs or os.cpu_count() or 1
+        self._store = Cache.open(settings) if cache and not overlay else None
+        self._overlay = overlay
+        self._progress = progress
+        self._here = Path.cwd()
+        self._done = self._total = 0
+
+    def over(self, files: Sequence[Path]) -> list[Outcome]:
+        """The outcomes of some files, in no particular order."""
+        outcomes, pending = self._look_up(files)
+        self._total += len(files)
+        self._done += len(outcomes)
+        for outcome in self._analyse(pending):
+            outcomes.append(outcome)
+            if self._store is not None:
+                self._store.add(outcome)
+            self._done += 1
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+        return outcomes
+
+    def save(self) -> None:
+        """Keep the results for the next run."""
+        if self._store is not None:
+            self._store.save()
+
+    def _look_up(self, files: Sequence[Path]) -> tuple[list[Outcome], list[Path]]:
+        """The outcomes that are still valid, and the files that must be analysed."""
+        if self._store is None:
+            return [], list(files)
+        known, pending = [], []
+        for file in files:
+            outcome = self._store.get(file)
+            if outcome is None:
+                pending.append(file)
+            else:
+                known.append(outcome)
+        return known, pending
+
+    def _analyse(self, files: Sequence[Path]) -> Iterator[Outcome]:
+        if self._count == 1 or len(files) <= _IN_PROCESS:
             for file in files:
                 yield worker.in_deep_thread(
-                    lambda file=file: alone.analyse(file),  # type: ignore[misc]
-                    alone.interrupt_if_overdue,
+                    lambda file=file: self._alone.analyse(file),  # type: ignore[misc]
+                    self._alone.interrupt_if_overdue,
                 )
-        return
-    chunks = list(_chunks(files, count * _CHUNKS_EACH))
-    lost: list[Path] = []
-    with _pool(min(count, len(chunks)), settings, here, overlay) as pool:
-        yield from _collect(pool, chunks, lost)
-    for file in lost:  # a worker died: find out on which file, each in a process of its own
-        died: list[Path] = []
-        with _pool(1, settings, here, overlay) as pool:
-            yield from _collect(pool, [[file]], died)
-        for victim in died:
-            yield _died(victim)
+            return
+        chunks = list(_chunks(files, self._count * _CHUNKS_EACH))
+        lost: list[Path] = []
+        with self._pool(min(self._count, len(chunks))) as pool:
+            yield from _collect(pool, chunks, lost)
+        for file in lost:  # a worker died: find out on which file, each in a process of its own
+            died: list[Path] = []
+            with self._pool(1) as pool:
+                yield from _collect(pool, [[file]], died)
+            for victim in died:
+                yield _died(victim)
+
+    @cached_property
+    def _alone(self) -> Worker:
+        """The worker of this process."""
+        worker.relax_collector()
+        return Worker(self._settings, self._here, self._overlay)
+
+    def _pool(self, count: int) -> Executor:
+        from concurrent.futures import ProcessPoolExecutor
+
+        initial = (self._settings, self._here, self._overlay)
+        return ProcessPoolExecutor(count, initializer=worker.start, initargs=initial)
 
 
 def _chunks(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
@@ -136,12 +192,6 @@ def _size(file: Path) -> int:
         return file.stat().st_size + 1000
     except OSError:
         return 0
-
-
-def _pool(count: int, settings: Settings, here: Path, overlay: Mapping[Path, str]) -> Executor:
-    from concurrent.futures import ProcessPoolExecutor
-
-    return ProcessPoolExecutor(count, initializer=worker.start, initargs=(settings, here, overlay))
 
 
 def _collect(pool: Executor, chunks: Iterable[Sequence[Path]], lost: list[Path]) -> Iterator[Outcome]:
@@ -172,88 +222,98 @@ def _died(file: Path) -> Outcome:
 
 
 def _assemble(
-    files: Sequence[Path], outcomes: Sequence[Outcome], settings: Settings, overlay: Mapping[Path, str]
+    files: Sequence[Path],
+    around: Sequence[Path],
+    named: Collection[Path],
+    outcomes: Sequence[Outcome],
+    settings: Settings,
+    overlay: Mapping[Path, str],
 ) -> Report:
     """Bring together what was found from all entry points, file by file."""
     report = Report(files=len(files))
-    by_path: dict[str, list[Finding]] = defaultdict(list)
+    found = by_file(outcome.analysis for outcome in outcomes)
+    wanted = set(files)
     for outcome in outcomes:
-        report.problems += (replace(each, path=display_path(each.path)) for each in outcome.analysis.problems)
-        for finding in outcome.analysis.findings:
-            by_path[finding.location.path].append(finding)
         report.silences += outcome.analysis.silences
         for code, seconds in outcome.analysis.timing.items():
             report.timing[code] = report.timing.get(code, 0.0) + seconds
-    for outcome in outcomes:
-        path = display_path(str(outcome.file))
-        claims = by_path.pop(path, [])
-        if settings.why_silent:
-            report.silences += _left_open(claims)
-        found, hidden = of_file(outcome, claims, settings, overlay)
-        report.suppressed += hidden
-        report.findings.extend(found)
+        if outcome.file in wanted:
+            report.problems += (replace(each, path=display_path(each.path)) for each in outcome.analysis.problems)
+            there = found.pop(display_path(str(outcome.file)), [])
+            if settings.why_silent:
+                report.silences += _left_open(there)
+            kept, hidden = of_file(outcome.file, there, settings, overlay, has_comments=outcome.has_comments)
+            report.suppressed += hidden
+            report.findings.extend(kept)
+    report.findings += _through(named, found, around, settings, overlay)
     report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), possible=settings.possible)
     return report
 
 
 def _left_open(findings: Sequence[Finding]) -> Iterator[Silence]:
     """The findings that assume too much to be reported."""
-    for finding in _distinct(findings):
+    for finding in findings:
         if finding.confidence == "possible":
             assumed = " and that ".join(assumption.text for assumption in finding.assumptions)
             yield Silence(finding.code, finding.name, finding.location, f"it would have to assume that {assumed}")
 
 
+def _through(
+    named: Collection[Path],
+    found: Mapping[str, list[Finding]],
+    around: Sequence[Path],
+    settings: Settings,
+    overlay: Mapping[Path, str],
+) -> Iterator[Finding]:
+    """What is to be reported in other files of the project, as files that were named had a part in it."""
+    through = {display_path(str(file)) for file in named}
+    for file in around if through else ():
+        there = found.get(display_path(str(file)), [])
+        if any(_leads_through(finding, through) for finding in there):
+            kept, _ = of_file(file, there, settings, overlay)
+            yield from (finding for finding in kept if _leads_through(finding, through))
+
+
+def _leads_through(finding: Finding, paths: Collection[str]) -> bool:
+    return any(hop.location.path in paths for hop in finding.trace)
+
+
 def of_file(
-    outcome: Outcome, found: Sequence[Finding], settings: Settings, overlay: Mapping[Path, str]
+    file: Path,
+    found: Sequence[Finding],
+    settings: Settings,
+    overlay: Mapping[Path, str],
+    *,
+    has_comments: bool = True,
 ) -> tuple[list[Finding], int]:
     """What is to be reported in a file.
 
     Args:
-        outcome: the analysis of the file.
-        found: all that was found in the file, from whatever entry point.
+        file: its absolute path.
+        found: all that was found in the file, from whatever entry point (see :mod:`dllint.merging`).
         settings: the configuration.
         overlay: unsaved text of some files.
+        has_comments: whether the file may have comments that suppress findings.
 
     Returns:
         The findings, and the number of those that comments suppress.
     """
-    ignored = settings.ignored_in(outcome.file)
-    findings = [finding for finding in _distinct(found) if finding.code not in ignored]
-    return _suppress(outcome, findings, settings, ignored, overlay) if outcome.has_comments else (findings, 0)
-
-
-def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """One finding per rule and place: several entry points may have led there."""
-    best: dict[tuple[str, Location], Finding] = {}
-    for finding in findings:
-        key = (finding.code, finding.location)
-        known = best.get(key)
-        if known is None or _weight(finding) > _weight(known):
-            best[key] = finding
-    return list(best.values())
-
-
-def _weight(finding: Finding) -> tuple[bool, int, int, int]:
-    return (
-        not finding.pedantic,
-        CONFIDENCE_RANK[finding.confidence],
-        SEVERITY_RANK[finding.severity],
-        len(finding.trace),
-    )
+    ignored = settings.ignored_in(file)
+    findings = [finding for finding in found if finding.code not in ignored]
+    return _suppress(file, findings, settings, ignored, overlay) if has_comments else (findings, 0)
 
 
 def _suppress(
-    outcome: Outcome,
+    file: Path,
     findings: list[Finding],
     settings: Settings,
     ignored: frozenset[str],
     overlay: Mapping[Path, str],
 ) -> tuple[list[Finding], int]:
     """Apply the suppression comments of a file, and report those that are of no use or make no sense."""
-    text = overlay.get(outcome.file)
+    text = overlay.get(file)
     try:
-        source = read_source(outcome.file) if text is None else source_from_text(text, outcome.file)
+        source = read_source(file) if text is None else source_from_text(text, file)
     except SourceError:
         return findings, 0  # it was readable a moment ago; the findings stand
     rules = load_rules(settings.rule_paths, settings.plugins)

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +73,8 @@ def lint_files(
     files: Sequence[Path],
     settings: Settings,
     *,
+    around: Sequence[Path] = (),
+    named: Collection[Path] = (),
     jobs: int | None = None,
     cache: bool = True,
     overlay: Mapping[Path, str] | None = None,

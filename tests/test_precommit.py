@@ -95,6 +95,15 @@ def test_finding(scratch: Scratch) -> None:
     assert FINDING in scratch.commit("dllint", expect=1)
 
 
+def test_finding_that_the_committed_file_causes_elsewhere(scratch: Scratch) -> None:
+    scratch.add("model.py", MODEL.replace(", nn.Softmax(dim=1)", ""))
+    scratch.add("train.py", TRAINING)
+    assert "Passed" in scratch.commit("dllint", expect=0)
+    run("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", "both", cwd=scratch.folder)
+    scratch.add("model.py", MODEL)
+    assert FINDING in scratch.commit("dllint", expect=1)
+
+
 def test_excluded_file(scratch: Scratch) -> None:
     scratch.add("pyproject.toml", '[tool.dllint]\nexclude = ["old/"]\n')
     scratch.add("old/model.py", MODEL)

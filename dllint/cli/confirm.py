@@ -207,7 +207,7 @@ def _lint(files: list[str], given: dict[str, Any]) -> tuple[list[Finding], list[
     """The findings in files, and the questions: what is possible only."""
     from dllint.cli.project import find_project, lint, merged
 
-    project = find_project(files, configuration(given), respect_excludes=False)
+    project = find_project(files, configuration(given), respect_excludes=False, with_importers=False)
     lint(project)
     report = merged(project)
     return report.findings, report.questions

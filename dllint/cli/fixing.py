@@ -100,8 +100,9 @@ def _linter(part: Part, texts: Mapping[Path, str], reported: Collection[_Key] | 
 
     def lint(source: SourceFile) -> list[Finding]:
         overlay = {**texts, source.path: source.file_text}
-        found = lint_files([source.path], part.settings, jobs=1, cache=False, overlay=overlay).findings
-        return [finding for finding in found if reported is None or _key(finding) in reported]
+        others = [file for file in (*part.files, *part.around) if file != source.path]
+        report = lint_files([source.path], part.settings, around=others, jobs=1, cache=False, overlay=overlay)
+        return [finding for finding in report.findings if reported is None or _key(finding) in reported]
 
     return lint
 
@@ -114,6 +115,8 @@ def _key(finding: Finding) -> _Key:
 def suppress_all(project: Project, reason: str) -> None:
     """Put a suppression comment to each finding, and leave in the reports those that cannot have one.
 
+    So are findings in files that were not named: nobody expects these to be changed.
+
     Raises:
         UsageError: the configuration requires a reason and there is none.
     """
@@ -122,8 +125,9 @@ def suppress_all(project: Project, reason: str) -> None:
         if part.settings.require_reason and not reason:
             raise click.UsageError("the configuration requires a reason: --add-ignore=REASON")
         by_file: dict[str, list[Finding]] = {}
+        own = {display_path(str(file)) for file in part.files}
         for finding in part.report.findings:
-            if finding.code not in ENGINE_CODES:
+            if finding.code not in ENGINE_CODES and finding.location.path in own:
                 by_file.setdefault(finding.location.path, []).append(finding)
         for path, findings in by_file.items():
             try:

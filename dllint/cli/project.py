@@ -12,7 +12,7 @@ from dllint.cli.progress import ProgressBar
 from dllint.config.load import Config, ConfigLoader
 from dllint.config.resolve import resolve, rule_faults, rules_of
 from dllint.config.settings import Settings
-from dllint.files.discovery import find_files
+from dllint.files.discovery import find_files, is_project, project_files
 from dllint.findings import Problem, Report, sort_key
 from dllint.rule import Rule
 
@@ -21,13 +21,17 @@ from dllint.rule import Rule
 class Part:
     """Files that share a configuration, and what was found in them.
 
-    ``is_whole`` says that the run covers the whole project of the configuration.
+    ``is_whole`` says that the run covers the whole project of the configuration. If not, ``around`` are the other files
+    of that project: those that import what is linted have a say in what is found. ``named`` are the files that were
+    named one by one, and not by a folder: findings elsewhere that they have a part in are reported as well.
     """
 
     config: Config
     settings: Settings
     files: list[Path]
     is_whole: bool = False
+    around: list[Path] = field(default_factory=list)
+    named: frozenset[Path] = frozenset()
     report: Report = field(default_factory=Report)
 
 
@@ -55,8 +59,16 @@ class Project:
         return [taking_part[code] for code in sorted(taking_part)]
 
 
-def find_project(paths: Sequence[str], loader: ConfigLoader, *, respect_excludes: bool = True) -> Project:
+def find_project(
+    paths: Sequence[str], loader: ConfigLoader, *, respect_excludes: bool = True, with_importers: bool = True
+) -> Project:
     """Find the files that some paths stand for, and the settings of each.
+
+    Args:
+        paths: files and folders.
+        loader: gives each file its configuration.
+        respect_excludes: whether what the configuration excludes is left out.
+        with_importers: whether the other files of their projects have a say in what is found.
 
     Raises:
         ConfigError: a configuration file cannot be used.
@@ -81,6 +93,9 @@ def find_project(paths: Sequence[str], loader: ConfigLoader, *, respect_excludes
         part.is_whole = any(root.is_relative_to(folder) for folder in folders)
         if root not in named and respect_excludes:  # so far only the configuration further up has excluded
             part.files = find_files(part.files, exclude=part.settings.exclude, root=root).files
+        if with_importers and not part.is_whole:
+            part.around = _around(part, loader, respect_excludes=respect_excludes)
+            part.named = frozenset(part.files).intersection(path for _, places in named.values() for path in places)
     return Project(list(parts.values()), problems + _broken_rules(parts.values()))
 
 
@@ -93,7 +108,21 @@ def stdin_project(file: Path, loader: ConfigLoader, *, respect_excludes: bool = 
     path = os.path.relpath(file, config.root).replace(os.sep, "/")
     is_excluded = respect_excludes and Globs(settings.exclude).matches(path)
     part = Part(config, settings, [] if is_excluded else [file])
+    part.around = _around(part, loader, respect_excludes=respect_excludes)
     return Project([part], _broken_rules([part]))
+
+
+def _around(part: Part, loader: ConfigLoader, *, respect_excludes: bool) -> list[Path]:
+    """The other files of the project that some files belong to. Raises ConfigError."""
+    if not part.files:
+        return []
+    folder = root = part.config.root
+    here = Path.cwd()
+    if root.is_relative_to(here) and is_project(here) and not loader.is_configured(root):
+        folder = here  # a run over a tree of packages is one project
+    found = project_files(folder, exclude=part.settings.exclude if respect_excludes else (), root=root)
+    own = set(part.files)
+    return [file for file in found if file not in own and loader.load(file.parent, part.config).root == root]
 
 
 def _broken_rules(parts: Iterable[Part]) -> list[Problem]:
@@ -116,7 +145,16 @@ def lint(
         def progress(done: int, _: int, before: int = before) -> None:
             bar(before + done, total)
 
-        part.report = lint_files(part.files, part.settings, jobs=jobs, cache=cache, overlay=overlay, progress=progress)
+        part.report = lint_files(
+            part.files,
+            part.settings,
+            around=part.around,
+            named=part.named,
+            jobs=jobs,
+            cache=cache,
+            overlay=overlay,
+            progress=progress,
+        )
         before += len(part.files)
     bar.close()
 

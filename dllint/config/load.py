@@ -75,11 +75,16 @@ def find_config(directory: Path) -> Path | None:
     Raises:
         ConfigError: a ``pyproject.toml`` on the way that speaks of dllint is not valid TOML.
     """
-    for folder in (directory, *directory.parents):
-        for name in FILE_NAMES:
-            path = folder / name
-            if os.path.isfile(path) and (name != "pyproject.toml" or _speaks_of_dllint(path)):
-                return path
+    found = (_config_in(folder) for folder in (directory, *directory.parents))
+    return next((path for path in found if path is not None), None)
+
+
+def _config_in(folder: Path) -> Path | None:
+    """The configuration file right in a folder. Raises ConfigError."""
+    for name in FILE_NAMES:
+        path = os.path.join(folder, name)
+        if os.path.isfile(path) and (name != "pyproject.toml" or _speaks_of_dllint(Path(path))):
+            return Path(path)
     return None
 
 
@@ -208,14 +213,24 @@ class ConfigLoader:
         Raises:
             ConfigError: a file in force cannot be used.
         """
-        if directory not in self._by_folder:
-            self._by_folder[directory] = None if self._isolated else self._file or find_config(directory)
-        path = self._by_folder[directory]
+        path = self._in_force(directory)
         if path is None:
             return otherwise or Config(project_root(directory), self._overrides)
         if path not in self._by_file:
             self._by_file[path] = Config(self._root(path), (*read_chain(path), *self._overrides))
         return self._by_file[path]
+
+    def is_configured(self, directory: Path) -> bool:
+        """Whether a configuration file is in force in a folder (an absolute path)."""
+        return self._in_force(directory) is not None
+
+    def _in_force(self, directory: Path) -> Path | None:
+        if self._isolated or self._file is not None:
+            return None if self._isolated else self._file
+        if directory not in self._by_folder:
+            found, above = _config_in(directory), directory.parent
+            self._by_folder[directory] = found or (self._in_force(above) if above != directory else None)
+        return self._by_folder[directory]
 
     def _root(self, path: Path) -> Path:
         """A project starts where its configuration file is, unless a file from elsewhere was given to be used."""

@@ -6,10 +6,9 @@ from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
 from dllint.context.resuming import Resuming
-from dllint.context.uses import Uses
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Resuming, Uses, Decisions):
+class Context(Excuses, ModesOfModules, Resuming, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

@@ -8,21 +8,23 @@ from functools import cached_property
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions, union
-from dllint.context.base import ProgramView
-from dllint.events import Event, Loop, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
+from dllint.context.uses import Uses
+from dllint.events import Event, Loop, LossCall, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
+from dllint.interp.source.topics import speaks_of
 from dllint.sites import Guard
 from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, described
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_COMPUTED = frozenset(("input", "loss"))
 _MADE = frozenset(
     f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
 )
 
 
-class Assuming(ProgramView):
+class Assuming(Uses):
     """The assumptions behind events, values and conditions."""
 
     def assumptions_of(self, *evidence: Any) -> Assumptions:
@@ -54,12 +56,24 @@ class Assuming(ProgramView):
 
     def _behind_event(self, event: Event) -> Iterator[Assumption]:
         yield from _behind_guards(event.guards)
+        yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
             yield from self._behind_alternatives(value, name)
             if name in _ROLES:
                 yield from self._behind_role(value, name)
             if name in _ACTORS:
                 yield from self._behind_opaque(event, value)
+            elif name in _COMPUTED:
+                for model in _models_behind(value):
+                    yield from self._behind_opaque(event, model)
+
+    def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
+        """That what happens is part of training: nobody measures its speed, and somebody uses what is computed."""
+        names = [frame.function for frame in event.frame.stack()]
+        if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
+            yield Assumption("effect", "this is training, and no measurement of speed as its name says")
+        if isinstance(event, LossCall) and not self.is_used(event.result):
+            yield Assumption("effect", "somebody uses the loss")
 
     def _behind_alternatives(self, value: Value, name: str) -> Iterator[Assumption]:
         """That something which is one of several is none of those that do not resolve."""
@@ -152,6 +166,13 @@ def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
         value = getattr(event, field.name)
         if isinstance(value, Value) and field.name != "result":
             yield field.name, value
+
+
+def _models_behind(value: Value) -> Iterator[Value]:
+    """The models that a value was computed with."""
+    for source in graph.sources(value, 80):
+        if isinstance(source, Symbol) and source.inputs and (source.name == "forward" or source.name.endswith("()")):
+            yield source.inputs[0]
 
 
 def _leaves(value: Value) -> Iterator[str]:

@@ -96,6 +96,11 @@ class Reporting(Assuming):
             and bool(re.fullmatch(r"test.*\.py|.*_test\.py", file.name))
         )
 
+    @property
+    def is_unit_test(self) -> bool:
+        """Whether the program belongs to the tests of a project: nothing is trained in it."""
+        return self._is_unit_test()
+
     def location(self, site: Site) -> Location:
         """The range of a site as users see it; of a compound statement, its header's first line."""
         node: Any = site.node

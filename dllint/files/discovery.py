@@ -31,6 +31,8 @@ DEFAULT_EXCLUDES = frozenset(
 )
 """Names of folders that are passed over, unless the folder itself was named."""
 
+_PROJECT_MARKERS = (".git", "pyproject.toml", ".dllint.toml", "dllint.toml")
+
 _GIT_TIMEOUT = 60.0
 _REPOSITORY_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _CLOSED_FOLDER = re.compile(rb"could not open directory '(.+?)/?': (.+)")
@@ -64,6 +66,25 @@ def find_files(
     search.look_into([folder for path in paths if (folder := search.name(os.path.abspath(path))) is not None])
     search.problems.sort(key=lambda problem: problem.path)
     return Discovery([Path(path) for path in search.distinct()], search.problems)
+
+
+def is_project(folder: Path) -> bool:
+    """Whether something marks a folder as that of a project. What is not marked may be anything, even a home."""
+    return any(os.path.exists(folder / name) for name in _PROJECT_MARKERS)
+
+
+def project_files(folder: Path, *, exclude: Sequence[str], root: Path) -> list[Path]:
+    """The files of the project in a folder, or if it is none, those right in that folder.
+
+    What cannot be looked at is passed over.
+    """
+    if is_project(folder):
+        return find_files([folder], exclude=exclude, root=root).files
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return find_files([folder / name for name in names if name.endswith(SUFFIXES)], exclude=exclude, root=root).files
 
 
 class _Search:

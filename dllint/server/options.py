@@ -12,6 +12,7 @@ from dllint.config.load import COMMAND_LINE, Config, ConfigLoader, Source, check
 from dllint.config.resolve import resolve
 from dllint.config.selectors import Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
+from dllint.files.discovery import find_files, project_files
 from dllint.files.globs import Globs
 from dllint.registry import load_rules
 
@@ -102,6 +103,15 @@ class Folder:
             settings = self._settings[config.root] = resolve(self._allowed(config))
         path = os.path.relpath(file, settings.root).replace(os.sep, "/")
         return None if Globs(settings.exclude).matches(path) else settings
+
+    def files(self, settings: Settings) -> list[Path]:
+        """The files of a project in the folder, which has these settings."""
+        root = settings.root
+        if root == self.root:
+            found = find_files([root], exclude=settings.exclude, root=root).files
+        else:
+            found = project_files(root, exclude=settings.exclude, root=root)
+        return [file for file in found if self._loader.load(file.parent, self._otherwise(file)).root == root]
 
     def _otherwise(self, file: Path) -> Config | None:
         return self._loader.load(self.root) if file.is_relative_to(self.root) else None

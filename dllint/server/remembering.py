@@ -26,7 +26,7 @@ from dllint.engine_rules import CrashRule, LimitRule
 from dllint.events import Program
 from dllint.files.source import SourceFile
 from dllint.findings import Finding
-from dllint.interp.run.machine import MAX_STEPS_OF_MODULE, Machine
+from dllint.interp.run.machine import MAX_STEPS_OF_MODULE, Machine, Reach
 from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.project import Project, SourceModule
@@ -90,6 +90,7 @@ class Silence:
     asked: dict[re.Pattern[str], bool]
     reached: frozenset[Member]
     reached_elsewhere: frozenset[ast.AST]
+    reaches: tuple[Reach, ...]
     steps: int
 
 
@@ -187,11 +188,13 @@ class Watch(Relevance):
         self._called: dict[ast.AST, Module] = {}
         self._reached: Collection[ast.AST] = ()
         self._before: frozenset[ast.AST] = frozenset()
-        self._present: tuple[str, tuple[object, ...], int] | None = None  # name, conditions, and steps before it
+        self._present: tuple[str, tuple[object, ...], int, int] | None = None  # name, conditions, steps and reaches
+        self._reaches: list[Reach] = []
 
     def has_run(self, machine: Machine, program: Program) -> None:
         """A program has been interpreted, and rules are about to look at it."""
         self.steps += machine.steps
+        self._reaches = machine.reaches
         if program.truncated:
             self.is_silent = False
 
@@ -238,11 +241,12 @@ class Watch(Relevance):
         """A definition need not be interpreted; later ones are told what would have been reached from it."""
         assert isinstance(self._reached, set)
         self._reached.update(silence.reached_elsewhere, map(self._outline.node, silence.reached))
+        self._reaches.extend(silence.reaches)
         self.steps += silence.steps
         self.has_recalled = True
 
     def _open(self, name: str, conditions: tuple[object, ...]) -> None:
-        self._present = (name, conditions, self.steps)
+        self._present = (name, conditions, self.steps, len(self._reaches))
         self._before = frozenset(self._reached)
         self._main.asked = {}
         self.is_silent = True
@@ -252,7 +256,7 @@ class Watch(Relevance):
         present, self._present = self._present, None
         if present is None:
             return
-        name, conditions, steps = present
+        name, conditions, steps, reaches = present
         self.memory.silences.pop(name, None)
         reached = [node for node in self._reached if node not in self._before]
         here = [node for node in reached if self._called.get(node) is self._main]
@@ -264,6 +268,7 @@ class Watch(Relevance):
             self._main.asked,
             frozenset(self._outline.places[node] for node in here if node in self._outline.places),
             frozenset(node for node in reached if self._called.get(node) is not self._main),
+            tuple(self._reaches[reaches:]),
             self.steps - steps,
         )
 

@@ -6,19 +6,21 @@ with the text around them, beside the syntax error.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dllint.baseline import Baseline, BaselineError
 from dllint.config.settings import Settings
 from dllint.engine import syntax_errors
+from dllint.engine_rules import UnusedSuppressionRule
 from dllint.files.source import SourceError, SourceFile, display_path, source_from_text
 from dllint.findings import Finding, Location, Problem, fingerprints, sort_key
 from dllint.fixes import fix_source
 from dllint.interp.source.project import SourceModule
+from dllint.merging import by_file
 from dllint.runner import of_file
+from dllint.server.importing import Importing
 from dllint.server.lens import loops_of
 from dllint.server.moving import moved
 from dllint.server.remembering import RememberingWorker, WatchedModule
@@ -46,11 +48,14 @@ class Session:
     Args:
         settings: the configuration of the project.
         folder: the workspace folder; imports are not followed to above it.
+        files: finds all files of the project, as they are on disk: those that import an open one are analysed, too.
     """
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(self, settings: Settings, folder: Path, files: Callable[[], Iterable[Path]] = tuple) -> None:
         self.settings = settings
         self._folder = folder
+        self._importing = Importing(folder, files)
+        self._importers: frozenset[Path] = frozenset()  # files that are analysed though they are not open
         self._worker = RememberingWorker(settings, folder)
         self._texts: dict[Path, str] = {}  # what is open, as it was last seen
         self._parsed: dict[Path, str] = {}  # what the worker was given: the last good text of each
@@ -69,6 +74,7 @@ class Session:
         """Something has changed on disk: read everything again."""
         texts, self._texts = self._texts, {}
         self._worker = RememberingWorker(self.settings, self._folder, self._parsed)
+        self._importing.forget()
         self._baseline = read_baseline(self.settings)
         self._outcomes.clear()
         self._inputs.clear()
@@ -93,18 +99,42 @@ class Session:
         for path in sorted(own, key=lambda path: path not in edited):
             if path not in self._stale:
                 continue
-            self._may_stop = path not in edited
-            if is_outdated():
+            if not self._analyse(path, is_outdated, may_stop=path not in edited):
                 return
-            outcome = self._worker.analyse(path)
-            if self._has_stopped:
-                self._has_stopped = False
+            yield from self._news([path] if self._stale.intersection(own) else own)
+        for path in self._find_importers(own):
+            if path in self._stale and not self._analyse(path, is_outdated, may_stop=True):
                 return
-            self._outcomes[path] = outcome
-            self._stale.discard(path)
-            yield from self._news([path] if self._stale else own)
         self._may_stop = False
         yield from self._news(own)
+
+    def _analyse(self, path: Path, is_outdated: Callable[[], bool], *, may_stop: bool) -> bool:
+        """Analyse a file. Returns false if there is no point in going on."""
+        self._may_stop = may_stop
+        if is_outdated():
+            return False
+        outcome = self._worker.analyse(path)
+        if self._has_stopped:
+            self._has_stopped = False
+            return False
+        self._outcomes[path] = outcome
+        self._stale.discard(path)
+        return True
+
+    def _find_importers(self, own: Sequence[Path]) -> list[Path]:
+        """The files that are not open and have a say in what is found in those that are. New ones are stale."""
+        matter = [path for path in own if path in self._outcomes and self._outcomes[path].analysis.matters]
+        importers = self._importing.importers(matter, own, self._parsed)
+        self._importers = frozenset(importers)
+        self._stale |= self._importers - self._outcomes.keys()
+        self._keep_only(self._importers.union(own))
+        return importers
+
+    def _keep_only(self, files: frozenset[Path]) -> None:
+        """Let go of the outcomes of all other files."""
+        self._stale &= files
+        for path in self._outcomes.keys() - files:
+            del self._outcomes[path]
 
     def interrupt(self) -> None:
         """There is a new edit: give up what is done for files that only depend on the one before.
@@ -132,9 +162,7 @@ class Session:
         for path in own:
             if path not in self._outcomes and path in self._sources:
                 self._stale.add(path)
-        self._stale &= own
-        for path in self._outcomes.keys() - own:
-            del self._outcomes[path]
+        self._keep_only(own | self._importers)
         return changed
 
     def _edit(self, path: Path, text: str) -> None:
@@ -187,10 +215,7 @@ class Session:
 
     def _news(self, paths: Sequence[Path]) -> Iterator[tuple[Path, Result]]:
         """The files whose result has changed."""
-        found: dict[str, list[Finding]] = defaultdict(list)
-        for path in sorted(self._outcomes):  # of findings that several files lead to, the first is kept
-            for finding in self._outcomes[path].analysis.findings:
-                found[finding.location.path].append(finding)
+        found = by_file(self._outcomes[path].analysis for path in sorted(self._outcomes))
         for path in paths:
             inputs = (self._outcomes.get(path), found.get(display_path(str(path)), []))
             if self._inputs.get(path) != inputs:
@@ -218,13 +243,15 @@ class Session:
         if outcome is None:
             return None
         findings = self._reported(outcome, found, self._parsed)
+        if self._stale.intersection(self._importers):  # what a comment suppresses may be found only from there
+            findings = [finding for finding in findings if finding.code != UnusedSuppressionRule.code]
         new = findings if self._baseline is None else self._baseline.split(findings)[0]
         known = [finding for finding in findings if finding not in new] if len(new) < len(findings) else []
         problems = outcome.analysis.problems
         return Result(self._sources[path], sorted(new, key=sort_key), known, problems)
 
     def _reported(self, outcome: Outcome, found: list[Finding], overlay: Mapping[Path, str]) -> list[Finding]:
-        findings, _ = of_file(outcome, found, self.settings, overlay)
+        findings, _ = of_file(outcome.file, found, self.settings, overlay, has_comments=outcome.has_comments)
         return asked_for(findings, possible=self.settings.possible)[0]
 
     def loops(self, path: Path) -> list[tuple[Location, str]]:
@@ -239,9 +266,9 @@ class Session:
     def _lint(self, source: SourceFile) -> list[Finding]:
         """What would be found in a file if it had another text, without what the baseline knows."""
         worker = Worker(self.settings, self._folder, {**self._parsed, source.path: source.file_text})
-        outcome = worker.analyse(source.path)
-        found = [each for each in outcome.analysis.findings if each.location.path == source.display]
-        findings = self._reported(outcome, found, {source.path: source.file_text})
+        outcomes = [worker.analyse(path) for path in (source.path, *self._importing.importers_of(source.path))]
+        found = by_file(outcome.analysis for outcome in outcomes).get(source.display, [])
+        findings = self._reported(outcomes[0], found, {source.path: source.file_text})
         return findings if self._baseline is None else self._baseline.split(findings)[0]
 
     def take_into_baseline(self, path: Path, finding: Finding) -> Path:

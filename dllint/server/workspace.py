@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from dllint.config.load import Config, project_root
@@ -105,7 +106,7 @@ class Workspace:
         if settings is None:
             return None
         if settings.root not in self._sessions:
-            self._sessions[settings.root] = Session(settings, folder.root)
+            self._sessions[settings.root] = Session(settings, folder.root, partial(folder.files, settings))
         if settings.root in folder.untrusted:
             self._tell(f"rule files and plug-ins of {settings.root} are not loaded: the folder is not trusted")
         return self._sessions[settings.root]

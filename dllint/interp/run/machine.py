@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from dllint.events import Arm, Block, Branch, Event, Frame, Invocation, Leave, Loop
 from dllint.interp.run.guards import names_in
 from dllint.interp.run.joining import MISSING, CallError, agree, distinguished, join_values, unset_options
-from dllint.interp.sieve.relevance import Relevance
+from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.project import Project, SourceModule
 from dllint.sites import Guard, Guards, Site
@@ -30,6 +30,7 @@ from dllint.values import (
 E = TypeVar("E", bound=Event)
 
 Writes = dict[tuple[int, Any], tuple[dict[Any, Any], Any, Any]]
+Place = tuple[str, int]  # the path of a file as users see it, and a line
 
 MAX_DEPTH = 24
 MAX_STEPS = 12_000  # statements of one program
@@ -79,6 +80,14 @@ class _Journal:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Definitions of other files that a program has called, and the rules that it was shown to (None: all)."""
+
+    concerned: Concerned | None
+    places: frozenset[Place]
+
+
+@dataclass(frozen=True, slots=True)
 class Operations:
     """What a machine does with code: the functions of this room that all others need, each given the machine first."""
 
@@ -118,6 +127,8 @@ class Machine:
         self.path: list[Guard] = []
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
+        self.reaches: list[Reach] = []
+        self._called_elsewhere: set[Place] = set()
         self.nested: list[Function] = []
         self.forwards: dict[Symbol, Value] = {}
         self.choices: dict[int, Value] = {}
@@ -189,6 +200,12 @@ class Machine:
             yield
         finally:
             self.block, self.path, self.grad, self.contexts, self.activation, self._journal, self.frame = saved
+
+    def end_program(self, concerned: Concerned | None, *, counts: bool) -> None:
+        """A program has been interpreted: note the definitions of other files that it called, if that ``counts``."""
+        places, self._called_elsewhere = self._called_elsewhere, set()
+        if places and counts:
+            self.reaches.append(Reach(concerned, frozenset(places)))
 
     # ------------------------------------------------------------------------------------------ state
 
@@ -340,6 +357,8 @@ class Machine:
         self._calls[node] = self._calls.get(node, 0) + 1
         if self.block is not None:
             self.reached.add(node)
+            if function.module is not self.main:
+                self._called_elsewhere.add((function.module.path, node.lineno))
         saved = (self.block, self.frame, self.activation, self.grad)
         if self.block is not None:
             self.block.items.append(Invocation(frame, site, body := Block()))

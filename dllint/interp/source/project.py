@@ -25,7 +25,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
-_SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
+SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
 _MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
 
 Key = TypeVar("Key")
@@ -299,7 +299,7 @@ class Project:
             bases = [folder]
             while bases[-1] != self.root and bases[-1].parent != bases[-1] and self.root in bases[-1].parents:
                 bases.append(bases[-1].parent)
-            sources = [base / name for base in bases for name in _SOURCES if name in self._list(base)]
+            sources = [base / name for base in bases for name in SOURCES if name in self._list(base)]
             known = self._bases[folder] = (*bases, *sources)
         return known
 
