@@ -29,11 +29,9 @@ _CONTAINERS = frozenset(
     ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
-_FUNCTIONS = re.compile(  # what is only asked in order to save memory changes no result
-    r"((\bF|functional|torch)\.|(?<![\w.]))((feature_)?(alpha_)?dropout([123]d)?|batch_norm)\(|"
-    r"^(?!.*checkpoint).*\.training\b",
-    re.MULTILINE,
-)
+# Functions such as `F.dropout` depend on the mode by what they are told, which names it. What is only asked in order to
+# save memory changes no result.
+_ASKS_FOR_MODE = re.compile(r"^(?!.*checkpoint).*\.training\b", re.MULTILINE)
 _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
@@ -117,7 +115,7 @@ def _has_rate(value: Instance) -> bool:
 def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | None:
     """What the parts say; what they leave open is decided by the words that the code has for layers."""
     code = "\n".join(_code_of(ancestor) for ancestor in cls.lineage)
-    answers: list[bool | None] = [None if has_unknown_base(cls) else False, bool(_FUNCTIONS.search(code))]
+    answers: list[bool | None] = [None if has_unknown_base(cls) else False, bool(_ASKS_FOR_MODE.search(code))]
     for name, attribute in value.attributes.items():
         is_called = f"self.{name}(" in code
         for _, option in alternatives(attribute):
