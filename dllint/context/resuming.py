@@ -62,6 +62,24 @@ class Resuming(Optimizers, Paths):
             self.is_same(value, model) for step in self.steps() for model in self.parameters_of(step.optimizer)[0]
         )
 
+    def is_of_a_part(self, saved: Saved) -> bool:
+        """Whether all states in a checkpoint are those of parts of what an optimizer trains.
+
+        The head of a network alone is kept to be put into another one: nobody goes on training from it.
+        """
+        owners = [
+            owner
+            for part in saved.parts
+            if isinstance(part.value, Symbol) and part.value.name == "state_dict"
+            for owner in self.objects(part.value.inputs[0])
+        ]
+        trained = [module for step in self.steps() for module in self.parameters_of(step.optimizer)[0]]
+        return bool(owners and trained) and all(
+            any(self.is_part(owner, module) for module in trained)
+            and not any(self.is_same(owner, module) or self.reaches(owner, module) for module in trained)
+            for owner in owners
+        )
+
     def progress_in(self, saved: Saved) -> str:
         """The key of an epoch or step in a checkpoint, if there is one."""
         return next((part.key for part in saved.parts if self.speaks_of("progress", part.key)), "")

@@ -96,6 +96,11 @@ def perhaps_complete(place: Site, saved: Saved, ctx: Context) -> bool:
     return not saved.exact or any(_is_open(part, ctx) for part in saved.parts)
 
 
+def is_of_a_part(site: Site, saved: Saved, ctx: Context) -> bool:
+    """it is a part of the model, such as its head, which nobody goes on training from"""
+    return ctx.is_of_a_part(saved)
+
+
 class IncompleteCheckpoint(Rule):
     code = "DL701"
     name = "incomplete-checkpoint"
@@ -106,7 +111,7 @@ class IncompleteCheckpoint(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
-    excuses = (saved_by_a_framework, perhaps_complete)
+    excuses = (saved_by_a_framework, perhaps_complete, is_of_a_part)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         saved = [each for each in ctx.checkpoints.saved if not ctx.is_managed(each.event)]

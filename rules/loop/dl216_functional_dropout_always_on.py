@@ -37,6 +37,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dllint.api import (
+    Assumption,
     Const,
     Context,
     Edits,
@@ -136,6 +137,13 @@ def has_its_rate_chosen_by_the_mode(event: Event, method: Frame, rate: Value | N
     return any(isinstance(node, ast.Assign) and _binds_rate(node, rates) for test in tests for node in ast.walk(test))
 
 
+def _assumed_evaluation(method: Frame, ctx: Context) -> list[Assumption]:
+    """That somebody evaluates the module, which nobody does with what only judges another network."""
+    if not ctx.speaks_of("adversary", method.owner):
+        return []
+    return [Assumption("effect", f"somebody evaluates `{method.owner}`, which its name says to be an adversary")]
+
+
 class FunctionalDropoutAlwaysOn(Rule):
     code = "DL216"
     name = "functional-dropout-always-on"
@@ -178,6 +186,7 @@ class FunctionalDropoutAlwaysOn(Rule):
             event,
             f"`{name}` also drops in evaluation: {'its rate' if is_attention else 'it'} does not depend on the mode",
             on=[rate],
+            assuming=_assumed_evaluation(method, ctx),
             effect=_EFFECT,
             help="pass `dropout_p=p if self.training else 0.0`" if is_attention else "pass `training=self.training`",
             trace=[(event.site, f"`eval()` does not reach this `{name}`")],
