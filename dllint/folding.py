@@ -1,6 +1,6 @@
 """One root cause is one finding: what was found several times for one reason is shown once, with the other places.
 
-Findings of one rule with the same message, severity and confidence have one cause if
+Findings of one rule with the same message (but for names in it), severity and confidence have one cause if
 
 - their traces begin at one place before them (the calls that lead there aside): a softmax in a model that several loops
   use, a loop of which each backward pass is reported;
@@ -20,6 +20,7 @@ fingerprints are those that the findings have among all, and an editor shows eac
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -28,6 +29,8 @@ from pathlib import PurePath
 from dllint.findings import Finding, Location, Report, fingerprints, sort_key
 from dllint.report.sources import SourceCache
 
+_NAME = re.compile(r"`[^`]*`")
+_AROUND = "in this "
 _CALL = "calls `"  # how a hop begins that is only on the way to the place
 
 Ranges = list[tuple[int, int]]  # the first and the last line of each arm of a branch
@@ -52,7 +55,7 @@ class _Folding:
         """One finding for each cause, in the order of presentation, and its fingerprint."""
         alike: dict[Hashable, list[Finding]] = defaultdict(list)
         for finding in findings:
-            alike[finding.code, finding.message, finding.severity, finding.confidence].append(finding)
+            alike[finding.code, _NAME.sub("", finding.message), finding.severity, finding.confidence].append(finding)
         groups = [group for each in alike.values() for group in (self._grouped(each) if len(each) > 1 else [each])]
         return dict(sorted(map(self._joined, groups), key=lambda item: sort_key(item[0])))
 
@@ -78,9 +81,9 @@ class _Folding:
         place, trace = finding.location, finding.trace
         before = next((hop.location for hop in trace if not hop.message.startswith(_CALL)), place)
         if before != place:
-            yield "place", before
+            yield "place", before, finding.message if self._is_around(finding) else ""
         if trace and trace[0].location != place:
-            yield "call", place.path, finding.scope, trace[0].location
+            yield "call", place.path, finding.scope, trace[0].location, finding.message
         if lines := self._sources.lines(place):
             yield "copy", tuple(lines), replace(place, path="", cell=None)
         if finding.statement:
@@ -88,11 +91,15 @@ class _Folding:
             for at in range(len(folders)):
                 yield "sibling", at, *folders[:at], *folders[at + 1 :], name, self._marks[finding]
 
+    def _is_around(self, finding: Finding) -> bool:
+        """Whether a trace begins with what is around the place: in one loop, two objects may be wrong on their own."""
+        return finding.trace[0].message.startswith(_AROUND)
+
     def _in_arms(self, findings: list[Finding]) -> Iterator[list[Finding]]:
         """The findings in each branch that has some in several of its arms, for each scope."""
         scopes: dict[Hashable, list[Finding]] = defaultdict(list)
         for finding in findings:
-            scopes[finding.location.path, finding.location.cell, finding.scope].append(finding)
+            scopes[finding.location.path, finding.location.cell, finding.scope, finding.message].append(finding)
         for inside in scopes.values():
             for arms in self._arms(inside[0].location) if len(inside) > 1 else ():
                 hit = [[each for each in inside if first <= each.location.line <= last] for first, last in arms]

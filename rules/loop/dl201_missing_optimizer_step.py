@@ -238,15 +238,14 @@ def _idle_arms(ctx: Context) -> Iterator[tuple[Backward, Loop, Value]]:
     seen: set[tuple[int, int]] = set()
     for backward in ctx.all_of(Backward):
         steps, loops = ctx.together_with(backward, ctx.steps()), ctx.loops_around(backward)
-        if not loops or len(steps) == len(ctx.steps()):
-            continue
+        if not loops or steps:
+            continue  # where another one steps, networks are trained in turn
         opaque = ctx.together_with(backward, ctx.all_of(OpaqueCall))
         for event in ctx.beside(backward, loops[0]):
             if not isinstance(event, ZeroGrad) or (id(loops[0]), id(event.target)) in seen:
                 continue
             is_stepped = any(ctx.is_same(step.optimizer, event.target) for step in ctx.steps())
-            may_step = any(ctx.may_concern(event.target, step.optimizer) for step in steps)
-            if is_stepped and not may_step and not any(_may_step(call, event.target, ctx) for call in opaque):
+            if is_stepped and not any(_may_step(call, event.target, ctx) for call in opaque):
                 seen.add((id(loops[0]), id(event.target)))
                 yield backward, loops[0], event.target
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dllint.interp.ask.origins import origins
 from dllint.interp.run.graph import is_tensor_operation
 from dllint.interp.run.modules import force
-from dllint.interp.run.roles import known_or_guessed, name_of
+from dllint.interp.run.roles import guess_role, known_or_guessed, name_of
 from dllint.sites import Site
 from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
 
@@ -174,6 +174,10 @@ def _of_element(search: _Search, source: Value, depth: int) -> Gradient:
         or is_tensor_operation(source)
     ):
         return _gradient(search, source, depth + 1)
+    if isinstance(source, Symbol) and source.name in ("zip", "enumerate", "reversed"):
+        return _combine(_of_element(search, part, depth + 1) for part in source.inputs)
+    if isinstance(source, Symbol) and source.name == "attribute" and guess_role(source) != "loader":
+        return _UNKNOWN  # a list that an object keeps: of samples, or of what was computed before
     return _NONE
 
 
