@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 IMPORT = "import torch.nn.functional as F\n"
-BUG = "\nloss = F.cross_entropy(F.softmax(m(x), 1), y)\n"
+BUG = "\nloss = F.cross_entropy(F.softmax(m(x), 1), y)\nloss.backward()\n"
 
 LINTED = {
     "latin.py": "# -*- coding: latin-1 -*-\n# café\n".encode("latin-1") + (IMPORT + BUG).encode(),
