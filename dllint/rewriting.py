@@ -317,14 +317,15 @@ def spelling_of(dotted: str, at: Site) -> str:
 
 
 def misspellings(name: str) -> frozenset[str]:
-    """What people write in place of a name by mistake: a letter too few, or two of them swapped.
+    """What people write in place of a name by mistake: a letter too few, one twice, or two of them swapped.
 
     The first letter is right: mistakes there are seen at once.
     """
     places = range(1, len(name))
     missing = {name[:i] + name[i + 1 :] for i in places}
+    twice = {name[:i] + name[i] + name[i:] for i in places}
     swapped = {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in places if i + 1 < len(name)}
-    return frozenset((missing | swapped) - {name})
+    return frozenset((missing | twice | swapped) - {name})
 
 
 def misspelt(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 IMPORT = "import torch.nn.functional as F\n"
-BUG = "\nloss = F.cross_entropy(F.softmax(m(x), 1), y)\n"
+BUG = "\nloss = F.cross_entropy(F.softmax(m(x), 1), y)\nloss.backward()\n"
 
 LINTED = {
     "latin.py": "# -*- coding: latin-1 -*-\n# café\n".encode("latin-1") + (IMPORT + BUG).encode(),
@@ -35,10 +35,11 @@ TOLD = {
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, set[tuple[str, str]], str]:
-    """The exit code, the file and code of each finding, and what was written to standard error."""
+    """The exit code, the file and code of each finding, folded ones too, and what was written to standard error."""
     command = [sys.executable, "-m", "dllint", "check", "--no-cache", "--output-format", "json", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    return done.returncode, {(found["path"], found["code"]) for found in json.loads(done.stdout)}, done.stderr
+    places = {(each["path"], found["code"]) for found in json.loads(done.stdout) for each in (found, *found["others"])}
+    return done.returncode, places, done.stderr
 
 
 def test_what_can_be_read_is_linted(tmp_path: Path) -> None:

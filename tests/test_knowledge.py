@@ -41,6 +41,7 @@ class Net(torch.nn.Module):
 
 
 {code}
+loss.backward()
 """
 ALIAS = "aliases", '"mylib.FancyCE" = "torch.nn.CrossEntropyLoss"'
 CLASS = "criterion = mylib.FancyCE()\nloss = criterion(Net()(x), y)"

@@ -41,7 +41,7 @@ class Doubtful(Rule):
         yield ctx.finding(self, event, f"`{name}` may be wrong", assuming=assumes.get(name, []),
                           severity="info" if name == "l1_loss" else None)
 '''
-POSSIBLE, LIKELY, NOTE = (f"loss = F.{name}(x, y){{0}}\n" for name in ("cross_entropy", "mse_loss", "l1_loss"))
+POSSIBLE, LIKELY, NOTE = (f"print(F.{name}(x, y)){{0}}\n" for name in ("cross_entropy", "mse_loss", "l1_loss"))
 HEAD = "import torch.nn.functional as F\n\n"
 BOTH = HEAD + POSSIBLE.format("") + LIKELY.format("")
 
@@ -97,7 +97,7 @@ def test_they_do_not_make_the_exit_code_one(project: Path, capsys: pytest.Captur
     code, out = check(capsys, "--possible")
     assert (code, out.splitlines()[0]) == (
         0,
-        "train.py:3:8: error[DL101] doubtful-loss: `cross_entropy` may be wrong "
+        "train.py:3:7: error[DL101] doubtful-loss: `cross_entropy` may be wrong "
         "(possible, assuming `prepare` leaves the scores alone)",
     )
 
