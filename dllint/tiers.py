@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from dllint.assumptions import Assumption, Assumptions, Kind
+from dllint.assumptions import Assumption, Assumptions, Kind, union
 from dllint.files.toml import parse
 from dllint.findings import CONFIDENCE_RANK, Confidence, Finding
 
@@ -53,16 +53,35 @@ def _rate(counts: dict[str, int]) -> float:
 def over_all_options(groups: list[Assumptions]) -> Assumptions:
     """What several claims about one place assume together.
 
-    Where there is a claim for every option of a choice, the choice is no assumption any more: it is so in any case. Of
-    the rest, the claim that assumes least counts.
+    Where there is a claim for every option of a choice, the choice is no assumption any more: it is so in any case, if
+    what the claims assume otherwise holds for all of them. Of what is known then, the claim that assumes least counts.
     """
-    covered: dict[str, set[int]] = {}
-    totals: dict[str, int] = {}
-    for group in groups:
-        for assumption in group:
-            if assumption.choice:
-                covered.setdefault(assumption.choice, set()).add(assumption.option)
-                totals[assumption.choice] = assumption.options
-    complete = {choice for choice, seen in covered.items() if len(seen) == totals[choice]}
-    reduced = [tuple(each for each in group if each.choice not in complete) for group in groups]
-    return min(reduced, key=lambda group: (-CONFIDENCE_RANK[confidence_of(group)], len(group)))
+    known = list(dict.fromkeys(groups))
+    for choice, options in {each.choice: each.options for group in groups for each in group if each.choice}.items():
+        chosen = [(group, option) for group in known if (option := _option_of(choice, group)) is not None]
+        if len({option for _, option in chosen}) == options:
+            known = list(dict.fromkeys((*known, *(_joined(choice, group, chosen) for group, _ in chosen))))
+    return min(known, key=_doubtfulness)
+
+
+def _option_of(choice: str, group: Assumptions) -> int | None:
+    return next((each.option for each in group if each.choice == choice), None)
+
+
+def _joined(choice: str, group: Assumptions, chosen: list[tuple[Assumptions, int]]) -> Assumptions:
+    """What a claim assumes together with those for the other options of a choice that are most like it."""
+    nearest: dict[int, Assumptions] = {}
+    for other, option in chosen:
+        if option not in nearest or _distance(other, group) < _distance(nearest[option], group):
+            nearest[option] = other
+    return tuple(each for each in union(group, *nearest.values()) if each.choice != choice)
+
+
+def _distance(group: Assumptions, other: Assumptions) -> tuple[tuple[int, int], int]:
+    """How much a claim assumes that another does not."""
+    return _doubtfulness([each for each in group if each not in other]), len(group)
+
+
+def _doubtfulness(group: Iterable[Assumption]) -> tuple[int, int]:
+    assumed = list(group)
+    return -CONFIDENCE_RANK[confidence_of(assumed)], len(assumed)

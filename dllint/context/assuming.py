@@ -79,7 +79,7 @@ class Assuming(Uses):
         """That something which is one of several is none of those that do not resolve."""
         if not isinstance(value, Choice):
             return
-        unresolved = [option for _, option in value.options if isinstance(option, Symbol) and not option.hint]
+        unresolved = [option for _, option in value.options if isinstance(option, Symbol)]
         if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
             yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 

@@ -120,9 +120,17 @@ def _is_replaceable(code: Code, node: ast.expr, claim: Claim, file: str) -> bool
         return False
     if isinstance(code.parents[node], ast.Expr):
         return False  # it is there for what it does
+    if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in _functions_around(code, claim, file):
+        return False  # it is what runs the marked statement: where it does not, nothing is claimed
     around: ast.AST = node
     while not isinstance(around, ast.stmt):
         around = code.parents[around]
         if isinstance(around, ast.JoinedStr | ast.arguments):
             return False
     return node not in getattr(around, "decorator_list", ()) and node is not getattr(around, "annotation", None)
+
+
+def _functions_around(code: Code, claim: Claim, file: str) -> set[str]:
+    """The functions of a file that a claim is about a statement of."""
+    defined = (node for node in ast.walk(code.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {node.name for node in defined if claim.place.lies_in(file, code.span(node))}
