@@ -236,15 +236,16 @@ class Instance(Value):
     """An object of a known class: one of the project (:class:`Class`) or of a library (its canonical name).
 
     ``arguments`` are those of the constructor. Two reads of one variable give the same instance, so identity
-    (``is``) tells objects apart.
+    (``is``) tells objects apart. ``choices`` are those that it is an option of.
     """
 
-    __slots__ = ("arguments", "attributes", "cls", "hint")
+    __slots__ = ("arguments", "attributes", "choices", "cls", "hint")
 
     def __init__(self, cls: Class | str, arguments: Arguments, site: Site | None = None) -> None:
         self.cls = cls
         self.arguments = arguments
         self.attributes: dict[str, Value] = OpenAttributes(self) if isinstance(cls, str) else {}
+        self.choices: tuple[Choice, ...] = ()
         self.hint = ""
         self.site = site
 
@@ -380,6 +381,9 @@ class Choice(Value):
         self.options = tuple(options) if all(guards for guards, _ in options) else tuple(_told_apart(options))
         self._subjects: frozenset[str] | None = None
         self.site = options[0][1].site
+        for _, option in self.options:
+            if isinstance(option, Instance):
+                option.choices += (self,)
 
     @property
     def subjects(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, descr
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_MAX_SOURCES = 60
 _COMPUTED = frozenset(("input", "loss"))
 _MADE = frozenset(
     f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
@@ -77,10 +78,7 @@ class Assuming(Uses):
 
     def _behind_alternatives(self, value: Value, name: str) -> Iterator[Assumption]:
         """That something which is one of several is none of those that do not resolve."""
-        if not isinstance(value, Choice):
-            return
-        unresolved = [option for _, option in value.options if isinstance(option, Symbol)]
-        if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
+        if isinstance(value, Choice) and _unresolved(value):
             yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
     def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
@@ -158,6 +156,7 @@ class Assuming(Uses):
         elif isinstance(value, Choice):
             for guards, _ in value.options:
                 yield from _behind_guards(guards)
+        yield from _behind_choices(value)
 
 
 def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
@@ -184,6 +183,37 @@ def _leaves(value: Value) -> Iterator[str]:
             yield source.library_name or "project"
         elif not isinstance(source, Symbol | Const | Setting):
             yield from ("several",) if isinstance(source, Choice) else ()
+
+
+def _behind_choices(value: Value) -> Iterator[Assumption]:
+    """That of several things which a value was made from, or an object stands among, it is one that is known."""
+    made_from = [source for source in graph.sources(value, _MAX_SOURCES) if isinstance(source, Choice)]
+    for choice in (*made_from, *(value.choices if isinstance(value, Instance) else ())):
+        if _unresolved(choice):
+            name = _name_of_options(choice)
+            what = f"`{name}`" if name else "what is one of several things"
+            yield Assumption("alternative", f"{what} is one of those that are known")
+
+
+def _unresolved(value: Choice) -> list[Symbol]:
+    """Those of several values of which nothing is known: no tensors, and nothing that was made of one of the others."""
+    options = [option for _, option in value.options]
+    return [
+        option
+        for option in options
+        if isinstance(option, Symbol)
+        and (option.name == "call" or not graph.is_tensor_operation(option))
+        and not any(_is_made_of(option, other) for other in options if other is not option)
+    ]
+
+
+def _is_made_of(value: Value, other: Value) -> bool:
+    return any(source is other for source in graph.sources(value, _MAX_SOURCES))
+
+
+def _name_of_options(value: Choice) -> str:
+    names = (getattr(option, "hint", "") for _, option in value.options)
+    return next(filter(None, names), "")
 
 
 def _of_setting(setting: Setting) -> Assumption:

@@ -48,6 +48,12 @@ class Phases(Optimizers, Loops):
         """The loaders of the program, their datasets and transforms."""
         return DataView(self._machine, self._structure, self.program)
 
+    def assumed_batches(self, loader: Value) -> Assumptions:
+        """What a claim about the batches of a loader assumes if nobody takes any here: that somebody does."""
+        if self.data.is_read(loader) and self.is_used(loader):
+            return ()
+        return (Assumption("effect", "somebody takes batches from the loader"),)
+
     def phase(self, event: Event) -> Phase:
         """What the program does at an event: the structure tells it, or else names do."""
         return self._by_framework(event) or self._by_structure(event) or self._by_names(event) or _UNKNOWN

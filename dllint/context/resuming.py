@@ -37,7 +37,7 @@ class Resuming(Optimizers, Paths):
         for event, read in self._loads(saved):
             if not self.consistent(event.guards, saved.event.guards):
                 continue  # it is trained, or else taken from an earlier run as it is
-            if self._is_read_back(event, saved):
+            if self._is_read_back(event, saved, read):
                 continue
             model = event.target if isinstance(event, StateRestored) else None
             steps = [step for step in self.steps() if model is None or self._may_train(step.optimizer, model)]
@@ -88,11 +88,19 @@ class Resuming(Optimizers, Paths):
         first = next((event for event in self.events if event is saved.event or isinstance(event, OptimizerStep)), None)
         return first is saved.event and bool(self.steps()) and not self.is_saved_again_and_again(saved)
 
-    def _is_read_back(self, event: Event, saved: Saved) -> bool:
-        """Whether a run reads what it has itself written before, once, further up in the same function or notebook."""
-        if event.frame is not saved.event.frame or self.loops_around(saved.event):
-            return False
-        return self.position(saved.event) < self.position(event)
+    def _is_read_back(self, event: Event, saved: Saved, read: StateRead) -> bool:
+        """Whether a run reads what it has itself written before: the best weights, or those to train further."""
+        written = (
+            other.event
+            for other in self.checkpoints.saved
+            if other.site.node is saved.site.node or is_same_path(other.event.path, read.path)
+        )
+        shared = set(map(id, self.loops_around(event)))
+        return any(
+            self.position(other) < self.position(event)
+            and not any(id(loop) in shared for loop in self.loops_around(other))
+            for other in written
+        )
 
     def _may_train(self, optimizer: Value, model: Value) -> bool:
         modules, _ = self.parameters_of(optimizer)

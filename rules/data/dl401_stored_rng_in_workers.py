@@ -192,14 +192,12 @@ class StoredRngInWorkers(Rule):
         calls = [draw.event for draw in draws if draw.event is not None]
         is_held = any(option is stored for owner in _owners(loader, ctx) for _, option in _attributes(owner))
         assumed = [] if is_held else [Assumption("opaque", "nothing seeds the generator in the workers")]
-        if not ctx.data.is_read(loader.loader):
-            assumed.append(Assumption("effect", "somebody takes batches from the loader"))
         return ctx.finding(
             self,
             place,
             "each worker of the loader gets the same copy of this random generator",
-            on=[loader, workers.value, calls[0]],
-            assuming=assumed,
+            on=[loader, loader.loader, workers.value, calls[0]],
+            assuming=[*assumed, *ctx.assumed_batches(loader.loader)],
             effect=", and ".join(effects),
             help="use the global generators, which the loader seeds, or make the generator in the worker: "
             "`np.random.default_rng(torch.initial_seed())` when the first sample is fetched",

@@ -149,11 +149,11 @@ class ConstantWorkerSeed(Rule):
             self,
             event,
             f"`{event.function}` seeds the workers {'alike in every epoch' if differs else 'with a constant'}",
-            on=[workers.value, *parts],
+            on=[workers.value, *parts, loader.loader, loader.dataset],
             assuming=[
                 *_assumed_of(parts, worker, ctx),
                 *_assumed_to_draw(used or is_idle),
-                *_assumed_read(loader, ctx),
+                *ctx.assumed_batches(loader.loader),
             ],
             effect=", and ".join(effects),
             help="drop the `worker_init_fn`: the loader seeds each worker in each epoch itself (torch 1.9 and later)",
@@ -186,8 +186,8 @@ class ConstantWorkerSeed(Rule):
             event,
             f"`{event.function}` starts every sample from the same seed",
             effect="every sample of every epoch draws the same random numbers: the augmentation is always the same",
-            on=parts,
-            assuming=[*_assumed_to_draw(used), *_assumed_read(loader, ctx)],
+            on=[*parts, loader.loader, loader.dataset],
+            assuming=[*_assumed_to_draw(used), *ctx.assumed_batches(loader.loader)],
             help="drop the call: the loader seeds each worker in each epoch itself (torch 1.9 and later)",
             trace=[(loader.site, "this loader fetches samples"), (event.site, "and each one seeds the generator")],
             fix=("Do not seed here", remove(event.site)),
@@ -201,7 +201,8 @@ class ConstantWorkerSeed(Rule):
             self,
             place,
             "the samples are cached after they were augmented at random",
-            assuming=_assumed_read(loader, ctx),
+            on=[loader.loader, loader.dataset],
+            assuming=ctx.assumed_batches(loader.loader),
             effect="each sample keeps its first augmentation for the rest of the run",
             help="cache what is read from disk, and augment it afterwards",
             trace=[(loader.site, "this loader fetches samples"), (place, "which are kept as they came first")],
@@ -249,10 +250,6 @@ def _assumed_of(parts: list[Value], worker: Value, ctx: Context) -> list[Assumpt
 
 def _assumed_to_draw(used: bool) -> list[Assumption]:
     return [] if used else [Assumption("effect", "the dataset draws from the seeded generator")]
-
-
-def _assumed_read(loader: LoaderCreated, ctx: Context) -> list[Assumption]:
-    return [] if ctx.data.is_read(loader.loader) else [Assumption("effect", "somebody takes batches from the loader")]
 
 
 def _is_cached(function: Function) -> bool:

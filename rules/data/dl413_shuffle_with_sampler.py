@@ -108,7 +108,7 @@ class ShuffleWithSampler(Rule):
             self,
             event,
             f"`shuffle=True` together with `{name}`",
-            on=[*clash.on, *clash.present],
+            on=[*clash.on, *clash.present, event.options[name], event.options["shuffle"]],
             effect=f"`DataLoader` raises `ValueError: {name} option is mutually exclusive with …`"
             + ("" if always else f" as soon as there is a {what}"),
             help="let the sampler shuffle: drop `shuffle`"

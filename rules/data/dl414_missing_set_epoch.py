@@ -140,7 +140,7 @@ class MissingSetEpoch(Rule):
             self,
             place if loop.site.module is place.module else loop.site,
             f"the epoch of {ctx.called(one.sampler, 'sampler')} is never set in the loop over the epochs",
-            on=[one.event, loop],
+            on=[one.event, loop, *_given(one, ctx)],
             effect=_EFFECT,
             help=_HELP,
             trace=[*_trace(one, place), (loop.site, "no epoch is set in this loop")],
@@ -153,12 +153,18 @@ class MissingSetEpoch(Rule):
             self,
             place,
             f"the epoch of {ctx.called(one.sampler, 'sampler')} is never set",
-            on=[one.event],
+            on=[one.event, *_given(one, ctx)],
             assuming=[Assumption("opaque", "whoever iterates over the loader does not set the epoch")],
             effect=_EFFECT,
             help=_HELP,
             trace=_trace(one, place),
         )
+
+
+def _given(one: _Sampled, ctx: Context) -> tuple[Value, ...]:
+    """What must be as it is known to be: the loader, its sampler, and that this shuffles."""
+    flag = ctx.data.arguments(one.sampler).get("shuffle")
+    return (one.event.loader, one.sampler, one.given, *([flag] if flag is not None else ()))
 
 
 def _trace(one: _Sampled, place: Site) -> list[tuple[Site, str]]:

@@ -283,9 +283,10 @@ def invoke(
 
 
 def _entered_by(function: Function) -> Iterable[ast.AST]:
-    """What is never entered where a call of a function is refused: of a constructor, all methods of the class."""
+    """What is never entered where a call of a function is refused: of a constructor, the class with all its methods."""
     if function.name == "__init__" and function.owner is not None:
-        return (member for member in function.owner.members.values() if isinstance(member, ast.FunctionDef))
+        methods = (member for member in function.owner.members.values() if isinstance(member, ast.FunctionDef))
+        return (function.owner.node, *methods)
     return (function.node,)
 
 

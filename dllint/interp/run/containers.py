@@ -319,8 +319,12 @@ def entries_of(value: Value) -> tuple[dict[Any, Value], bool]:
     options = alternatives(value)
     tables = [(guards, option) for guards, option in options if isinstance(option, Table)]
     keys = dict.fromkeys(key for _, table in tables for key in table.entries())
+    unknown = [(guards, option) for guards, option in options if isinstance(option, Symbol)]
     entries = {
-        key: choose([(guards, table.contents.get(key, table.contents.unset(key))) for guards, table in tables])
+        key: choose(
+            [(guards, table.contents.get(key, table.contents.unset(key))) for guards, table in tables]
+            + [(guards, Symbol("item", (option, Const(key)), option.site, detail=key)) for guards, option in unknown]
+        )
         for key in keys
     }
     return entries, len(tables) == len(options) and all(table.exact for _, table in tables)

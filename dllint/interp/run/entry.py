@@ -124,7 +124,7 @@ def _run_nested(
 
 def _interpret_class(machine: Machine, node: ast.ClassDef, concerned: Concerned | None, visit: Visit) -> None:
     methods = [item for item in node.body if isinstance(item, _FUNCTION) and item.name != "__init__"]
-    if not any(method not in machine.reached for method in methods) and methods:
+    if node in machine.reached or (methods and all(method in machine.reached for method in methods)):
         return
     cls = module_attribute(machine, machine.main, node.name)
     if not isinstance(cls, Class) or cls.node is not node:
