@@ -19,9 +19,22 @@ from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, descr
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
 _COMPUTED = frozenset(("input", "loss"))
+_CONSTANT = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange"))
 _MADE = frozenset(
     f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
 )
+
+
+_ON_MADE_UP = Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
+
+
+def of_alternatives(value: Value | None, name: str) -> Iterator[Assumption]:
+    """That something which is one of several is none of those that do not resolve."""
+    if not isinstance(value, Choice):
+        return
+    unresolved = [option for _, option in value.options if isinstance(option, Symbol)]
+    if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
+        yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
 
 class Assuming(Uses):
@@ -58,7 +71,7 @@ class Assuming(Uses):
         yield from _behind_guards(event.guards)
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
-            yield from self._behind_alternatives(value, name)
+            yield from of_alternatives(value, name)
             if name in _ROLES:
                 yield from self._behind_role(value, name)
             if name in _ACTORS:
@@ -66,6 +79,8 @@ class Assuming(Uses):
             elif name in _COMPUTED:
                 for model in _models_behind(value):
                     yield from self._behind_opaque(event, model)
+        if isinstance(event, ModelForward) and _is_made(event.arguments.all(), _CONSTANT):  # noise is for generators
+            yield _ON_MADE_UP
 
     def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
         """That what happens is part of training: nobody measures its speed, and somebody uses what is computed."""
@@ -74,14 +89,6 @@ class Assuming(Uses):
             yield Assumption("effect", "this is training, and no measurement of speed as its name says")
         if isinstance(event, LossCall) and not self.is_used(event.result):
             yield Assumption("effect", "somebody uses the loss")
-
-    def _behind_alternatives(self, value: Value, name: str) -> Iterator[Assumption]:
-        """That something which is one of several is none of those that do not resolve."""
-        if not isinstance(value, Choice):
-            return
-        unresolved = [option for _, option in value.options if isinstance(option, Symbol)]
-        if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
-            yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
     def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
         """That code which could not be followed, and had something before, left it as it was."""
@@ -113,14 +120,13 @@ class Assuming(Uses):
     def made_up(self) -> Iterator[Assumption]:
         """That numbers which are drawn or made on the spot stand for data: that somebody trains on them."""
         if self._is_made_up:
-            yield Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
+            yield _ON_MADE_UP
 
     @cached_property
     def _is_made_up(self) -> bool:
         forwards = self._structure.all_of(ModelForward)
         inputs = [each for event in forwards if isinstance(event, ModelForward) for each in event.arguments.all()]
-        leaves = [leaf for given in inputs for leaf in _leaves(given)]
-        return bool(leaves) and all(leaf in _MADE for leaf in leaves)
+        return _is_made(inputs, _MADE)
 
     def _behind_role(self, value: Value | None, role: str) -> Iterator[Assumption]:
         """That something is what it is called: nothing else tells so, and nothing that is done with it proves it."""
@@ -171,13 +177,28 @@ def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
 def _models_behind(value: Value) -> Iterator[Value]:
     """The models that a value was computed with."""
     for source in graph.sources(value, 80):
-        if isinstance(source, Symbol) and source.inputs and (source.name == "forward" or source.name.endswith("()")):
+        if isinstance(source, Symbol) and source.inputs and source.name != "call" and _is_call(source):
             yield source.inputs[0]
 
 
+def _is_call(symbol: Symbol) -> bool:
+    """Whether something is what an object returns that is called: the first of its inputs."""
+    return symbol.name in ("forward", "call") or symbol.name.endswith("()")
+
+
+def _is_made(given: Iterable[Value], makers: frozenset[str]) -> bool:
+    """Whether values are computed from nothing but what some functions have made."""
+    leaves = [leaf for value in given for leaf in _leaves(value)]
+    return bool(leaves) and all(leaf in makers for leaf in leaves)
+
+
 def _leaves(value: Value) -> Iterator[str]:
-    """The names of what a value was first made from; numbers and shapes do not count."""
-    for source in graph.sources(value, 60):
+    """The names of what a value was first made from; numbers, shapes and models do not count."""
+    sources = list(graph.sources(value, 60))
+    called = {id(each.inputs[0]) for each in sources if isinstance(each, Symbol) and each.inputs and _is_call(each)}
+    for source in sources:
+        if id(source) in called:
+            continue
         if isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
             yield source.name
         elif isinstance(source, Instance):

@@ -86,6 +86,7 @@ class ClipAfterStep(Rule):
             self,
             event,
             f"gradients are clipped after {optimizer} has used them",
+            on=[step],
             effect="the clipping has no effect: each update is made with the unclipped gradients",
             help=f"clip between the backward pass and the step of {optimizer}",
             trace=[(step.site, "the gradients are used"), (event.site, "and clipped only then")],
