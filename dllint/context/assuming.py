@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions, union
@@ -19,6 +20,7 @@ from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, descr
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
 _COMPUTED = frozenset(("input", "loss"))
+_MAX_STEPS = 40
 _CONSTANT = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange"))
 _MADE = frozenset(
     f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
@@ -79,7 +81,7 @@ class Assuming(Uses):
             elif name in _COMPUTED:
                 for model in _models_behind(value):
                     yield from self._behind_opaque(event, model)
-        if isinstance(event, ModelForward) and _is_made(event.arguments.all(), _CONSTANT):  # noise is for generators
+        if isinstance(event, ModelForward) and _is_probed(event):
             yield _ON_MADE_UP
 
     def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
@@ -101,6 +103,27 @@ class Assuming(Uses):
                     what = roles.name_of(option) or described(option).strip("`")
                     yield Assumption("opaque", f"{caller} leaves `{what}` as it is")
                     return
+
+    def assumed_of_computation(self, value: Value, is_end: Callable[[Value], bool]) -> Iterator[Assumption]:
+        """What is assumed by whoever takes a value to be computed from something.
+
+        That calls which could not be followed return what they are given, and that what is one of several is none of
+        those that could not be resolved.
+
+        Args:
+            value: what is computed.
+            is_end: tells what it is computed from. What that is made from itself does not matter.
+        """
+        pending = [value]
+        for current in islice(pending, _MAX_STEPS):  # which grows meanwhile
+            if is_end(current):
+                continue
+            yield from of_alternatives(current, "value")
+            if isinstance(current, Symbol) and (current.name == "call" or current.name.startswith(".")):
+                name = current.name.removeprefix(".") if current.name != "call" else ""
+                caller = f"`{name}`" if name else "a call that could not be followed"
+                yield Assumption("opaque", f"{caller} returns what it is given")
+            pending.extend(graph.inputs_of(current))
 
     @cached_property
     def _order(self) -> dict[int, int]:
@@ -131,7 +154,8 @@ class Assuming(Uses):
     def _behind_role(self, value: Value | None, role: str) -> Iterator[Assumption]:
         """That something is what it is called: nothing else tells so, and nothing that is done with it proves it."""
         for option in graph.objects(self._machine, value):
-            if isinstance(option, Symbol) and not classes.role_of(self._machine, option) and not self._acts(option):
+            known = classes.role_of(self._machine, option) or roles.role_by_method(option)
+            if isinstance(option, Symbol) and not known and not self._acts(option):
                 name = roles.name_of(option) or "it"
                 yield Assumption("name", f"`{name}` is {_ROLES[role]}, as its name says")
 
@@ -164,6 +188,7 @@ class Assuming(Uses):
         elif isinstance(value, Choice):
             for guards, _ in value.options:
                 yield from _behind_guards(guards)
+            yield from of_alternatives(value, roles.name_of(value) or "value")
 
 
 def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
@@ -190,6 +215,12 @@ def _is_made(given: Iterable[Value], makers: frozenset[str]) -> bool:
     """Whether values are computed from nothing but what some functions have made."""
     leaves = [leaf for value in given for leaf in _leaves(value)]
     return bool(leaves) and all(leaf in makers for leaf in leaves)
+
+
+def _is_probed(event: ModelForward) -> bool:
+    """Whether a model is called on something constant. Noise alone does not tell: generators are called on it."""
+    leaves = {leaf for value in event.arguments.all()[:1] for leaf in _leaves(value)}
+    return leaves <= _MADE and not leaves.isdisjoint(_CONSTANT)
 
 
 def _leaves(value: Value) -> Iterator[str]:

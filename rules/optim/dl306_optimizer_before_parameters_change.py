@@ -162,7 +162,7 @@ class OptimizerBeforeParametersChange(Rule):
             change.event,
             f"the model is {change.text} after {optimizer} was built from its parameters",
             on=[maker, *_steps_of(maker, ctx)],
-            assuming=[*assumed_under(change.event.guards), *_assumed_of(maker, ctx)],
+            assuming=[*assumed_under(change.event.guards), *_assumed_of(maker, change, ctx)],
             effect="harmless on CPU and CUDA, where parameters are changed in place"
             if change.harmless
             else "the new parameters are in no optimizer and are never trained",
@@ -239,13 +239,21 @@ def _steps_of(maker: OptimizerCreated, ctx: Context) -> list[OptimizerStep]:
     return [step for step in ctx.steps() if ctx.is_same(step.optimizer, maker.optimizer)]
 
 
-def _assumed_of(maker: OptimizerCreated, ctx: Context) -> Iterator[Assumption]:
-    """That an optimizer is given the parameters of the model, and used, where a call that is not seen decides it."""
+def _assumed_of(maker: OptimizerCreated, change: _Change, ctx: Context) -> Iterator[Assumption]:
+    """That an optimizer is used, and given parameters of the model, where calls that are not seen decide it."""
     optimizer = ctx.called(maker.optimizer, "optimizer")
     if ctx.steps() and not _steps_of(maker, ctx):
         yield Assumption("effect", f"{optimizer} is the one that takes the steps")
-    if not ctx.modules_in(maker.parameters)[1]:
-        yield Assumption("opaque", f"{optimizer} gets the parameters of the model")
+    if any(_is_handed_on(value) for value in (maker.parameters, *ctx.objects(change.model))):
+        yield Assumption("opaque", f"{optimizer} gets the parameters of the model that is changed")
+
+
+def _is_handed_on(value: Value | None) -> bool:
+    """Whether something is what an unresolved call has made of a model or of its parameters."""
+    if not isinstance(value, Symbol) or (value.name != "call" and not value.name.startswith(".")):
+        return False
+    given = value.inputs[1:]
+    return any(isinstance(each, Instance) or getattr(each, "name", "") == "parameters" for each in given)
 
 
 # --------------------------------------------------------------------------------------------------------- the fix
