@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions, union
@@ -20,9 +21,23 @@ _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler",
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
 _MAX_SOURCES = 60
 _COMPUTED = frozenset(("input", "loss"))
+_MAX_STEPS = 40
+_CONSTANT = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange"))
 _MADE = frozenset(
     f"torch.{name}" for name in ("rand", "randn", "zeros", "ones", "randint", "empty", "full", "arange", "normal")
 )
+
+
+_ON_MADE_UP = Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
+
+
+def of_alternatives(value: Value | None, name: str) -> Iterator[Assumption]:
+    """That something which is one of several is none of those that do not resolve."""
+    if not isinstance(value, Choice):
+        return
+    unresolved = [option for _, option in value.options if isinstance(option, Symbol)]
+    if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
+        yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
 
 class Assuming(Uses):
@@ -59,7 +74,7 @@ class Assuming(Uses):
         yield from _behind_guards(event.guards)
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
-            yield from self._behind_alternatives(value, name)
+            yield from of_alternatives(value, name)
             if name in _ROLES:
                 yield from self._behind_role(value, name)
             if name in _ACTORS:
@@ -67,6 +82,8 @@ class Assuming(Uses):
             elif name in _COMPUTED:
                 for model in _models_behind(value):
                     yield from self._behind_opaque(event, model)
+        if isinstance(event, ModelForward) and _is_probed(event):
+            yield _ON_MADE_UP
 
     def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
         """That what happens is part of training: nobody measures its speed, and somebody uses what is computed."""
@@ -75,11 +92,6 @@ class Assuming(Uses):
             yield Assumption("effect", "this is training, and no measurement of speed as its name says")
         if isinstance(event, LossCall) and not self.is_used(event.result):
             yield Assumption("effect", "somebody uses the loss")
-
-    def _behind_alternatives(self, value: Value, name: str) -> Iterator[Assumption]:
-        """That something which is one of several is none of those that do not resolve."""
-        if isinstance(value, Choice) and _unresolved(value):
-            yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
     def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
         """That code which could not be followed, and had something before, left it as it was."""
@@ -92,6 +104,27 @@ class Assuming(Uses):
                     what = roles.name_of(option) or described(option).strip("`")
                     yield Assumption("opaque", f"{caller} leaves `{what}` as it is")
                     return
+
+    def assumed_of_computation(self, value: Value, is_end: Callable[[Value], bool]) -> Iterator[Assumption]:
+        """What is assumed by whoever takes a value to be computed from something.
+
+        That calls which could not be followed return what they are given, and that what is one of several is none of
+        those that could not be resolved.
+
+        Args:
+            value: what is computed.
+            is_end: tells what it is computed from. What that is made from itself does not matter.
+        """
+        pending = [value]
+        for current in islice(pending, _MAX_STEPS):  # which grows meanwhile
+            if is_end(current):
+                continue
+            yield from of_alternatives(current, "value")
+            if isinstance(current, Symbol) and (current.name == "call" or current.name.startswith(".")):
+                name = current.name.removeprefix(".") if current.name != "call" else ""
+                caller = f"`{name}`" if name else "a call that could not be followed"
+                yield Assumption("opaque", f"{caller} returns what it is given")
+            pending.extend(graph.inputs_of(current))
 
     @cached_property
     def _order(self) -> dict[int, int]:
@@ -111,19 +144,19 @@ class Assuming(Uses):
     def made_up(self) -> Iterator[Assumption]:
         """That numbers which are drawn or made on the spot stand for data: that somebody trains on them."""
         if self._is_made_up:
-            yield Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
+            yield _ON_MADE_UP
 
     @cached_property
     def _is_made_up(self) -> bool:
         forwards = self._structure.all_of(ModelForward)
         inputs = [each for event in forwards if isinstance(event, ModelForward) for each in event.arguments.all()]
-        leaves = [leaf for given in inputs for leaf in _leaves(given)]
-        return bool(leaves) and all(leaf in _MADE for leaf in leaves)
+        return _is_made(inputs, _MADE)
 
     def _behind_role(self, value: Value | None, role: str) -> Iterator[Assumption]:
         """That something is what it is called: nothing else tells so, and nothing that is done with it proves it."""
         for option in graph.objects(self._machine, value):
-            if isinstance(option, Symbol) and not classes.role_of(self._machine, option) and not self._acts(option):
+            known = classes.role_of(self._machine, option) or roles.role_by_method(option)
+            if isinstance(option, Symbol) and not known and not self._acts(option):
                 name = roles.name_of(option) or "it"
                 yield Assumption("name", f"`{name}` is {_ROLES[role]}, as its name says")
 
@@ -156,6 +189,7 @@ class Assuming(Uses):
         elif isinstance(value, Choice):
             for guards, _ in value.options:
                 yield from _behind_guards(guards)
+            yield from of_alternatives(value, roles.name_of(value) or "value")
         yield from _behind_choices(value)
 
 
@@ -170,13 +204,34 @@ def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
 def _models_behind(value: Value) -> Iterator[Value]:
     """The models that a value was computed with."""
     for source in graph.sources(value, 80):
-        if isinstance(source, Symbol) and source.inputs and (source.name == "forward" or source.name.endswith("()")):
+        if isinstance(source, Symbol) and source.inputs and source.name != "call" and _is_call(source):
             yield source.inputs[0]
 
 
+def _is_call(symbol: Symbol) -> bool:
+    """Whether something is what an object returns that is called: the first of its inputs."""
+    return symbol.name in ("forward", "call") or symbol.name.endswith("()")
+
+
+def _is_made(given: Iterable[Value], makers: frozenset[str]) -> bool:
+    """Whether values are computed from nothing but what some functions have made."""
+    leaves = [leaf for value in given for leaf in _leaves(value)]
+    return bool(leaves) and all(leaf in makers for leaf in leaves)
+
+
+def _is_probed(event: ModelForward) -> bool:
+    """Whether a model is called on something constant. Noise alone does not tell: generators are called on it."""
+    leaves = {leaf for value in event.arguments.all()[:1] for leaf in _leaves(value)}
+    return leaves <= _MADE and not leaves.isdisjoint(_CONSTANT)
+
+
 def _leaves(value: Value) -> Iterator[str]:
-    """The names of what a value was first made from; numbers and shapes do not count."""
-    for source in graph.sources(value, 60):
+    """The names of what a value was first made from; numbers, shapes and models do not count."""
+    sources = list(graph.sources(value, 60))
+    called = {id(each.inputs[0]) for each in sources if isinstance(each, Symbol) and each.inputs and _is_call(each)}
+    for source in sources:
+        if id(source) in called:
+            continue
         if isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
             yield source.name
         elif isinstance(source, Instance):

@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dllint.assumptions import Assumption, Assumptions
+from dllint.assumptions import Assumption, Assumptions, union
+from dllint.context.assuming import of_alternatives
 from dllint.context.data import DataView
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, Loop, ModelForward
+from dllint.interp.run import graph
 from dllint.interp.source.phases import PhaseName, phase_of
-from dllint.values import Value
+from dllint.values import Choice, Value
 
+_MAX_SOURCES = 40
 _HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modelled on it
     "training_step": "training",
     "validation_step": "evaluation",
@@ -73,8 +76,10 @@ class Phases(Optimizers, Loops, Uses):
             return Phase("training", "its loop goes backward")
         if self._is_used_in_training(event):
             return Phase("training", "what it returns is used for training")
-        if event.grad == "off" and any(self._goes_over_held_out(loop) for loop in own):
-            return Phase("evaluation", "it goes over data that nothing is trained on, with gradients off")
+        held_out = next((loop for loop in own if self._goes_over_held_out(loop)), None) if event.grad == "off" else None
+        if held_out is not None:
+            text = "it goes over data that nothing is trained on, with gradients off"
+            return Phase("evaluation", text, self._assumed_of_loaders(held_out))
         return None
 
     def _own_loops(self, event: Event) -> tuple[Loop, ...]:
@@ -107,6 +112,14 @@ class Phases(Optimizers, Loops, Uses):
         if one is None or any(self.data.is_trained_on(loader) for loader in one.loaders):
             return False
         return any(self.data.is_trained_on(made.loader) for made in self.data.loaders)
+
+    def _assumed_of_loaders(self, loop: Loop) -> Assumptions:
+        """What is assumed by whoever takes a loop to go over the loaders that are known."""
+        loaders = {id(loader) for one in self.data.passes if one.loop is loop for loader in one.loaders}
+        behind = graph.sources(loop.iterable, _MAX_SOURCES) if loop.iterable is not None else ()
+        choices = (each for each in behind if isinstance(each, Choice))
+        decisive = (each for each in choices if any(id(option) in loaders for _, option in each.options))
+        return union(*(of_alternatives(choice, "loader") for choice in decisive))
 
     def _by_names(self, event: Event) -> Phase | None:
         """What the names of functions, or of what their loops go over, speak of."""

@@ -247,7 +247,7 @@ def _left_out(saved: Saved, optimizers: list[Value], elsewhere: list[Site], ctx:
     if not of_optimizers or any(not _belongs(value, optimizers, ctx) for value in of_optimizers):
         return []  # one that is not known may be any of them
     models = [part.value for part in saved.parts if ctx.checkpoints.kind(part.value) == "module"]
-    loops = ctx.loops_around(saved.event)
+    loops = [loop for loop in ctx.loops_around(saved.event) if not ctx.is_of_runs(loop)]
     steps = [step for step in ctx.steps() if not set(map(id, loops)).isdisjoint(map(id, ctx.loops_around(step)))]
     kept = {ast.unparse(site.node).rpartition(".state_dict")[0].rpartition(".")[2] for site in elsewhere}
     return [

@@ -77,6 +77,7 @@ class ZeroGradBetweenBackwardAndStep(Rule):
             self,
             clearing,
             f"the gradients of {ctx.called(optimizer, 'optimizer')} are cleared between the backward pass and the step",
+            on=[step],
             effect="every step finds no gradients: nothing is trained, and no error says so",
             help="clear the gradients before the backward pass, or after the step",
             trace=[(clearing.site, "the new gradients are cleared"), (step.site, "the step has none to use")],

@@ -149,9 +149,9 @@ class UnnormalisedGradientAccumulation(Rule):
             division = _second_division(backward, ctx)
             if division is not None:
                 yield self._report_second(backward, division, ctx)
-            step = _step_after_several(backward, ctx)
-            if step is not None and not ctx.excused(self, backward, step):
-                yield self._report(backward, step, ctx)
+            for step in _steps_after_several(backward, ctx):
+                if not ctx.excused(self, backward, step):
+                    yield self._report(backward, step, ctx)
 
     def _report(self, backward: Backward, step: OptimizerStep, ctx: Context) -> Finding:
         names = [name for value in ctx.objects(step.optimizer) for name in ctx.library_bases(value)]
@@ -166,6 +166,7 @@ class UnnormalisedGradientAccumulation(Rule):
             self,
             backward,
             "gradients of several batches are summed without dividing the loss by their number",
+            on=[step],
             assuming=assumptions,
             effect="clipping, decay and the logged loss change with the number of batches; Adam-like updates do not"
             if is_adaptive
@@ -194,37 +195,38 @@ class UnnormalisedGradientAccumulation(Rule):
 # ------------------------------------------------------------------------------------- what is accumulated
 
 
-def _step_after_several(backward: Backward, ctx: Context) -> OptimizerStep | None:
-    """The step that uses what several runs of this backward pass have added up."""
+def _steps_after_several(backward: Backward, ctx: Context) -> list[OptimizerStep]:
+    """The steps that use what several runs of this backward pass have added up."""
     loops = ctx.loops_around(backward)
     if not loops:
-        return None
+        return []
     inside = ctx.beside(backward, loops[0])
     steps = [event for event in inside if isinstance(event, OptimizerStep)]
     if steps:
         return _every_kth(backward, steps, inside, ctx)
     may_clear = (event for event in inside if isinstance(event, ZeroGrad) or _gets_optimizer(event, ctx))
     if any(may_clear) or ctx.loop_unit(loops[0]) != "micro-batches":
-        return None
-    return next((event for event in ctx.beside(backward, loops[1]) if isinstance(event, OptimizerStep)), None)
+        return []
+    return [event for event in ctx.beside(backward, loops[1]) if isinstance(event, OptimizerStep)]
 
 
 def _every_kth(
     backward: Backward, steps: list[OptimizerStep], inside: list[Event], ctx: Context
-) -> OptimizerStep | None:
+) -> list[OptimizerStep]:
     """``if (i + 1) % k == 0: optimizer.step()`` after a backward pass that happens every time."""
+    found = []
     for step in steps:
         boundary = _boundary(backward, step, ctx)
         if not boundary:
-            return None
+            return []
         clearings = [e for e in inside if isinstance(e, ZeroGrad) and ctx.may_concern(e.target, step.optimizer)]
         same_turn = any(isinstance(event, Backward) and _shares(event, boundary) for event in inside)
         always = any(not _boundary(backward, event, ctx) for event in (*steps, *clearings))
         if any(_shares(e, boundary) and ctx.position(e) < ctx.position(backward) for e in clearings):
-            return None  # cleared right before the backward pass that is used: nothing adds up
+            return []  # cleared right before the backward pass that is used: nothing adds up
         if clearings and not same_turn and not always:
-            return step
-    return None
+            found.append(step)
+    return found
 
 
 def _boundary(backward: Backward, event: Event, ctx: Context) -> Guards:

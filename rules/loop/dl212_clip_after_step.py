@@ -77,15 +77,15 @@ class ClipAfterStep(Rule):
             late = _late_clips(_KINDS, group, ctx) and _late_clips((*_KINDS, OpaqueCall), group, ctx)
             for event in late:
                 if len(groups) == 1 or _is_clipped_for(event, group, groups, ctx):
-                    yield self._report(event, group, ctx)
+                    yield from (self._report(event, step, group, ctx) for step in _first_steps(group, ctx))
 
-    def _report(self, event: GradientClip, group: Group, ctx: Context) -> Finding:
+    def _report(self, event: GradientClip, step: OptimizerStep, group: Group, ctx: Context) -> Finding:
         optimizer = ctx.called(group[0], "optimizer")
-        step = next(step for step in ctx.steps() if _is_step_of(step, group, ctx))
         return ctx.finding(
             self,
             event,
             f"gradients are clipped after {optimizer} has used them",
+            on=[step],
             effect="the clipping has no effect: each update is made with the unclipped gradients",
             help=f"clip between the backward pass and the step of {optimizer}",
             trace=[(step.site, "the gradients are used"), (event.site, "and clipped only then")],
@@ -120,6 +120,11 @@ def _by_call(ctx: Context) -> Iterator[list[OptimizerStep]]:
         steps = [event for event in run if isinstance(event, OptimizerStep)]
         if steps:
             yield steps
+
+
+def _first_steps(group: Group, ctx: Context) -> list[OptimizerStep]:
+    """The first step that is taken with some optimizers: of each, if it is one or the other."""
+    return next(steps for steps in _by_call(ctx) if _is_step_of(steps[0], group, ctx))
 
 
 def _is_step_of(step: OptimizerStep, group: Group, ctx: Context) -> bool:

@@ -20,7 +20,8 @@ starts at .1 of the learning rate, and a warm-up `LinearLR` uses .325, .55, … 
 `ReduceLROnPlateau`, schedulers that are given the epoch (`scheduler.step(epoch)` sets the rate of that epoch, so
 nothing is shifted), schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
 schedule when resuming, a scheduler whose optimizer goes through a call that cannot be resolved first, schedulers of
-another optimizer, warm-ups of Hugging Face (they start at zero), and loops that a framework runs. Shifting a plain
+another optimizer, warm-ups of Hugging Face (they start at zero), loops that a framework runs, and projects that say
+that they run with torch before 1.1. Shifting a plain
 decay by one epoch is of little consequence and reported as `info`; where the first steps matter (warm-up, one-cycle,
 lambda) it is a `warning`.
 
@@ -77,6 +78,11 @@ def may_leave_out_its_first_value(event: SchedulerStep, loop: Loop, step: Optimi
     return any(name.endswith("ReduceLROnPlateau") or _FROM_ZERO.search(name) for name in names)
 
 
+def was_right_before(event: SchedulerStep, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
+    """the project also runs with torch before 1.1, which wanted it so"""
+    return ctx.runs_before("torch", "1.1")
+
+
 def is_held_back(event: SchedulerStep, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
     """a condition may keep the scheduler from stepping in the first iteration"""
     conditions = ctx.conditions_beyond(event, step)
@@ -103,6 +109,7 @@ class SchedulerBeforeOptimizer(Rule):
         is_given_the_epoch,
         is_run_by_framework,
         may_leave_out_its_first_value,
+        was_right_before,
         is_held_back,
         has_stepped_before,
     )

@@ -43,6 +43,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from dllint.api import (
+    Assumption,
     Const,
     Context,
     Edits,
@@ -131,6 +132,7 @@ class SchedulerCadence(Rule):
             self,
             event,
             f"`{ctx.class_name(scheduler)}` is sized in batches, but Lightning steps it once per epoch",
+            on=[*_assumed_of_size(scheduler, ctx)],
             effect=_TOO_SELDOM,
             help='return it as `{"scheduler": …, "interval": "step"}`',
         )
@@ -152,6 +154,7 @@ class SchedulerCadence(Rule):
             self,
             event,
             f"`{ctx.class_name(scheduler)}` is sized in {unit} but stepped once per {cadence}",
+            on=[*_assumed_of_size(scheduler, ctx)],
             effect="the schedule is over within the first epoch and starts again or stays at its end"
             if is_too_often
             else _TOO_SELDOM,
@@ -248,13 +251,24 @@ def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
     """Whether a horizon is computed from the length of a loader."""
     if ctx.class_name(scheduler) == "OneCycleLR" and _option(scheduler, "steps_per_epoch", ctx) is not None:
         return True
-    sources = [source for _, option in alternatives(horizon) for source in ctx.sources(option)]
-    symbols = [source for source in sources if isinstance(source, Symbol) and source.inputs]
     return any(
-        source.detail == "estimated_stepping_batches"
-        or (source.name == "len" and ctx.guessed_role(source.inputs[0]) == "loader")
-        for source in symbols
+        _is_number_of_batches(source, ctx) for _, option in alternatives(horizon) for source in ctx.sources(option)
     )
+
+
+def _is_number_of_batches(value: Value, ctx: Context) -> bool:
+    if not isinstance(value, Symbol) or not value.inputs:
+        return False
+    return value.detail == "estimated_stepping_batches" or (
+        value.name == "len" and ctx.guessed_role(value.inputs[0]) == "loader"
+    )
+
+
+def _assumed_of_size(scheduler: Instance, ctx: Context) -> Iterator[Assumption]:
+    """What is assumed by whoever takes a schedule to be as long as it seems."""
+    horizon = _horizon(scheduler, ctx)
+    if horizon is not None:
+        yield from ctx.assumed_of_computation(horizon, lambda value: _is_number_of_batches(value, ctx))
 
 
 def _is_left_to_epochs(frame: Frame, ctx: Context) -> bool:

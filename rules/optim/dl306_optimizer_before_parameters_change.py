@@ -43,6 +43,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Backward,
     Context,
@@ -53,6 +54,7 @@ from dllint.api import (
     ModelChanged,
     OpaqueCall,
     OptimizerCreated,
+    OptimizerStep,
     ParametersAdded,
     Program,
     Rule,
@@ -120,7 +122,7 @@ def is_put_off(event: Event, change: _Change, maker: OptimizerCreated, ctx: Cont
 
 def is_not_trained_after(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
     """nothing is trained after the change"""
-    steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, maker.optimizer)]
+    steps = _steps_of(maker, ctx)
     if not steps:  # then, where something is trained at all
         return not any(ctx.position(each) > ctx.position(event) for each in ctx.all_of(Backward))
     loops = ctx.loops_around(event)
@@ -159,8 +161,8 @@ class OptimizerBeforeParametersChange(Rule):
             self,
             change.event,
             f"the model is {change.text} after {optimizer} was built from its parameters",
-            on=[maker],
-            assuming=assumed_under(change.event.guards),
+            on=[maker, *_steps_of(maker, ctx)],
+            assuming=[*assumed_under(change.event.guards), *_assumed_of(maker, change, ctx)],
             effect="harmless on CPU and CUDA, where parameters are changed in place"
             if change.harmless
             else "the new parameters are in no optimizer and are never trained",
@@ -224,11 +226,34 @@ def _stale_optimizer(change: _Change, ctx: Context) -> OptimizerCreated | None:
         modules, _ = ctx.modules_in(given)
         if not any(ctx.reaches(m, owner) or ctx.reaches(owner, m) for owner in owners for m in modules):
             continue
+        if ctx.exclusive(event, change.event):
+            continue
         if ctx.position(event) > ctx.position(change.event):
             return None
         if isinstance(event, OptimizerCreated) and any(is_owned(owner, m) for owner in owners for m in modules):
             stale = event
     return stale
+
+
+def _steps_of(maker: OptimizerCreated, ctx: Context) -> list[OptimizerStep]:
+    return [step for step in ctx.steps() if ctx.is_same(step.optimizer, maker.optimizer)]
+
+
+def _assumed_of(maker: OptimizerCreated, change: _Change, ctx: Context) -> Iterator[Assumption]:
+    """That an optimizer is used, and given parameters of the model, where calls that are not seen decide it."""
+    optimizer = ctx.called(maker.optimizer, "optimizer")
+    if ctx.steps() and not _steps_of(maker, ctx):
+        yield Assumption("effect", f"{optimizer} is the one that takes the steps")
+    if any(_is_handed_on(value) for value in (maker.parameters, *ctx.objects(change.model))):
+        yield Assumption("opaque", f"{optimizer} gets the parameters of the model that is changed")
+
+
+def _is_handed_on(value: Value | None) -> bool:
+    """Whether something is what an unresolved call has made of a model or of its parameters."""
+    if not isinstance(value, Symbol) or (value.name != "call" and not value.name.startswith(".")):
+        return False
+    given = value.inputs[1:]
+    return any(isinstance(each, Instance) or getattr(each, "name", "") == "parameters" for each in given)
 
 
 # --------------------------------------------------------------------------------------------------------- the fix

@@ -186,6 +186,7 @@ class UnregisteredSubmodules(Rule):
             self,
             event,
             f"the layers in `{event.attribute}` are not registered: they are in a plain {kind}",
+            on=held.contents.values() if isinstance(held, Table) else held.items,
             effect="`parameters()`, `state_dict()` and `to()` pass them by: they are neither trained nor saved",
             help=f"put them into `{'nn.ModuleDict' if kind == 'dict' else 'nn.ModuleList'}`",
             trace=[*trace, (used, "and used here")] if used is not None else trace,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _IMPLICIT = frozenset(("__new__", "__post_init__", "__init_subclass__", "__class_getitem__"))
 _METHODS = frozenset(("staticmethod", "classmethod"))
 _ROOTS = ("object", "abc.ABC")
-_PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.")
+_PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.", "lightning.", "pytorch_lightning.",
+          "transformers.Trainer", "transformers.Seq2SeqTrainer")  # fmt: skip
 
 
 def is_refused(

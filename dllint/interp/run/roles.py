@@ -45,11 +45,14 @@ _DESCRIBES = re.compile(r"_(name|name_or_path|path|dir|file|id|type|kind|args|kw
 _BY_METHOD = {".lr_schedulers": "scheduler", ".optimizers": "optimizer"}
 
 
+def role_by_method(value: Value) -> str:
+    """The role of what a method of a framework returns: of ``self.optimizers()``, or an empty string."""
+    return _BY_METHOD.get(value.name, "") if isinstance(value, Symbol) else ""
+
+
 def guess_role(value: Value) -> str:
     """A role guessed from the names an unresolved value goes by. Never evidence, only a way to dispatch a call."""
-    if isinstance(value, Symbol) and value.name in _BY_METHOD:
-        return _BY_METHOD[value.name]
-    return role_by_name(_key_of(value)) or role_by_name(name_of(value))
+    return role_by_method(value) or role_by_name(_key_of(value)) or role_by_name(name_of(value))
 
 
 def _key_of(value: Value) -> str:
