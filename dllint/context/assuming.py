@@ -18,6 +18,7 @@ from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, descr
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
 _COMPUTED = frozenset(("input", "loss"))
 _MADE = frozenset(
@@ -70,11 +71,14 @@ class Assuming(Uses):
 
     def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
         """That what happens is part of training: nobody measures its speed, and somebody uses what is computed."""
-        names = [frame.function for frame in event.frame.stack()]
-        if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
-            yield Assumption("effect", "this is training, and no measurement of speed as its name says")
+        yield from self.is_training(frame.function for frame in event.frame.stack())
         if isinstance(event, LossCall) and not self.is_used(event.result):
             yield Assumption("effect", "somebody uses the loss")
+
+    def is_training(self, names: Iterable[str]) -> Iterator[Assumption]:
+        """That code which functions of some names belong to trains: none of them, nor the file, speaks of a benchmark."""
+        if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
+            yield Assumption("effect", "this is training, and no measurement of speed as its name says")
 
     def _behind_alternatives(self, value: Value, name: str) -> Iterator[Assumption]:
         """That something which is one of several is none of those that do not resolve."""
@@ -187,12 +191,30 @@ def _leaves(value: Value) -> Iterator[str]:
 
 def _behind_choices(value: Value) -> Iterator[Assumption]:
     """That of several things which a value was made from, or an object stands among, it is one that is known."""
-    made_from = [source for source in graph.sources(value, _MAX_SOURCES) if isinstance(source, Choice)]
-    for choice in (*made_from, *(value.choices if isinstance(value, Instance) else ())):
+    made_from = list(_made_from(value))
+    choices = [source for source in made_from if isinstance(source, Choice)]
+    for choice in (*choices, *(value.choices if isinstance(value, Instance) else ())):
         if _unresolved(choice):
             name = _name_of_options(choice)
             what = f"`{name}`" if name else "what is one of several things"
             yield Assumption("alternative", f"{what} is one of those that are known")
+    for source in made_from:
+        if isinstance(source, Symbol) and source.name in _LOOKUPS and source.arguments is not None:
+            given = source.arguments.get(1, "default")
+            if given is not None and not isinstance(given, Const):
+                yield Assumption("alternative", f"what `{source.name[1:]}` looks up is what is given for its default")
+
+
+def _made_from(value: Value) -> Iterator[Value]:
+    """A value and what it was made from; the state of a model is one, whichever model it is of."""
+    seen: set[int] = set()
+    pending = [value]
+    for current in pending:  # which grows meanwhile
+        if id(current) not in seen and len(seen) < _MAX_SOURCES:
+            seen.add(id(current))
+            yield current
+            if not (isinstance(current, Symbol) and current.name == "state_dict"):
+                pending.extend(graph.inputs_of(current))
 
 
 def _unresolved(value: Choice) -> list[Symbol]:

@@ -141,7 +141,7 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(steps[0])}` changes the samples that go through `{name}` at random",
-            on=event.guards,
+            on=[*event.guards, event.composition],
             assuming=[
                 Assumption("name", f"`{name}` is for evaluation, as its name says"),
                 *ctx.assumed_use(event.composition, "the pipeline"),
@@ -169,6 +169,7 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(step)}` changes the samples of {name} at random",
+            on=[dataset, applied.value],
             assuming=[
                 *assumed_under(step.guards),
                 *_assumed_of(dataset, name, ctx),
