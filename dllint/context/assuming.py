@@ -218,14 +218,21 @@ def _made_from(value: Value) -> Iterator[Value]:
 
 
 def _unresolved(value: Choice) -> list[Symbol]:
-    """Those of several values of which nothing is known: no tensors, and nothing that was made of one of the others."""
+    """Those of several values of which nothing is known: no tensors, and none of which one is made of another."""
     options = [option for _, option in value.options]
+    wrapped = {id(given) for option in options if isinstance(option, Instance) for given in option.arguments.all()}
     return [
         option
         for option in options
         if isinstance(option, Symbol)
+        and id(option) not in wrapped
         and (option.name == "call" or not graph.is_tensor_operation(option))
-        and not any(source is other for source in graph.sources(option, _MAX_SOURCES) for other in options if other is not option)
+        and not any(
+            source is other
+            for source in graph.sources(option, _MAX_SOURCES)
+            for other in options
+            if other is not option
+        )
     ]
 
 
