@@ -19,6 +19,7 @@ from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, descr
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
@@ -33,10 +34,7 @@ _ON_MADE_UP = Assumption("effect", "somebody trains on these numbers, which are 
 
 def of_alternatives(value: Value | None, name: str) -> Iterator[Assumption]:
     """That something which is one of several is none of those that do not resolve."""
-    if not isinstance(value, Choice):
-        return
-    unresolved = [option for _, option in value.options if isinstance(option, Symbol)]
-    if any(not graph.is_tensor_operation(option) or option.name == "call" for option in unresolved):
+    if isinstance(value, Choice) and _unresolved(value):
         yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
 
@@ -87,11 +85,14 @@ class Assuming(Uses):
 
     def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
         """That what happens is part of training: nobody measures its speed, and somebody uses what is computed."""
-        names = [frame.function for frame in event.frame.stack()]
-        if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
-            yield Assumption("effect", "this is training, and no measurement of speed as its name says")
+        yield from self.is_training(frame.function for frame in event.frame.stack())
         if isinstance(event, LossCall) and not self.is_used(event.result):
             yield Assumption("effect", "somebody uses the loss")
+
+    def is_training(self, names: Iterable[str]) -> Iterator[Assumption]:
+        """That code which functions of some names belong to trains: none of them, nor the file, speaks of a benchmark."""
+        if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
+            yield Assumption("effect", "this is training, and no measurement of speed as its name says")
 
     def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
         """That code which could not be followed, and had something before, left it as it was."""
@@ -242,21 +243,41 @@ def _leaves(value: Value) -> Iterator[str]:
 
 def _behind_choices(value: Value) -> Iterator[Assumption]:
     """That of several things which a value was made from, or an object stands among, it is one that is known."""
-    made_from = [source for source in graph.sources(value, _MAX_SOURCES) if isinstance(source, Choice)]
-    for choice in (*made_from, *(value.choices if isinstance(value, Instance) else ())):
+    made_from = list(_made_from(value))
+    choices = [source for source in made_from if isinstance(source, Choice)]
+    for choice in (*choices, *(value.choices if isinstance(value, Instance) else ())):
         if _unresolved(choice):
             name = _name_of_options(choice)
             what = f"`{name}`" if name else "what is one of several things"
             yield Assumption("alternative", f"{what} is one of those that are known")
+    for source in made_from:
+        if isinstance(source, Symbol) and source.name in _LOOKUPS and source.arguments is not None:
+            given = source.arguments.get(1, "default")
+            if given is not None and not isinstance(given, Const):
+                yield Assumption("alternative", f"what `{source.name[1:]}` looks up is what is given for its default")
+
+
+def _made_from(value: Value) -> Iterator[Value]:
+    """A value and what it was made from; the state of a model is one, whichever model it is of."""
+    seen: set[int] = set()
+    pending = [value]
+    for current in pending:  # which grows meanwhile
+        if id(current) not in seen and len(seen) < _MAX_SOURCES:
+            seen.add(id(current))
+            yield current
+            if not (isinstance(current, Symbol) and current.name == "state_dict"):
+                pending.extend(graph.inputs_of(current))
 
 
 def _unresolved(value: Choice) -> list[Symbol]:
-    """Those of several values of which nothing is known: no tensors, and nothing that was made of one of the others."""
+    """Those of several values of which nothing is known: no tensors, and none of which one is made of another."""
     options = [option for _, option in value.options]
+    wrapped = {id(given) for option in options if isinstance(option, Instance) for given in option.arguments.all()}
     return [
         option
         for option in options
         if isinstance(option, Symbol)
+        and id(option) not in wrapped
         and (option.name == "call" or not graph.is_tensor_operation(option))
         and not any(_is_made_of(option, other) for other in options if other is not option)
     ]

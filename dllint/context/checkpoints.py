@@ -14,7 +14,7 @@ from dllint.flow import Structure, follow, is_of_runs
 from dllint.interp.run import graph, roles
 from dllint.interp.run.machine import Machine
 from dllint.sites import Guards, Site
-from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
+from dllint.values import Absent, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
 
 STATES = frozenset(("module", "wrapper", "optimizer", "scheduler", "scaler"))
 
@@ -23,12 +23,14 @@ STATES = frozenset(("module", "wrapper", "optimizer", "scheduler", "scaler"))
 class Part:
     """A part of what is saved, and the key it stands under (``""`` if it is all there is, ``"a.b"`` if dicts nest).
 
-    ``guards`` are the conditions under which it is there.
+    ``guards`` are the conditions under which it is there; ``given`` is the value or, where that
+    is one of several or part of one of several things, the choice.
     """
 
     key: str
     value: Value
     guards: Guards
+    given: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +178,20 @@ def _wrapper_class(value: Instance, prefixes: Mapping[str, str]) -> str:
     return next((base for base in value.cls.library_bases if base in prefixes), "")
 
 
-def _parts(content: Value, key: str, guards: Guards) -> Iterator[Part]:
+def _parts(content: Value, key: str, guards: Guards, given: Value | None = None) -> Iterator[Part]:
+    given = given or (content if isinstance(content, Choice) else None)
     for more, option in alternatives(content):
         if isinstance(option, Table):
             for name, value in option.entries().items():
-                yield from _parts(value, f"{key}.{name}" if key else str(name), guards + more)
+                yield from _parts(value, f"{key}.{name}" if key else str(name), guards + more, given)
             rest = option.contents.get(Table.REST)
             if rest is not None and not isinstance(rest, Const):
-                yield from _parts(rest, f"{key}.*" if key else "*", guards + more)
+                yield from _parts(rest, f"{key}.*" if key else "*", guards + more, given)
         elif isinstance(option, Items) and option.items:
             for item in option.items:
-                yield from _parts(item, key, guards + more)
+                yield from _parts(item, key, guards + more, given)
         elif not isinstance(option, Absent):
-            yield Part(key, option, guards + more)
+            yield Part(key, option, guards + more, given or option)
 
 
 def _is_state(value: Value) -> TypeGuard[Symbol]:

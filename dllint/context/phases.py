@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from dllint.context.data import DataView
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
 from dllint.context.uses import Uses
-from dllint.events import Backward, Event, Frame, Loop, ModelForward
+from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.run import graph
 from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.values import Choice, Value
@@ -58,6 +59,24 @@ class Phases(Optimizers, Loops, Uses):
         if self.data.is_read(loader) and self.is_used(loader):
             return ()
         return (Assumption("effect", "somebody takes batches from the loader"),)
+
+    def is_scored(self, loader: Value) -> bool:
+        """Whether a loss or a metric is computed from the batches of a loader, here or by a framework that gets it."""
+        made = (event for event in self.data.loaders if event.loader is loader)
+        if any(event.frame.framework for event in made):
+            return True
+        frameworks = [event for event in self.all_of(LibraryCall) if event.name in self.facts.frameworks]
+        if any(self.reaches(given, loader) for event in frameworks for given in event.arguments.all()):
+            return True
+        loops = (one.loop for one in self.data.passes if any(loader is each for each in one.loaders))
+        return any(self._scores(loop) for loop in loops)
+
+    def _scores(self, loop: Loop) -> bool:
+        """Whether a loss is computed in a loop, or something that is called like a metric."""
+        if any(isinstance(event, LossCall) for event in walk(loop.body)):
+            return True
+        names = (getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(loop.site.node))
+        return any(self.speaks_of("score", name) for name in names if name)
 
     def phase(self, event: Event) -> Phase:
         """What the program does at an event: the structure tells it, or else names do."""

@@ -51,7 +51,8 @@ class Reporting(Assuming):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *self.made_up())
+        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)))
+        assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *purpose)
         alone = self.program.alone
         return Finding(
             code=rule.code,

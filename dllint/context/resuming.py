@@ -16,10 +16,11 @@ from dllint.values import Symbol, Value
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """Code that reads a checkpoint back before it trains on."""
+    """Code that reads a checkpoint back before it trains on; ``values`` are the state and the path it is read from."""
 
     event: Event
     assumptions: Assumptions = ()
+    values: tuple[Value, ...] = ()
 
 
 class Resuming(Optimizers, Paths):
@@ -43,7 +44,8 @@ class Resuming(Optimizers, Paths):
             steps = [step for step in self.steps() if model is None or self._may_train(step.optimizer, model)]
             found = self._is_earlier_one(saved, read)
             if found is not None and self.checkpoints.is_before_training(event, steps):
-                return Resumption(event, found)
+                state = event.state if isinstance(event, StateRestored) else None
+                return Resumption(event, found, tuple(value for value in (state, read.path) if value is not None))
         return None
 
     def is_saved_again_and_again(self, saved: Saved) -> bool:

@@ -79,11 +79,12 @@ _SAVES_ALL = ("optim_state_dict", "get_optimizer_state_dict", "full_optim_state_
 
 @dataclass(frozen=True, slots=True)
 class _Evidence:
-    """Why a checkpoint is one to resume from: where that is seen, and in words."""
+    """Why a checkpoint is one to resume from: where that is seen, in words, and the values that tell it."""
 
     site: Site
     text: str
     assumptions: Assumptions = ()
+    values: tuple[Value, ...] = ()
 
 
 def saved_by_a_framework(place: Site, saved: Saved, ctx: Context) -> bool:
@@ -168,7 +169,7 @@ class IncompleteCheckpoint(Rule):
             self,
             place,
             f"the checkpoint has {what}, but nothing of {missing}",
-            on=[saved.event],
+            on=[saved.event, *(part.given for part in _states_in(saved, ctx)), *(evidence.values if evidence else ())],
             assuming=assumed,
             effect="a run that resumes from it starts with a cold optimizer: its first updates have the wrong length "
             "and undo part of the training",
@@ -204,14 +205,17 @@ def _is_memoryless(optimizer: Value, ctx: Context) -> bool:
 
 def _has_model(saved: Saved, ctx: Context) -> bool:
     """Whether a checkpoint has a model's state, or a whole model in a dict."""
+    whole = (part for part in saved.parts if part.key and not _is_state(part.value) and ctx.is_trained(part.value))
+    return any(whole) or any(_states_in(saved, ctx))
+
+
+def _states_in(saved: Saved, ctx: Context) -> Iterator[Part]:
+    """The parts of a checkpoint that are a model's state, or what something made of it: ``to_cpu(model.state_dict())``."""
     for part in saved.parts:
-        if ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state(part.value)):
-            return True
-        if part.key and not _is_state(part.value) and ctx.is_trained(part.value):
-            return True
-        if part.key and any(_is_state(s) and ctx.checkpoints.kind(s) == "module" for s in ctx.sources(part.value)):
-            return True  # what something made of it: ``to_cpu(model.state_dict())``
-    return False
+        is_model = ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state(part.value))
+        made_of = ctx.sources(part.value) if part.key and not is_model else ()
+        if is_model or any(_is_state(source) and ctx.checkpoints.kind(source) == "module" for source in made_of):
+            yield part
 
 
 def _is_state(value: Value) -> bool:
@@ -317,7 +321,8 @@ def _state_to_resume_from(saved: Saved, ctx: Context) -> _Evidence | None:
     """What is in a checkpoint only to go on from it: a scheduler's or gradient scaler's state."""
     for part in saved.parts:
         if ctx.checkpoints.kind(part.value) in ("scheduler", "scaler") and part.value.site is not None:
-            return _Evidence(part.value.site, f"the {ctx.checkpoints.kind(part.value)}'s state is saved to resume from")
+            text = f"the {ctx.checkpoints.kind(part.value)}'s state is saved to resume from"
+            return _Evidence(part.value.site, text, values=(part.given,))
     return None
 
 
@@ -339,7 +344,9 @@ def _resumption_by_name(saved: Saved, ctx: Context) -> _Evidence | None:
 def _resumption(saved: Saved, ctx: Context) -> _Evidence | None:
     """Code that reads the checkpoint back before it trains on."""
     found = ctx.resumption(saved)
-    return _Evidence(found.event.site, "training resumes from it here", found.assumptions) if found else None
+    if found is None:
+        return None
+    return _Evidence(found.event.site, "training resumes from it here", found.assumptions, found.values)
 
 
 # --------------------------------------------------------------------------------------------------------- the fix

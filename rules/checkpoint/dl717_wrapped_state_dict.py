@@ -42,10 +42,10 @@ from collections.abc import Iterator
 
 from dllint.api import (
     SAVERS,
-    Assumption,
     Context,
     Edits,
     Finding,
+    Guards,
     Part,
     Program,
     Rule,
@@ -54,6 +54,7 @@ from dllint.api import (
     Symbol,
     Where,
     Wrapping,
+    assumed_under,
     is_same_path,
     key_loaded,
     receiver_of,
@@ -156,8 +157,8 @@ class WrappedStateDict(Rule):
             self,
             state.site,
             f"the keys of the state dict that is saved begin with `{wrapping.prefix}`{depends}",
-            on=[saved.event],
-            assuming=[Assumption("alternative", "the model is wrapped")] if is_conditional else [],
+            on=[saved.event, state.inputs[0]],
+            assuming=assumed_under(_asked_later(wrapping, state)),
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
             help=f"save the state of the module behind the wrapper: {_advice(wrapping)}",
@@ -182,6 +183,19 @@ def _possible(saved: Saved, part: Part, state: Symbol, ctx: Context) -> list[Wra
     found = [each for each in every if ctx.consistent(each.guards, each.guards + around)]
     asked = [guard for wrapping in found for guard in wrapping.guards + around]
     return [] if any(_UNWRAPPING.search(guard.subject) for guard in asked) else found
+
+
+def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:
+    """The conditions that are asked after the model was wrapped, to choose between the wrapper and what is in it.
+
+    Those for wrapping it are no assumption: that the keys depend on them is what is reported.
+    """
+    made, saved = wrapping.wrappers[0].site, state.site
+    assert saved is not None
+    if made is None or made.module is not saved.module:
+        inside = {id(node) for node in ast.walk(saved.node)}
+        return tuple(guard for guard in wrapping.guards if id(guard.node) in inside)
+    return tuple(guard for guard in wrapping.guards if guard.node is not None and guard.node.lineno > made.line)
 
 
 def _prefixes(wrappings: list[Wrapping]) -> frozenset[str]:

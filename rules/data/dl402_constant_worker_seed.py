@@ -41,6 +41,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
+    Assumptions,
     Choice,
     Const,
     Context,
@@ -59,6 +60,7 @@ from dllint.api import (
     Value,
     Workers,
     alternatives,
+    assumed_under,
     move_before,
     remove,
     set_argument,
@@ -113,13 +115,14 @@ class ConstantWorkerSeed(Rule):
         self, loader: LoaderCreated, workers: Workers, drawn: Randomness, ctx: Context
     ) -> Iterator[Finding]:
         worker = Symbol("parameter", site=loader.site, detail="worker_id")
-        for _, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
+        for guards, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
             seeds = [event for event in ctx.data.calling(function, worker) if isinstance(event, RandomSeeded)]
             used = any(_concerns(event, drawn) for event in seeds)
             for event in seeds:
                 parts = _parts(event.seed, ctx) if event.seed is not None else None
                 if parts is not None and not ctx.excused(self, event, parts, worker, workers):
-                    yield self._report_workers(event, parts, worker, loader, workers, drawn, used, ctx)
+                    given = assumed_under(guards)
+                    yield self._report_workers(event, parts, worker, loader, workers, drawn, used, given, ctx)
                     break
 
     def _report_workers(
@@ -131,9 +134,11 @@ class ConstantWorkerSeed(Rule):
         workers: Workers,
         drawn: Randomness,
         used: bool,
+        given: Assumptions,
         ctx: Context,
     ) -> Finding:
-        """``used`` tells whether the samples are known to draw from a generator that is seeded."""
+        """``used`` tells whether the samples are known to draw from a generator that is seeded, ``given`` is what is
+        assumed of what the loader is given."""
         differs = any(part is worker for part in parts)
         is_idle = drawn.is_known and not used
         effects = [] if differs else ["all workers draw the same random numbers"]
@@ -151,6 +156,7 @@ class ConstantWorkerSeed(Rule):
             f"`{event.function}` seeds the workers {'alike in every epoch' if differs else 'with a constant'}",
             on=[workers.value, *parts, loader.loader, loader.dataset],
             assuming=[
+                *given,
                 *_assumed_of(parts, worker, ctx),
                 *_assumed_to_draw(used or is_idle),
                 *ctx.assumed_batches(loader.loader),

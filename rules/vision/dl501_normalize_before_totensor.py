@@ -43,6 +43,7 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Instance,
     LibraryCall,
     Rule,
     Site,
@@ -59,7 +60,7 @@ _TO_FLOAT = frozenset(("ToDtype", "ConvertImageDtype", "ConvertDtype", "ConvertI
 _CONVERSIONS = _TO_TENSOR | _TO_FLOAT
 _OF_BYTES = _TO_TENSOR - {"ToTensor"}
 _OF_FLOATS = _TO_FLOAT | {"ToTensor"}
-_LOUD = frozenset(("ToTensor", "PILToTensor"))  # they raise for what is a tensor already
+_LOUD = frozenset(("ToTensor", "PILToTensor"))  # they raise for what is a tensor already, but those of v2
 _CONTAINERS = frozenset(("RandomApply", "RandomChoice", "RandomOrder", "Lambda", "ToPILImage"))
 
 
@@ -95,7 +96,7 @@ class NormalizeBeforeToTensor(Rule):
         assert normalizes is not None and converts is not None and last is not None
         place = _place(composition, normalizes, ctx)
         assumed = [*assumed_under((*upto[-1].guards, *conversion.guards))]
-        if any(not step.kind or step.kind == "Lambda" for step in upto):
+        if any(not step.kind or step.kind == "Lambda" for step in upto) and not _is_loud(conversion):
             assumed.append(Assumption("opaque", "no other step converts before"))
         given = "integers" if conversion.kind in _TO_FLOAT else "no tensor"
         return ctx.finding(
@@ -109,6 +110,12 @@ class NormalizeBeforeToTensor(Rule):
             trace=[(normalizes, "the pipeline normalises"), (converts, "and only then converts")],
             fix=("Normalise after the conversion", _moved(composition, normalizes, last, ctx)),
         )
+
+
+def _is_loud(step: TransformStep) -> bool:
+    """Whether a conversion raises for what is a tensor already, so that a step before that converts is no way out."""
+    library = step.value.library_name if isinstance(step.value, Instance) else ""
+    return step.kind in _LOUD and bool(library) and ".v2." not in library
 
 
 def _conversions_behind(steps: Sequence[TransformStep], index: int, ctx: Context) -> list[TransformStep]:

@@ -68,12 +68,16 @@ _UNSCALED = frozenset(("PILToTensor", "ToImage", "ToImageTensor"))
 
 @dataclass(frozen=True)
 class _Use:
-    """What a pipeline is used for: ``train`` or ``eval`` data of some kind; ``is_told`` says that no name tells it."""
+    """What a pipeline is used for: ``train`` or ``eval`` data of some kind; ``is_told`` says that no name tells it.
+
+    ``through`` are the dataset, where one is known, and the transform.
+    """
 
     part: str
     kind: object
     is_told: bool
     pipeline: Normalization | None
+    through: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class NormalizeStatsMismatch(Rule):
             self,
             evaluated.site,
             "evaluation normalises with other numbers than training",
+            on=[*evaluation.through, *training.through],
             assuming=[
                 *assumed_under((*evaluated.guards, *trained.guards)),
                 *([] if is_told else [Assumption("name", "the data is for what names say")]),
@@ -154,6 +159,7 @@ class NormalizeStatsMismatch(Rule):
             self,
             pipeline.site,
             problem.text,
+            on=[composition],
             assuming=[
                 *assumed_under(pipeline.guards),
                 *([Assumption("effect", "the number is a mistake, and matters")] if problem.is_slight else []),
@@ -195,7 +201,7 @@ def _of_dataset(dataset: Instance, part: str, ctx: Context) -> list[_Use]:
     """The pipelines of one dataset; those without numbers do not count if one with numbers stands behind them."""
     is_told = ctx.data.is_told_part(dataset)
     found = [
-        _Use(part, _kind(dataset, ctx), is_told, pipeline)
+        _Use(part, _kind(dataset, ctx), is_told, pipeline, (dataset, applied.value))
         for applied in ctx.data.applied(dataset)
         for pipeline in _used(part, applied.value, applied.guards, ctx)
     ]
@@ -212,7 +218,7 @@ def _of_names(events: list[TransformsComposed], ctx: Context) -> list[_Use]:
     """The pipelines that one function builds and calls ``train_transform`` and ``test_transform``."""
     parts = [(event, ctx.data.part(event.composition)) for event in events]
     return [
-        _Use(part, "name", False, pipeline)
+        _Use(part, "name", False, pipeline, (event.composition,))
         for event, part in parts
         for pipeline in _used(part, event.composition, event.guards, ctx)
     ]

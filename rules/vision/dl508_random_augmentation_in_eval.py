@@ -141,7 +141,7 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(steps[0])}` changes the samples that go through `{name}` at random",
-            on=event.guards,
+            on=[*event.guards, event.composition],
             assuming=[
                 Assumption("name", f"`{name}` is for evaluation, as its name says"),
                 *ctx.assumed_use(event.composition, "the pipeline"),
@@ -169,10 +169,11 @@ class RandomAugmentationInEval(Rule):
             self,
             site,
             f"`{_called(step)}` changes the samples of {name} at random",
+            on=[dataset, applied.value],
             assuming=[
                 *assumed_under(step.guards),
                 *_assumed_of(dataset, name, ctx),
-                *([_MEASURED] if step.is_drawn else ()),
+                *([_MEASURED] if step.is_drawn and not _is_scored(dataset, ctx) else ()),
             ],
             effect=_EFFECT,
             help="give the evaluation data a transform of its own, without random steps",
@@ -186,10 +187,18 @@ def _assumed_of(dataset: Instance, name: str, ctx: Context) -> list[Assumption]:
     found = []
     if not ctx.data.is_told_part(dataset):
         found.append(Assumption("name", f"{name} is for evaluation, as names say"))
-    loaders = [made.loader for made in ctx.data.loaders if any(d is dataset for d in ctx.data.datasets(made.dataset))]
+    loaders = _loaders_of(dataset, ctx)
     if loaders and not any(map(ctx.data.is_read, loaders)):
         found.append(Assumption("effect", "somebody takes batches from its loader"))
     return found
+
+
+def _loaders_of(dataset: Instance, ctx: Context) -> list[Value]:
+    return [made.loader for made in ctx.data.loaders if any(d is dataset for d in ctx.data.datasets(made.dataset))]
+
+
+def _is_scored(dataset: Instance, ctx: Context) -> bool:
+    return any(ctx.is_scored(loader) for loader in _loaders_of(dataset, ctx))
 
 
 # ------------------------------------------------------------------------------------------- which data is for what
