@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import libraries
 from generate import script
 from measure import Run, best, run
 
@@ -187,8 +188,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torchfix", metavar="PATH", help="the program of TorchFix, to compare with")
     parser.add_argument("--semgrep", metavar="PATH", help="the program of Semgrep, to compare with")
+    parser.add_argument("--libraries", metavar="FOLDER", type=Path, help="only measure the libraries in it, each file")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     given = parser.parse_args()
+    if given.libraries:
+        _measure_libraries(given.libraries.resolve(), write=given.write)
+        return 0
     corpus = os.environ.get("BENCH_CORPUS")
     head = f"{machine()}\n\n| what | measured | budget | |\n| --- | --- | --- | --- |"
     print(head)
@@ -201,6 +206,19 @@ def main() -> int:
     if given.write:
         PAGE.write_text("\n".join((INTRODUCTION + head, *map(str, rows))) + "\n" + _other_sections(), "utf-8")
     return 0 if all(row.passed is not False for row in rows) else 1
+
+
+def _measure_libraries(folder: Path, *, write: bool) -> None:
+    """Print how long the files of libraries take, and put that into the page as a section of its own."""
+    lines = [libraries.HEADING, machine(), ""]
+    for line in libraries.table(folder):
+        print(line, flush=True)
+        lines.append(line)
+    if write:
+        before = PAGE.read_text("utf-8")
+        head, _, rest = before.partition(f"\n{libraries.HEADING}")
+        _, heading, after = rest.partition("\n## ")
+        PAGE.write_text(head + "\n" + "\n".join(lines) + "\n" + heading + after, "utf-8")
 
 
 def _other_sections() -> str:

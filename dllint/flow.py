@@ -214,14 +214,21 @@ class _Walker:
             return self._block(node, situations)
         exits: Exits = {}
         for situation in situations:
-            key = (id(node), situation)
-            known = self._known.get(key)
-            if known is None:
-                self._known[key] = {}  # what a walk that comes back to itself adds: nothing new
-                known = self._known[key] = self._walk_one(node, situation)
+            known = self._walk_once(node, situation)
+            if len(situations) == 1:
+                exits = known
+                break
             for kind, leaving in known.items():
                 exits.setdefault(kind, set()).update(leaving)
         return {kind: self._limit(leaving) for kind, leaving in exits.items()}
+
+    def _walk_once(self, node: Node, situation: Situation) -> Exits:
+        key = (id(node), situation)
+        known = self._known.get(key)
+        if known is None:
+            self._known[key] = {}  # what a walk that comes back to itself adds: nothing new
+            known = self._known[key] = self._walk_one(node, situation)
+        return known
 
     def _event(self, event: Event, situations: set[Situation]) -> set[Situation]:
         self.arrivals.setdefault(event, set()).update(state for state, _ in situations)
@@ -258,7 +265,7 @@ class _Walker:
         state, assumed = situation
         exits: Exits = {}
         for arm in branch.arms:
-            if any(contradict(left, right) for left in assumed for right in arm.guards):
+            if assumed and any(contradict(left, right) for left in assumed for right in arm.guards):
                 continue
             entering = (state, self._assume(assumed, arm))
             for kind, leaving in self.walk(arm.body, {entering}).items():
@@ -299,10 +306,14 @@ class _Walker:
 
 def _about(assumed: frozenset[Guard], subjects: Subjects) -> frozenset[Guard]:
     """The assumptions about some subjects."""
+    if not assumed:
+        return assumed
     kept = [guard for guard in assumed if guard.subject in subjects]
     return assumed if len(kept) == len(assumed) else frozenset(kept)
 
 
 def _without(assumed: frozenset[Guard], changed: frozenset[str]) -> frozenset[Guard]:
     """Assumptions that another iteration does not overturn."""
+    if not assumed or not changed:
+        return assumed
     return frozenset(guard for guard in assumed if guard.names.isdisjoint(changed))

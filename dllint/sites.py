@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class Guard:
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
     ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what
     is taken for granted by whoever takes the condition to hold: that a value which is one of several is this one.
-    ``node`` is the expression that is tested, where there is one, and ``topic`` what it asks about, as far as its names
-    tell: the mode of a module, the phase that the code is run for, whether training is resumed, a period, whether
-    something is ``None``, or nothing of these.
+    ``node`` is the expression that is tested, where there is one. ``topic`` is what it asks about, as far as its names
+    tell (by ``topic_of``): the mode of a module, the phase that the code is run for, whether training is resumed, a
+    period, whether something is ``None``, or nothing of these.
     """
 
     __slots__ = (
-        "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject", "topic",
+        "_topic_of", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject",
     )  # fmt: skip
 
     def __init__(
@@ -98,7 +98,7 @@ class Guard:
         periodic: bool = False,
         assumption: Assumption | None = None,
         node: ast.expr | None = None,
-        topic: GuardTopic = "",
+        topic_of: Callable[[ast.expr], GuardTopic] | None = None,
     ) -> None:
         self.subject = subject
         self.relation = relation
@@ -109,7 +109,14 @@ class Guard:
         self.periodic = periodic
         self.assumption = assumption
         self.node = node
-        self.topic: GuardTopic = "period" if periodic else topic
+        self._topic_of = topic_of
+
+    @property
+    def topic(self) -> GuardTopic:
+        """What the test asks about. Few conditions are asked, so that none is worked out before."""
+        if self.periodic:
+            return "period"
+        return self._topic_of(self.node) if self._topic_of is not None and self.node is not None else ""
 
     def key(self) -> tuple[str, str, str, bool]:
         return (self.subject, self.relation, repr(self.operand), self.holds)
@@ -118,7 +125,7 @@ class Guard:
         by_default = None if self.by_default is None else not self.by_default
         return Guard(
             self.subject, self.relation, self.operand, not self.holds, self.names, by_default, self.periodic,
-            node=self.node, topic=self.topic,
+            None, self.node, self._topic_of,
         )  # fmt: skip
 
     def __str__(self) -> str:

@@ -378,7 +378,11 @@ class Choice(Value):
     LIMIT = 12
 
     def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
-        self.options = tuple(options) if all(guards for guards, _ in options) else tuple(_told_apart(options))
+        for guards, _ in options:  # a plain loop, as this is done for every variable of every branch
+            if not guards:
+                options = list(_told_apart(options))
+                break
+        self.options = tuple(options)
         self._subjects: frozenset[str] | None = None
         self.site = options[0][1].site
         for _, option in self.options:

@@ -56,6 +56,7 @@ class Worker:
         self._working_directory = working_directory
         self._overlay = dict(overlay or {})
         self._projects: dict[Path, Project] = {}
+        self._roots: dict[Path, Path] = {}
         self._engine = self._new_engine()
         self._overdue = float("inf")
         self._was_interrupted = False
@@ -120,7 +121,9 @@ class Worker:
                 self._engine.forget(old, project)
 
     def _project(self, file: Path) -> Project:
-        root = project_root(file, self._working_directory)
+        root = self._roots.get(file.parent)
+        if root is None:
+            root = self._roots[file.parent] = project_root(file, self._working_directory)
         project = self._projects.get(root)
         if project is None:
             project = self._projects[root] = Project(root, self._overlay)
@@ -175,7 +178,7 @@ def relax_collector() -> None:
     What is freed only by collecting is about 35 MB for each million objects.
     """
     gc.freeze()
-    gc.set_threshold(1_500_000, 50, 100)
+    gc.set_threshold(3_000_000, 50, 100)
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:

@@ -28,8 +28,9 @@ class ProgramView:
         self.versions = versions
         self._parameters: dict[int, tuple[list[Value], bool]] = {}
         self._concerns: dict[tuple[str, int, int], bool] = {}
-        self._reach: dict[int, frozenset[int]] = {}
-        self._identities: dict[int, frozenset[int]] = {}
+        self._reach: dict[int, tuple[frozenset[int], Value]] = {}
+        self._identities: dict[int, tuple[frozenset[int], Value | None]] = {}
+        self._given: dict[Event, list[frozenset[int]]] = {}
         self._behind: dict[tuple[int, bool], list[Value]] = {}
         self._kinds: dict[tuple[type[Event], ...], list[Event]] = {}
         self._modules: dict[int, tuple[list[Value], bool]] = {}

@@ -16,12 +16,19 @@ from dllint.values import Class, Instance
 class Decisions(Paths):
     """Which events go together."""
 
+    _last_tested: tuple[Event, dict[str, list[Guard]]] | None = None
+
     def never_both(self, left: Event, right: Event) -> bool:
         """Whether of two events only one ever happens, in all iterations of the loops around them.
 
         Conditions that merely contradict each other do not say so: another iteration may decide otherwise.
         """
-        pairs = [(one, other) for one in left.guards for other in right.guards if contradict(one, other)]
+        if not left.guards or not right.guards:
+            return False
+        tested = self._tested_by(left)
+        pairs = [
+            (one, other) for other in right.guards for one in tested.get(other.subject, ()) if contradict(one, other)
+        ]
         if not pairs:
             return False
         around = self.loops_around(left)
@@ -32,6 +39,15 @@ class Decisions(Paths):
             _stands(one, shared) and _stands(other, shared) and changing.isdisjoint(one.names | other.names)
             for one, other in pairs
         )
+
+    def _tested_by(self, event: Event) -> dict[str, list[Guard]]:
+        """The conditions of an event by what they are about. One event is compared with many others in turn."""
+        if self._last_tested is None or self._last_tested[0] is not event:
+            by_subject: dict[str, list[Guard]] = {}
+            for guard in event.guards:
+                by_subject.setdefault(guard.subject, []).append(guard)
+            self._last_tested = (event, by_subject)
+        return self._last_tested[1]
 
     def together_with(self, event: Event, others: Iterable[E]) -> list[E]:
         """Those of some events that may happen in a run in which an event does."""

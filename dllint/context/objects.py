@@ -85,17 +85,25 @@ class Objects(Naming):
 
     def is_same(self, left: Value | None, right: Value | None) -> bool:
         """Whether two values may be the same object."""
-        return any(a is b for a in self.objects(left) for b in self.objects(right))
+        return not self._identities_of(left).isdisjoint(self._identities_of(right))
 
     def reaches(self, start: Value, target: Value) -> bool:
         """Whether an object can be got at from a value."""
+        return not self._identities_of(target).isdisjoint(self._reach_of(start))
+
+    def _reach_of(self, start: Value) -> frozenset[int]:
+        """The identities of all that can be got at from a value."""
         known = self._reach.get(id(start))
+        if known is None:  # the value is kept, so that no other one gets its identity
+            known = self._reach[id(start)] = (graph.reach(self._machine, start), start)
+        return known[0]
+
+    def _identities_of(self, value: Value | None) -> frozenset[int]:
+        """The identities of the objects that a value may be."""
+        known = self._identities.get(id(value))
         if known is None:
-            known = self._reach[id(start)] = graph.reach(self._machine, start)
-        wanted = self._identities.get(id(target))
-        if wanted is None:
-            wanted = self._identities[id(target)] = frozenset(id(option) for option in self.objects(target))
-        return not wanted.isdisjoint(known)
+            known = self._identities[id(value)] = (frozenset([id(each) for each in self.objects(value)]), value)
+        return known[0]
 
     def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True) -> bool:
         """Whether a module behaves differently in training and evaluation mode.

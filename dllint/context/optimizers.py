@@ -123,11 +123,15 @@ class Optimizers(Modules):
         A trainer that hands itself to a callback (``callback(self)``) does not count: what it does not do in its own
         loop, callbacks rarely do for it. An unresolved method of its own does.
         """
-        running = [frame.receiver for frame in event.frame.stack()]
-        given = [value for value in event.values if not any(value is receiver for receiver in running)]
-        if event.receiver is not None:
-            given.append(event.receiver)
-        return any(self.reaches(value, target) for value in given)
+        reach = self._given.get(event)
+        if reach is None:
+            running = [frame.receiver for frame in event.frame.stack()]
+            given = [value for value in event.values if not any(value is receiver for receiver in running)]
+            if event.receiver is not None:
+                given.append(event.receiver)
+            reach = self._given[event] = [self._reach_of(value) for value in given]
+        wanted = self._identities_of(target)
+        return any(not wanted.isdisjoint(each) for each in reach)
 
     def opaque_to_gradients(self, event: OpaqueCall, optimizer: Value) -> bool:
         """Whether an unresolved call could change the gradients an optimizer uses: it gets it, or a model of it."""

@@ -25,7 +25,7 @@ MAX_BYTES = 5_000_000
 NOTEBOOK_ALLOWANCE = 20
 """How many times larger than a module a notebook may be: most of it is pictures. Its code has the module's limit."""
 
-_LINE_END = re.compile(r"\r\n?|\n")
+LINE_END = re.compile(r"\r\n?|\n")
 _COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK_OR_COMMENT = re.compile(rb"^[ \t\f]*(?:#|$)")
 _FIRST_LINES = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)?([^\r\n]*)")
@@ -64,13 +64,13 @@ class SourceFile:
     def line_starts(self) -> list[int]:
         """The offset of the first character of every line. Lines end where Python's tokenizer says they do."""
         if not self._starts:
-            self._starts = [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+            self._starts = [0, *(match.end() for match in LINE_END.finditer(self.text))]
         return self._starts
 
     @property
     def newline(self) -> str:
         """The line end of the file: that of its first line, or ``\\n`` if it has only one line."""
-        match = _LINE_END.search(self.text)
+        match = LINE_END.search(self.text)
         return match.group() if match else "\n"
 
     @property

@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from dllint.interp.sieve.word_graph import words_of
 from dllint.interp.source.project import WORD, SourceModule
 
 _STRING_OR_COMMENT = re.compile(
@@ -58,7 +57,7 @@ class Outline:
         self._named_in_rest |= self._named(rest[-1])
         self.rest = _hash_of_code("\n".join(rest))
         plain = (node for node in module.tree.body if not isinstance(node, Definition | ast.Import | ast.ImportFrom))
-        self.words_of_rest = {word for node in plain for word in words_of(module, node)}
+        self.words_of_rest = {word for node in plain for word in module.words_in(node)}
         self.words_of_rest.update(word for part in rest[1::2] for word in WORD.findall(part))
 
     def code(self, name: str) -> int:

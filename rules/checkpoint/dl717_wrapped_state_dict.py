@@ -64,9 +64,12 @@ from dllint.api import (
 _UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
 _STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
-    "module.": r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
-    r"|consume_prefix_in_state_dict_if_present",
-    "_orig_mod.": r"_orig_mod",
+    "module.": (
+        r"['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",  # fast, and found wherever the next one is
+        r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
+        r"|consume_prefix_in_state_dict_if_present",
+    ),
+    "_orig_mod.": (r"_orig_mod",),
 }
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
@@ -268,7 +271,7 @@ def _is_wrapped_elsewhere(ctx: Context) -> bool:
 def _is_stripped(wrapping: Wrapping, where: Where, ctx: Context) -> bool:
     """Whether code of the project takes the whole prefix off."""
     parts = [part for part in _STRIPPING if part in wrapping.prefix]
-    return all(ctx.project_mentions(_STRIPPING[part], where=where) for part in parts)
+    return all(ctx.project_mentions(*_STRIPPING[part], where=where) for part in parts)
 
 
 # --------------------------------------------------------------------------------------------------------- the fix

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.interp.run import containers
 from dllint.interp.run.guards import guards_of, marked
 from dllint.interp.run.operators import compare
+from dllint.interp.source.phases import topic_of
 from dllint.sites import Guard, Guards
 from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
 
@@ -21,29 +22,38 @@ def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, An
     """The guards of the two sides of a test, marked with which side the program's own defaults take."""
     default = default_truth(machine, value)
     periodic = _has_remainder(value)
-    positive = marked(guards_under(machine, node, True, value), default, periodic)
-    negative = marked(guards_under(machine, node, False, value), None if default is None else not default, periodic)
+    holding, failing = sides(machine, node, value)
+    positive = marked(holding, default, periodic)
+    negative = marked(failing, None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
 
 
 def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) -> Guards:
-    """The conditions that are certain when a test, whose value is given, is true (or false).
+    """The conditions that are certain when a test, whose value is given, is true (or false)."""
+    return sides(machine, node, value)[0 if holds else 1]
+
+
+def sides(machine: Machine, node: ast.expr, value: Value) -> tuple[Guards, Guards]:
+    """The conditions that are certain when a test, whose value is given, is true, and those when it is false.
 
     A flag keeps the name by which it was tested first: ``self.parallel``, passed on as ``parallel``, is one condition,
     and so is ``self.kind == "ce"`` in two methods.
     """
-    found = guards_of(node, holds, machine.scope_of(node))
+    scope = machine.scope_of(node)
+    holding, failing = guards_of(node, True, scope), guards_of(node, False, scope)
     tested = _flag(node, value)
     if tested is None:
-        return found
-    guard = found[0]
-    first = machine.tested.setdefault(id(tested), (tested, guard))[1]
-    if first.subject == guard.subject:
-        return found
+        return holding, failing
+    first = machine.tested.setdefault(id(tested), (tested, holding[0]))[1]
+    if first.subject == holding[0].subject:
+        return holding, failing
+    return (_renamed(holding[0], first),), (_renamed(failing[0], first),)
+
+
+def _renamed(guard: Guard, first: Guard) -> Guard:
+    """A condition under the name by which the same thing was tested first."""
     names = first.names | guard.names
-    return (
-        Guard(first.subject, guard.relation, guard.operand, guard.holds, names, node=guard.node, topic=guard.topic),
-    )
+    return Guard(first.subject, guard.relation, guard.operand, guard.holds, names, node=guard.node, topic_of=topic_of)
 
 
 def _flag(node: ast.expr, value: Value) -> Setting | Symbol | None:

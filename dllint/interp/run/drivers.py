@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import framework_of
-from dllint.interp.sieve.word_graph import called_on_self, words_of
+from dllint.interp.sieve.word_graph import called_on_self
 from dllint.values import Class
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def outer_methods_first(
     inherited = {driver.name for driver in drivers}
     called = set().union(*drivers.values())
     for method in methods:
-        called.update(names.intersection(words_of(module, method)) - {method.name})
+        called.update((names & module.words_in(method)) - {method.name})
         if inherited:
             called.update(inherited.intersection(called_on_self(module, method)))
     return sorted([*drivers, *methods], key=lambda method: method.name in called)

@@ -13,7 +13,7 @@ from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_f
 from dllint.interp.run.instances import instantiate
 from dllint.interp.run.names import module_attribute
 from dllint.interp.run.updates import repeated
-from dllint.interp.sieve.word_graph import words_of
+from dllint.interp.source.trees import walk
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Function, Instance
 
@@ -58,9 +58,9 @@ def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunc
     names = {node.name for node in definitions}
     mentioned: set[str] = set()
     for node in definitions:
-        found = names.intersection(words_of(module, node)) - {node.name}
+        found = (names & module.words_in(node)) - mentioned - {node.name}
         if found:  # as a word, but perhaps only in a comment or behind a dot, like ``model.train()``
-            mentioned.update(found.intersection(part.id for part in ast.walk(node) if isinstance(part, ast.Name)))
+            mentioned.update(found.intersection(part.id for part in walk(node) if isinstance(part, ast.Name)))
     return sorted(definitions, key=lambda node: node.name in mentioned)
 
 

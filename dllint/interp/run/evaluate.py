@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp.run import comprehensions, containers, names
 from dllint.interp.run.attributes import get_attribute
-from dllint.interp.run.conditions import guards_under, test_guards, truth
+from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import outcome_of
 from dllint.interp.run.operators import combine, compare
@@ -154,8 +154,9 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
             options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
-            options.append((reached + guards_under(machine, operand, not wanted, value), value))
-            reached += guards_under(machine, operand, wanted, value)
+            holding, failing = sides(machine, operand, value)
+            options.append((reached + (failing if wanted else holding), value))
+            reached += holding if wanted else failing
         elif operand is node.values[-1]:
             options.append((reached, value))
     return options[0][1] if len(options) == 1 else choose(options)

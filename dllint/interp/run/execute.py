@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.events import Block, Loop, ParametersUpdated
 from dllint.interp.run import assignment, containers, contexts, graph, names, unrolling
 from dllint.interp.run.classes import make_class, make_function
-from dllint.interp.run.conditions import guards_under, test_guards, truth
+from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.operators import combine
@@ -136,9 +136,10 @@ def _settled_by_path(machine: Machine, test: ast.expr, value: Value) -> bool | N
     """The outcome of a test that the conditions in force already decide."""
     if not machine.path:
         return None
-    if not consistent(guards_under(machine, test, True, value), machine.path):
+    holding, failing = sides(machine, test, value)
+    if not consistent(holding, machine.path):
         return False
-    if not consistent(guards_under(machine, test, False, value), machine.path):
+    if not consistent(failing, machine.path):
         return True
     return None
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.roles import guess_role
+from dllint.interp.source.trees import walk
 from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _held_by(value: Value) -> Iterator[Value]:
 
 @lru_cache(maxsize=4096)
 def _names_in(node: ast.AST) -> frozenset[str]:
-    return frozenset(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+    return frozenset(child.id for child in walk(node) if isinstance(child, ast.Name))
 
 
 def is_tensor_operation(value: Symbol) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.interp.source.phases import topic_of
+from dllint.interp.source.trees import walk
 from dllint.sites import Guard, Guards
 
 _RELATIONS: dict[type[ast.cmpop], tuple[str, bool]] = {
@@ -62,14 +63,14 @@ def _guard(test: ast.expr, node: ast.expr, relation: str, operand: Any, holds: b
     subject = text_of(node)
     if isinstance(node, ast.Name) or subject.startswith("self."):
         subject = f"{scope}:{subject}" if scope else subject
-    return Guard(subject, relation, operand, holds, names_in(test), node=test, topic=topic_of(test))
+    return Guard(subject, relation, operand, holds, names_in(test), node=test, topic_of=topic_of)
 
 
 @lru_cache(maxsize=8192)
 def names_in(node: ast.AST) -> frozenset[str]:
     """The variables, and ``name.attribute`` paths, that an expression reads."""
     found: set[str] = set()
-    for child in ast.walk(node):
+    for child in walk(node):
         if isinstance(child, ast.Name):
             found.add(child.id)
         elif isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name):
@@ -107,7 +108,7 @@ def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
             by_default,
             periodic,
             node=guard.node,
-            topic=guard.topic,
+            topic_of=topic_of,
         )
         for guard in guards
     )

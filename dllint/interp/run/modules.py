@@ -13,7 +13,6 @@ from dllint.interp.run.opaque import opaque
 from dllint.interp.run.refusals import is_refused
 from dllint.interp.run.roles import name_of
 from dllint.interp.run.saving import note_saving
-from dllint.interp.sieve.word_graph import words_of
 from dllint.sites import Guards, Site
 from dllint.values import (
     Absent,
@@ -94,7 +93,7 @@ def computes_loss(machine: Machine, cls: Class) -> bool:
     for ancestor in cls.lineage:
         known = machine.loss_classes.get(ancestor.node)
         if known is None:
-            known = not machine.facts.loss_words.isdisjoint(words_of(ancestor.module, ancestor.node))
+            known = not machine.facts.loss_words.isdisjoint(ancestor.module.words_in(ancestor.node))
             machine.loss_classes[ancestor.node] = known
         if known:
             return True

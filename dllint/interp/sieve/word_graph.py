@@ -25,9 +25,6 @@ _COMMON = frozenset(
      "full", "labels", "linear", "load", "log", "long", "mm", "padding", "parameters", "save", "scale", "script",
      "seed", "stack", "step", "train", "zeros")
 )  # fmt: skip
-_PROSE = re.compile(
-    r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\#[^\n]*""",
-)
 _COMMON_IN_USE = re.compile(rf"\b({'|'.join(sorted(_COMMON))})(?:\s*\(|=(?!=)|\)\s*:)")
 _OF_SELF = re.compile(r"\bself\.(\w+)")
 _IMPORT = ast.Import | ast.ImportFrom
@@ -46,17 +43,15 @@ class WordGraph:
         self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
         self.mattering: dict[tuple[ast.AST, int], bool] = {}
-        self._words: dict[ast.stmt, frozenset[str]] = {}
         self._masks: dict[ast.stmt, int] = {}
         self._imports: dict[ast.stmt, tuple[ast.Import | ast.ImportFrom, ...]] = {}
-        self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the three above
+        self._statements: dict[SourceModule, set[ast.stmt]] = {}  # those in the two above
 
     def forget(self, module: SourceModule) -> None:
         """Let go of what is known about a module that is no more, and of all that may have come from it."""
         self._closures.clear()
         self.mattering.clear()
         for statement in self._statements.pop(module, ()):
-            self._words.pop(statement, None)
             self._masks.pop(statement, None)
             self._imports.pop(statement, None)
 
@@ -69,11 +64,7 @@ class WordGraph:
 
     def words(self, module: SourceModule, statement: ast.stmt) -> frozenset[str]:
         """The words in the source of a statement, those in its comments and strings included."""
-        known = self._words.get(statement)
-        if known is None:
-            known = self._words[statement] = frozenset(words_of(module, statement))
-            self._statements.setdefault(module, set()).add(statement)
-        return known
+        return module.words_in(statement)
 
     def own(self, module: SourceModule, statement: ast.stmt) -> int:
         """The words of interest in the code of a statement: what its comments and its prose say does not count."""
@@ -81,12 +72,13 @@ class WordGraph:
         if known is None:
             known = 0
             if not self._interesting.isdisjoint(self.words(module, statement)):
-                code = _PROSE.sub(_without_prose, _text_of(module, statement))
+                code = module.code_of(statement)
                 words = self._interesting.intersection(WORD.findall(code))
                 if not words.isdisjoint(_COMMON):
                     words = (words - _COMMON).union(_COMMON_IN_USE.findall(code))
                 known = self.mask(words)
             self._masks[statement] = known
+            self._statements.setdefault(module, set()).add(statement)
         return known
 
     def imports_in(
@@ -239,24 +231,6 @@ def _imports_below(statement: ast.stmt) -> Iterator[ast.Import | ast.ImportFrom]
                 yield from _imports_below(inner)
 
 
-def _without_prose(text: re.Match[str]) -> str:
-    """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
-    return text[0] if text[0][0] != "#" and len(text[0].split()) == 1 else "''"
-
-
-def words_of(module: SourceModule, statement: ast.stmt) -> list[str]:
-    """The words in the source of a statement, its decorators included."""
-    return WORD.findall(_text_of(module, statement))
-
-
 def called_on_self(module: SourceModule, statement: ast.stmt) -> frozenset[str]:
     """The attributes of ``self`` that a method or class names, its own methods among them."""
-    return frozenset(_OF_SELF.findall(_text_of(module, statement)))
-
-
-def _text_of(module: SourceModule, statement: ast.stmt) -> str:
-    starts = module.source.line_starts
-    first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-    last = statement.end_lineno or first
-    end = starts[last] if last < len(starts) else len(module.source.text)
-    return module.source.text[starts[first - 1] : end]
+    return frozenset(_OF_SELF.findall(module.text_of(statement)))

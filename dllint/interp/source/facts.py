@@ -44,6 +44,7 @@ class Facts:
         self._aliases: dict[str, str] = {}
         self._prefixes: dict[str, str] = {}
         self._canonical: dict[str, str] = {}
+        self._factories: dict[str, bool] = {}
         self.roles: dict[str, str] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
         self.loss_inputs: dict[str, str] = {}
@@ -232,7 +233,11 @@ class Facts:
         return self.is_module_factory(name)
 
     def is_module_factory(self, name: str) -> bool:
-        return name.startswith(self.module_factories) or any(each.match(name) for each in self.module_names)
+        known = self._factories.get(name)
+        if known is None:
+            known = name.startswith(self.module_factories) or any(each.match(name) for each in self.module_names)
+            self._factories[name] = known
+        return known
 
     def is_classifier(self, name: str) -> bool:
         """Whether the models that a call of this name makes return logits, unless their head is replaced."""

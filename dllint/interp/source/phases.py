@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from dllint.interp.source import topics
+from dllint.interp.source.trees import walk
 from dllint.sites import GuardTopic
 
 PhaseName = Literal["training", "evaluation", "inference", "unknown"]
@@ -43,20 +44,20 @@ def _without_phase(word: str) -> str:
 @lru_cache(maxsize=8192)
 def topic_of(test: ast.expr) -> GuardTopic:
     """What a test asks about, as far as its names tell."""
-    if any(isinstance(node, ast.Attribute) and node.attr == "training" for node in ast.walk(test)):
+    if any(isinstance(node, ast.Attribute) and node.attr == "training" for node in walk(test)):
         return "mode"
     names = list(_names_in(test))
     if any(topics.speaks_of("resuming", name) or topics.speaks_of("checkpoint", name) for name in names):
         return "resume"
     if any(phases_in(name) or topics.speaks_of("phase", name) for name in names):
         return "phase"
-    constants = (node for node in ast.walk(test) if isinstance(node, ast.Constant))
+    constants = (node for node in walk(test) if isinstance(node, ast.Constant))
     return "none" if any(node.value is None for node in constants) else ""
 
 
 def _names_in(test: ast.expr) -> Iterator[str]:
     """The names in a test, and the texts that something is compared with."""
-    for node in ast.walk(test):
+    for node in walk(test):
         if isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, ast.Attribute):

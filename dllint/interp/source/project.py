@@ -16,8 +16,9 @@ from typing import TypeVar
 
 from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
-from dllint.files.source import SourceError, SourceFile, read_source, source_from_text
+from dllint.files.source import LINE_END, SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.source.bindings import Bindings, bindings_of
+from dllint.interp.source.trees import walk
 
 _ONE_WORD = re.compile(r"\\b(\w+)\\b")
 WORD = re.compile(r"[^\W\d]\w*")
@@ -30,6 +31,17 @@ _MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
+
+
+_PROSE = re.compile(
+    r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\#[^\n]*""",
+)
+
+
+def _without_prose(text: re.Match[str]) -> str:
+    """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
+    found = text[0]
+    return found if found[0] != "#" and len(found.split()) == 1 else "''" + "\n" * len(LINE_END.findall(found))
 
 
 class SourceModule:
@@ -47,11 +59,36 @@ class SourceModule:
         self._contains: dict[re.Pattern[str], bool] = {}
         self.syntax_error: SyntaxError | None = None
         self.remains: Remains | None = None
+        self._words_in: dict[ast.stmt, frozenset[str]] = {}
 
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers (and words in strings and comments) of the file."""
         return frozenset(WORD.findall(self.source.text))
+
+    def text_of(self, statement: ast.stmt) -> str:
+        """The lines of a statement, those of its decorators included."""
+        starts = self.source.line_starts
+        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+        last = statement.end_lineno or first
+        end = starts[last] if last < len(starts) else len(self.source.text)
+        return self.source.text[starts[first - 1] : end]
+
+    def code_of(self, statement: ast.stmt) -> str:
+        """The lines of a statement without comments and without strings of more, or less, than one word."""
+        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
+        return "\n".join(self._code[first - 1 : statement.end_lineno])
+
+    @cached_property
+    def _code(self) -> list[str]:
+        return LINE_END.split(_PROSE.sub(_without_prose, self.source.text))
+
+    def words_in(self, statement: ast.stmt) -> frozenset[str]:
+        """The words in the source of a statement, those in its comments and strings included."""
+        known = self._words_in.get(statement)
+        if known is None:
+            known = self._words_in[statement] = frozenset(WORD.findall(self.text_of(statement)))
+        return known
 
     def contains(self, pattern: re.Pattern[str]) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
@@ -105,8 +142,8 @@ class SourceModule:
     def method_calls(self) -> dict[str, list[ast.Call]]:
         """All calls ``x.name(...)`` in the file, by name."""
         found: dict[str, list[ast.Call]] = {}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        for node in self._all_calls:
+            if isinstance(node.func, ast.Attribute):
                 found.setdefault(node.func.attr, []).append(node)
         return found
 
@@ -114,16 +151,20 @@ class SourceModule:
     def calls(self) -> dict[str, list[ast.Call]]:
         """All calls ``name(...)`` and ``x.name(...)`` in the file, by name."""
         found = {name: list(calls) for name, calls in self.method_calls.items()}
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        for node in self._all_calls:
+            if isinstance(node.func, ast.Name):
                 found.setdefault(node.func.id, []).append(node)
         return found
+
+    @cached_property
+    def _all_calls(self) -> list[ast.Call]:
+        return [node for node in walk(self.tree) if isinstance(node, ast.Call)]
 
     @cached_property
     def entry_makers(self) -> list[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
         """All nodes in the file that can give a dict an entry, or an object a field, in the order of ``ast.walk``."""
         kinds = (ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)
-        return [node for node in ast.walk(self.tree) if isinstance(node, kinds)]
+        return [node for node in walk(self.tree) if isinstance(node, kinds)]
 
     @property
     def is_package(self) -> bool:
