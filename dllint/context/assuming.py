@@ -90,7 +90,7 @@ class Assuming(Uses):
             yield Assumption("effect", "somebody uses the loss")
 
     def is_training(self, names: Iterable[str]) -> Iterator[Assumption]:
-        """That code which functions of some names belong to trains: none of them, nor the file, speaks of a benchmark."""
+        """That code trains: none of the functions it belongs to, nor the file, speaks of a benchmark."""
         if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
             yield Assumption("effect", "this is training, and no measurement of speed as its name says")
 
