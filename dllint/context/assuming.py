@@ -195,10 +195,11 @@ class Assuming(Uses):
 
 
 def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
-    """What an event is about, by the names of its fields; not what comes of it."""
+    """What an event is about, by the names of its fields; not what comes of it, nor what a loss compares with."""
+    left_out = ("result", "target") if isinstance(event, LossCall) else ("result",)
     for field in fields(event):
         value = getattr(event, field.name)
-        if isinstance(value, Value) and field.name != "result":
+        if isinstance(value, Value) and field.name not in left_out:
             yield field.name, value
 
 
