@@ -123,13 +123,6 @@ def test_imports_of_a_rule_file(path: Path) -> None:
             assert module == "dllint.api" or module.partition(".")[0] in sys.stdlib_module_names, module
 
 
-NAMED_ALIKE = frozenset(
-    ("_assumed_of", "_fix", "_fixes", "_has_workers", "_is_persistent", "_is_plain", "_is_prepared", "_is_state",
-     "_is_weighted", "_is_written", "_may_be", "_place", "_trace")
-)  # fmt: skip
-"""Names of helpers that several rules still have. None is to be added."""
-
-
 def shared(found: dict[str, set[str]]) -> set[str]:
     """What more than one file has."""
     return {name for name, files in found.items() if len(files) > 1}
@@ -162,7 +155,7 @@ def in_all_files(what: Callable[[ast.Module], set[str]]) -> dict[str, set[str]]:
 
 def test_no_two_rules_define_the_same_helper() -> None:
     """What two rules need is a question that the context answers."""
-    assert shared(in_all_files(private_helpers)) <= NAMED_ALIKE
+    assert not shared(in_all_files(private_helpers))
 
 
 def test_no_two_rules_look_for_the_same_word() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.guards import consistent
@@ -30,8 +31,17 @@ class Normalization:
 def normalizations(steps: list[TransformStep], guards: Guards, facts: Facts) -> list[Normalization | None]:
     """How a pipeline of some steps normalises, if once; ``None`` stands for numbers that are not known."""
     found = [index for index, step in enumerate(steps) if step.kind in _KINDS]
-    step = steps[found[0]] if found else None
-    if step is None or len(found) > 1 or not isinstance(step.value, Instance) or step.value.site is None:
+    if not found or any(consistent(steps[one].guards, steps[other].guards) for one, other in combinations(found, 2)):
+        return [None]
+    return [pipeline for index in found for pipeline in _normalizations_at(index, steps, guards, facts)]
+
+
+def _normalizations_at(
+    index: int, steps: list[TransformStep], guards: Guards, facts: Facts
+) -> list[Normalization | None]:
+    """How a pipeline normalises in one of its steps, and in no other one at the same time."""
+    step = steps[index]
+    if not isinstance(step.value, Instance) or step.value.site is None:
         return [None]
     normalize, site, arguments = step.value, step.value.site, step.value.arguments
     is_other = step.kind == "A.Normalize"
@@ -40,7 +50,7 @@ def normalizations(steps: list[TransformStep], guards: Guards, facts: Facts) -> 
     defaults = facts.constants if is_other else {}
     means = _options(arguments.get(0, "mean"), defaults.get("albumentations.Normalize.mean"), facts)
     stds = _options(arguments.get(1, "std"), defaults.get("albumentations.Normalize.std"), facts)
-    before = tuple(steps[: found[0]])
+    before = tuple(each for each in steps[:index] if consistent(each.guards, step.guards))
     return [
         Normalization(normalize, site, mean, std, (*guards, *step.guards, *one, *other), before)
         if mean and std

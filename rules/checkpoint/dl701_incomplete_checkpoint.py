@@ -163,7 +163,7 @@ class IncompleteCheckpoint(Rule):
         missing = f"`{name}`" if len(optimizers) < 2 else "the optimizers"
         progress = ctx.progress_in(saved)
         what = "the model's state" + (f" and `{progress}`" if progress else "")
-        place = _place(saved, ctx)
+        place = _place_of_model(saved, ctx)
         assumed = evidence.assumptions if evidence else (Assumption("effect", "training is resumed from it"),)
         return ctx.finding(
             self,
@@ -205,24 +205,24 @@ def _is_memoryless(optimizer: Value, ctx: Context) -> bool:
 
 def _has_model(saved: Saved, ctx: Context) -> bool:
     """Whether a checkpoint has a model's state, or a whole model in a dict."""
-    whole = (part for part in saved.parts if part.key and not _is_state(part.value) and ctx.is_trained(part.value))
+    whole = (part for part in saved.parts if part.key and not _is_state_dict(part.value) and ctx.is_trained(part.value))
     return any(whole) or any(_states_in(saved, ctx))
 
 
 def _states_in(saved: Saved, ctx: Context) -> Iterator[Part]:
     """The parts of a checkpoint that are a model's state, or made of one: ``to_cpu(model.state_dict())``."""
     for part in saved.parts:
-        is_model = ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state(part.value))
+        is_model = ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state_dict(part.value))
         made_of = ctx.sources(part.value) if part.key and not is_model else ()
-        if is_model or any(_is_state(source) and ctx.checkpoints.kind(source) == "module" for source in made_of):
+        if is_model or any(_is_state_dict(source) and ctx.checkpoints.kind(source) == "module" for source in made_of):
             yield part
 
 
-def _is_state(value: Value) -> bool:
+def _is_state_dict(value: Value) -> bool:
     return isinstance(value, Symbol) and value.name == "state_dict"
 
 
-def _place(saved: Saved, ctx: Context) -> Site:
+def _place_of_model(saved: Saved, ctx: Context) -> Site:
     """The model's entry, where it stands in the dict that is saved; else what is saved."""
     for part in saved.parts:
         site = part.value.site
@@ -236,7 +236,9 @@ def _holds_optimizer(saved: Saved, optimizers: list[Value], ctx: Context) -> boo
         kind = ctx.checkpoints.kind(part.value)
         if kind == "optimizer":
             return True
-        is_of_other = _is_state(part.value) and kind != ""  # a scheduler leads to its optimizer; its state does not
+        is_of_other = (
+            _is_state_dict(part.value) and kind != ""
+        )  # a scheduler leads to its optimizer; its state does not
         if not is_of_other and any(ctx.reaches(part.value, optimizer) for optimizer in optimizers):
             return True
     return False

@@ -157,7 +157,7 @@ class ConstantWorkerSeed(Rule):
             on=[workers.value, *parts, loader.loader, loader.dataset],
             assuming=[
                 *given,
-                *_assumed_of(parts, worker, ctx),
+                *_assumed_constant(parts, worker, ctx),
                 *_assumed_to_draw(used or is_idle),
                 *ctx.assumed_batches(loader.loader),
             ],
@@ -248,7 +248,7 @@ def _concerns(event: RandomSeeded, drawn: Randomness) -> bool:
     return library in drawn.families if library in ("torch", "numpy", "random") else bool(drawn.families)
 
 
-def _assumed_of(parts: list[Value], worker: Value, ctx: Context) -> list[Assumption]:
+def _assumed_constant(parts: list[Value], worker: Value, ctx: Context) -> list[Assumption]:
     """What names are trusted for: that a seed or a rank stays the same for a whole run."""
     guessed = [part for part in parts if part is not worker and _is_guess(part, ctx)]
     return [Assumption("name", f"{ctx.called(part, 'seed')} stays the same, as its name says") for part in guessed]
@@ -284,7 +284,7 @@ def _parts(seed: Value, ctx: Context) -> list[Value] | None:
             pending.extend(value.inputs)
         elif isinstance(value, Choice):
             pending.extend(option for _, option in value.options)
-        elif _is_state(value, ctx):
+        elif _is_of_numpy_state(value, ctx):
             found.append(Symbol(_STATE))
         elif isinstance(value, Const | Setting) or _is_guess(value, ctx):
             found.append(value)
@@ -297,7 +297,7 @@ def _is_constant_state(part: Value) -> bool:
     return isinstance(part, Symbol) and part.name == _STATE
 
 
-def _is_state(value: Value, ctx: Context) -> bool:
+def _is_of_numpy_state(value: Value, ctx: Context) -> bool:
     """Whether a value is part of the state that numpy's global generator has."""
     return (
         isinstance(value, Symbol)
@@ -315,7 +315,7 @@ def _is_guess(value: Value, ctx: Context) -> bool:
         return False
     if ctx.speaks_of("rank", name):
         return not any(_is_fresh(source) for source in ctx.sources(value))
-    return "seed" in name.lower() and all(_is_plain(source) for source in ctx.sources(value))
+    return "seed" in name.lower() and all(_is_object(source) for source in ctx.sources(value))
 
 
 def _is_fresh(value: Value) -> bool:
@@ -326,7 +326,7 @@ def _is_fresh(value: Value) -> bool:
     )
 
 
-def _is_plain(value: Value) -> bool:
+def _is_object(value: Value) -> bool:
     """Whether a value is an object or an attribute of one, not what a call returned."""
     return isinstance(value, Instance | Const) or (
         isinstance(value, Symbol) and value.name in ("parameter", "attribute", "item", "unknown")

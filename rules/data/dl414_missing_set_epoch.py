@@ -143,7 +143,7 @@ class MissingSetEpoch(Rule):
             on=[one.event, loop, *_given(one, ctx)],
             effect=_EFFECT,
             help=_HELP,
-            trace=[*_trace(one, place), (loop.site, "no epoch is set in this loop")],
+            trace=[*_trace_of_order(one, place), (loop.site, "no epoch is set in this loop")],
             fix=("Set the epoch", _told_in(loop, one, place, ctx)),
             pedantic=_count(_limits(loop), ctx) == 1,
         )
@@ -157,7 +157,7 @@ class MissingSetEpoch(Rule):
             assuming=[Assumption("opaque", "whoever iterates over the loader does not set the epoch")],
             effect=_EFFECT,
             help=_HELP,
-            trace=_trace(one, place),
+            trace=_trace_of_order(one, place),
         )
 
 
@@ -167,7 +167,7 @@ def _given(one: _Sampled, ctx: Context) -> tuple[Value, ...]:
     return (one.event.loader, one.sampler, one.given, *([flag] if flag is not None else ()))
 
 
-def _trace(one: _Sampled, place: Site) -> list[tuple[Site, str]]:
+def _trace_of_order(one: _Sampled, place: Site) -> list[tuple[Site, str]]:
     return [
         (place, "the order is made from the seed and the epoch"),
         (one.event.site, "this loader draws from the sampler"),

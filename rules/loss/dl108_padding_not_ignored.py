@@ -138,7 +138,7 @@ class PaddingNotIgnored(Rule):
             assuming=[*_assumed_of_value(padding, ctx), *ctx.assumed_use(event.result, "the loss")],
             effect=_EFFECT,
             help="pass `ignore_index` with the padding value, or pad the targets with -100",
-            trace=_trace(padding, event.site),
+            trace=_trace_of_padding(padding, event.site),
             fix=("Ignore the padding", edits),
         )
 
@@ -151,7 +151,7 @@ class PaddingNotIgnored(Rule):
             assuming=_assumed_of_value(padding, ctx),
             effect=_EFFECT,
             help="set the labels of padding to -100: `labels[attention_mask == 0] = -100`",
-            trace=_trace(padding, event.site),
+            trace=_trace_of_padding(padding, event.site),
         )
 
 
@@ -173,7 +173,7 @@ def _assumed_of_value(padding: Padding, ctx: Context) -> list[Assumption]:
     return []
 
 
-def _trace(padding: Padding, loss: Site) -> list[tuple[Site, str]]:
+def _trace_of_padding(padding: Padding, loss: Site) -> list[tuple[Site, str]]:
     padded = [(padding.site, "sequences are padded here")] if padding.site is not None else []
     return [*padded, (loss, "the loss averages over them, too")]
 

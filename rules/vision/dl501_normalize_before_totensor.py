@@ -94,7 +94,7 @@ class NormalizeBeforeToTensor(Rule):
         conversion = conversions[0]
         normalizes, converts, last = upto[-1].value.site, conversion.value.site, conversions[-1].value.site
         assert normalizes is not None and converts is not None and last is not None
-        place = _place(composition, normalizes, ctx)
+        place = _place_in_list(composition, normalizes, ctx)
         assumed = [*assumed_under((*upto[-1].guards, *conversion.guards))]
         if any(not step.kind or step.kind == "Lambda" for step in upto) and not _is_loud(conversion):
             assumed.append(Assumption("opaque", "no other step converts before"))
@@ -139,7 +139,7 @@ def _conversions_behind(steps: Sequence[TransformStep], index: int, ctx: Context
     return found
 
 
-def _place(composition: Value, normalize: Site, ctx: Context) -> Site:
+def _place_in_list(composition: Value, normalize: Site, ctx: Context) -> Site:
     """Where `Normalize` is written in the list or added to it, else the list, else the composition."""
     place = ctx.data.list_site(composition) or composition.site
     assert place is not None

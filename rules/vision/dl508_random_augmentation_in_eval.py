@@ -109,7 +109,7 @@ class RandomAugmentationInEval(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         trained = _of_training(ctx)
-        is_plain = _is_plain(trained, ctx)
+        is_plain = _is_without_chance(trained, ctx)
         for dataset, name in _for_evaluation(ctx):
             if dataset.site is None or ctx.excused(self, dataset.site, dataset, name, trained):
                 continue
@@ -162,7 +162,7 @@ class RandomAugmentationInEval(Rule):
         ctx: Context,
     ) -> Finding:
         step = steps[0]
-        site = _place(dataset, applied, step, trained, ctx)
+        site = _place_of_step(dataset, applied, step, trained, ctx)
         edits = _removed(steps, applied.value, ctx) if site is step.value.site else Edits()
         assert step.value.site is not None and dataset.site is not None
         return ctx.finding(
@@ -172,7 +172,7 @@ class RandomAugmentationInEval(Rule):
             on=[dataset, applied.value],
             assuming=[
                 *assumed_under(step.guards),
-                *_assumed_of(dataset, name, ctx),
+                *_assumed_to_evaluate(dataset, name, ctx),
                 *([_MEASURED] if step.is_drawn and not _is_scored(dataset, ctx) else ()),
             ],
             effect=_EFFECT,
@@ -182,7 +182,7 @@ class RandomAugmentationInEval(Rule):
         )
 
 
-def _assumed_of(dataset: Instance, name: str, ctx: Context) -> list[Assumption]:
+def _assumed_to_evaluate(dataset: Instance, name: str, ctx: Context) -> list[Assumption]:
     """That data is for evaluation where no argument says so, and that somebody evaluates on it."""
     found = []
     if not ctx.data.is_told_part(dataset):
@@ -240,7 +240,7 @@ def _of_training(ctx: Context) -> list[Instance]:
     return found
 
 
-def _is_plain(trained: list[Instance], ctx: Context) -> bool:
+def _is_without_chance(trained: list[Instance], ctx: Context) -> bool:
     """Whether training data goes through steps that are all known, none of them random: then evaluation that turns or
     bends the images is meant to be harder, and does not use what is for training by mistake."""
     steps = [
@@ -278,7 +278,7 @@ def _is_used(composition: Value, ctx: Context) -> bool:
     return any(applied.value is composition for dataset in created for applied in ctx.data.applied(dataset))
 
 
-def _place(
+def _place_of_step(
     dataset: Instance, applied: TransformStep, step: TransformStep, trained: list[Instance], ctx: Context
 ) -> Site:
     """The random step, if only evaluation uses it; else where the evaluation data gets what training uses."""

@@ -28,6 +28,7 @@ def test_a_normalize_that_is_chosen_in_both_arms() -> None:
     else:
         normalize = T.Normalize((0.5,), (0.5,))
     transform = T.Compose([T.ToTensor(), normalize])
+    data = datasets.CIFAR10("data", transform=transform)
     """
     check("DL507", program(source), vary=())
 

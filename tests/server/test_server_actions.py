@@ -231,7 +231,7 @@ def test_confirming_needs_a_saved_file(project: Path) -> None:
     run(scenario, project)
 
 
-REAL_LOADER = "loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(40)]\n"
+REAL_LOADER = 'loader = torch.load("batches.pt")\n'
 
 
 @pytest.mark.slow
@@ -239,7 +239,8 @@ REAL_LOADER = "loader = [(torch.randn(8, 4), torch.randint(2, (8,))) for _ in ra
     ("loader", "answer", "shown"), [(REAL_LOADER, "confirmed", "at run time: confirmed"), ("", None, "")]
 )
 def test_a_run_settles_a_finding(loader: str, answer: str | None, shown: str, project: Path) -> None:
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
+    torch.save([(torch.randn(8, 4), torch.randint(2, (8,))) for _ in range(40)], project / "batches.pt")
     text = TRAIN.replace("for x, y", f"{loader}for x, y")
     (project / "train.py").write_text(text)
 

@@ -219,9 +219,10 @@ class Relevance:
 
 EVENT_WORDS = frozenset(
     ("backward", "step", "zero_grad", "train", "eval", "no_grad", "inference_mode", "set_grad_enabled", "unscale_",
-     "set_epoch", "load_state_dict", "requires_grad", "requires_grad_", "add_param_group", "scale")
+     "set_epoch", "load_state_dict", "requires_grad", "requires_grad_", "add_param_group", "scale", "ArgumentParser")
 )  # fmt: skip
-"""Words by which a function does something to a model or an optimizer, whatever the rules ask about."""
+"""Words by which a function does something to a model or an optimizer, whatever the rules ask about, or says what the
+settings are by default, which findings assume."""
 
 _NUMBERS = frozenset(("data", "item", "float", "tensor", "numpy", "tolist", "detach", "named_parameters"))
 """Words of triggers by which any code handles numbers: alone they do not make a function worth interpreting."""
