@@ -72,7 +72,8 @@ class Assuming(Uses):
         yield from _behind_guards(event.guards)
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
-            yield from of_alternatives(value, name)
+            if name != "parameters":  # of an optimizer, which matter to few claims: those name them
+                yield from of_alternatives(value, name)
             if name in _ROLES:
                 yield from self._behind_role(value, name)
             if name in _ACTORS:

@@ -103,12 +103,13 @@ class AdamWeightDecay(Rule):
         amount = ctx.constant(decay)
         shown = f"={amount:g}" if isinstance(amount, int | float) else ""
         trace = [(decay.site, "the decay is set here")] if decay.site is not None else []
+        is_of_group = not any(decay is given for given in optimizer.arguments.all())
         is_large = _rank(decay, ctx) >= _AS_ADAMW and not ctx.imports("torch_geometric", "dgl")
         return ctx.finding(
             self,
             event,
             f"`{name}` adds `weight_decay{shown}` to the gradient: that is L2, not the decay of `AdamW`",
-            on=[decay],
+            on=[decay, event.parameters if is_of_group else None],
             effect="where gradients are small, the decay is far stronger than that of `AdamW`, and accuracy suffers"
             if is_large
             else "hardly noticeable at small values; at larger ones far stronger than the decay of `AdamW`",

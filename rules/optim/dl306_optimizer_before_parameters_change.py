@@ -161,7 +161,7 @@ class OptimizerBeforeParametersChange(Rule):
             self,
             change.event,
             f"the model is {change.text} after {optimizer} was built from its parameters",
-            on=[maker, *_steps_of(maker, ctx)],
+            on=[maker, maker.parameters, *_steps_of(maker, ctx)],
             assuming=[*assumed_under(change.event.guards), *_assumed_of(maker, change, ctx)],
             effect="harmless on CPU and CUDA, where parameters are changed in place"
             if change.harmless
