@@ -61,7 +61,7 @@ class {class_name}(Rule):
         if event.loss == "torch.nn.functional.cross_entropy" and ctx.constant(event.options.get("reduction")) == "sum":
             yield ctx.finding(
                 self,
-                event.site,
+                event,
                 "what is there, and what follows from it",
                 effect="what it does to training",
                 help="what to do about it",

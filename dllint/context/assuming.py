@@ -76,7 +76,7 @@ class Assuming(Uses):
             yield Assumption("effect", "somebody uses the loss")
 
     def is_training(self, names: Iterable[str]) -> Iterator[Assumption]:
-        """That code which functions of some names belong to trains: none of them, nor the file, speaks of a benchmark."""
+        """That code of some functions trains, by their names and the file's: none of them speaks of a benchmark."""
         if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
             yield Assumption("effect", "this is training, and no measurement of speed as its name says")
 
@@ -221,18 +221,14 @@ def _unresolved(value: Choice) -> list[Symbol]:
     """Those of several values of which nothing is known: no tensors, and none of which one is made of another."""
     options = [option for _, option in value.options]
     wrapped = {id(given) for option in options if isinstance(option, Instance) for given in option.arguments.all()}
+    known = {id(option) for option in options}
     return [
         option
         for option in options
         if isinstance(option, Symbol)
         and id(option) not in wrapped
         and (option.name == "call" or not graph.is_tensor_operation(option))
-        and not any(
-            source is other
-            for source in graph.sources(option, _MAX_SOURCES)
-            for other in options
-            if other is not option
-        )
+        and not any(source is not option and id(source) in known for source in graph.sources(option, _MAX_SOURCES))
     ]
 
 

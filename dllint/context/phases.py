@@ -13,6 +13,7 @@ from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.source.phases import PhaseName, phase_of
+from dllint.values import Value
 
 _HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modelled on it
     "training_step": "training",

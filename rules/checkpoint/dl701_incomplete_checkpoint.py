@@ -205,7 +205,7 @@ def _has_model(saved: Saved, ctx: Context) -> bool:
 
 
 def _states_in(saved: Saved, ctx: Context) -> Iterator[Part]:
-    """The parts of a checkpoint that are a model's state, or what something made of it: ``to_cpu(model.state_dict())``."""
+    """The parts that are a model's state, or what something made of one: ``to_cpu(model.state_dict())``."""
     for part in saved.parts:
         is_model = ctx.checkpoints.kind(part.value) == "module" and (part.key or _is_state(part.value))
         made_of = ctx.sources(part.value) if part.key and not is_model else ()
