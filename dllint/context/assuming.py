@@ -85,6 +85,10 @@ class Assuming(Uses):
         if isinstance(value, Choice) and any(not option.hint for option in _unresolved(value)):
             yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
 
+    def left_alone(self, event: Event, value: Value) -> Assumptions:
+        """What is assumed of an object at an event by who takes it to be as it was: that no code changed it unseen."""
+        return tuple(self._behind_opaque(event, value))
+
     def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
         """That code which could not be followed, and had something before, left it as it was."""
         position = self._order.get(id(event))
@@ -179,14 +183,30 @@ def _models_behind(value: Value) -> Iterator[Value]:
 
 
 def _leaves(value: Value) -> Iterator[str]:
-    """The names of what a value was first made from; numbers and shapes do not count."""
-    for source in graph.sources(value, 60):
+    """The names of what a value was first made from; numbers, shapes, devices and models do not count."""
+    seen: set[int] = set()
+    pending = [value]
+    for source in pending:  # which grows meanwhile
+        if id(source) in seen or len(seen) >= _MAX_SOURCES:
+            continue
+        seen.add(id(source))
         if isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
             yield source.name
+        elif isinstance(source, Symbol):
+            pending.extend(_data_of(source))
         elif isinstance(source, Instance):
             yield source.library_name or "project"
-        elif not isinstance(source, Symbol | Const | Setting):
-            yield from ("several",) if isinstance(source, Choice) else ()
+        elif isinstance(source, Choice):
+            yield "several"
+        else:
+            pending.extend(graph.inputs_of(source))
+
+
+def _data_of(value: Symbol) -> tuple[Value, ...]:
+    """The inputs of an operation without the model that is called, and without where its result is put."""
+    if value.name in ("forward", "call") or value.name.endswith("()"):
+        return value.inputs[1:]
+    return value.inputs[:1] if value.name in graph.SELF_RETURNING else value.inputs
 
 
 def _behind_choices(value: Value) -> Iterator[Assumption]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _IMPLICIT = frozenset(("__new__", "__post_init__", "__init_subclass__", "__class_getitem__"))
 _METHODS = frozenset(("staticmethod", "classmethod"))
 _ROOTS = ("object", "abc.ABC")
-_PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.")
+_PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.", "lightning.")
 
 
 def is_refused(
