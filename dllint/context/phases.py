@@ -11,6 +11,7 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.data import DataView
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
+from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.values import Value
@@ -42,7 +43,7 @@ class Phase:
 _UNKNOWN = Phase("unknown")
 
 
-class Phases(Optimizers, Loops):
+class Phases(Optimizers, Loops, Uses):
     """The phases of a program."""
 
     @cached_property
