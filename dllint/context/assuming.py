@@ -95,6 +95,10 @@ class Assuming(Uses):
         if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
             yield Assumption("effect", "this is training, and no measurement of speed as its name says")
 
+    def left_alone(self, event: Event, value: Value) -> Assumptions:
+        """What is assumed of an object at an event by who takes it to be as it was: that no code changed it unseen."""
+        return tuple(self._behind_opaque(event, value))
+
     def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
         """That code which could not be followed, and had something before, left it as it was."""
         position = self._order.get(id(event))
@@ -229,18 +233,30 @@ def _is_probed(event: ModelForward) -> bool:
 
 
 def _leaves(value: Value) -> Iterator[str]:
-    """The names of what a value was first made from; numbers, shapes and models do not count."""
-    sources = list(graph.sources(value, 60))
-    called = {id(each.inputs[0]) for each in sources if isinstance(each, Symbol) and each.inputs and _is_call(each)}
-    for source in sources:
-        if id(source) in called:
+    """The names of what a value was first made from; numbers, shapes, devices and models do not count."""
+    seen: set[int] = set()
+    pending = [value]
+    for source in pending:  # which grows meanwhile
+        if id(source) in seen or len(seen) >= _MAX_SOURCES:
             continue
+        seen.add(id(source))
         if isinstance(source, Symbol) and (source.name in _MADE or not source.inputs):
             yield source.name
+        elif isinstance(source, Symbol):
+            pending.extend(_data_of(source))
         elif isinstance(source, Instance):
             yield source.library_name or "project"
-        elif not isinstance(source, Symbol | Const | Setting):
-            yield from ("several",) if isinstance(source, Choice) else ()
+        elif isinstance(source, Choice):
+            yield "several"
+        else:
+            pending.extend(graph.inputs_of(source))
+
+
+def _data_of(value: Symbol) -> tuple[Value, ...]:
+    """The inputs of an operation without the model that is called, and without where its result is put."""
+    if value.name in ("forward", "call") or value.name.endswith("()"):
+        return value.inputs[1:]
+    return value.inputs[:1] if value.name in graph.SELF_RETURNING else value.inputs
 
 
 def _behind_choices(value: Value) -> Iterator[Assumption]:
@@ -275,18 +291,15 @@ def _unresolved(value: Choice) -> list[Symbol]:
     """Those of several values of which nothing is known: no tensors, and none of which one is made of another."""
     options = [option for _, option in value.options]
     wrapped = {id(given) for option in options if isinstance(option, Instance) for given in option.arguments.all()}
+    known = {id(option) for option in options}
     return [
         option
         for option in options
         if isinstance(option, Symbol)
         and id(option) not in wrapped
         and (option.name == "call" or not graph.is_tensor_operation(option))
-        and not any(_is_made_of(option, other) for other in options if other is not option)
+        and not any(source is not option and id(source) in known for source in graph.sources(option, _MAX_SOURCES))
     ]
-
-
-def _is_made_of(value: Value, other: Value) -> bool:
-    return any(source is other for source in graph.sources(value, _MAX_SOURCES))
 
 
 def _name_of_options(value: Choice) -> str:

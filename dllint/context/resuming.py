@@ -16,7 +16,7 @@ from dllint.values import Symbol, Value
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """Code that reads a checkpoint back before it trains on; ``values`` are the state and the path it is read from."""
+    """Code that reads a checkpoint back before it trains on; ``values`` are the state that it has."""
 
     event: Event
     assumptions: Assumptions = ()
@@ -45,7 +45,7 @@ class Resuming(Optimizers, Paths):
             found = self._is_earlier_one(saved, read)
             if found is not None and self.checkpoints.is_before_training(event, steps):
                 state = event.state if isinstance(event, StateRestored) else None
-                return Resumption(event, found, tuple(value for value in (state, read.path) if value is not None))
+                return Resumption(event, found, (state,) if state is not None else ())
         return None
 
     def is_saved_again_and_again(self, saved: Saved) -> bool:

@@ -170,6 +170,8 @@ class FrozenParametersInOptimizer(Rule):
             self,
             given.site,
             f"{ctx.called(created.optimizer, 'optimizer')} is given parameters that were frozen before",
+            on=[before[0], *ctx.left_alone(created, given.inputs[0])],
+            assuming=ctx.assumed_use(created.optimizer, "the optimizer"),
             effect="harmless: their gradients are `None`, and the optimizer skips them",
             help="give it only the parameters with `requires_grad`",
             trace=[(before[0].site, "they are frozen here"), (given.site, "and given to the optimizer")],
