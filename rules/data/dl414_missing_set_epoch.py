@@ -140,7 +140,7 @@ class MissingSetEpoch(Rule):
             self,
             place if loop.site.module is place.module else loop.site,
             f"the epoch of {ctx.called(one.sampler, 'sampler')} is never set in the loop over the epochs",
-            on=[one.event, loop, *_given(one, ctx)],
+            on=[one.event, loop, *_given_to_sampler(one, ctx)],
             effect=_EFFECT,
             help=_HELP,
             trace=[*_trace_of_order(one, place), (loop.site, "no epoch is set in this loop")],
@@ -153,7 +153,7 @@ class MissingSetEpoch(Rule):
             self,
             place,
             f"the epoch of {ctx.called(one.sampler, 'sampler')} is never set",
-            on=[one.event, *_given(one, ctx)],
+            on=[one.event, *_given_to_sampler(one, ctx)],
             assuming=[Assumption("opaque", "whoever iterates over the loader does not set the epoch")],
             effect=_EFFECT,
             help=_HELP,
@@ -161,7 +161,7 @@ class MissingSetEpoch(Rule):
         )
 
 
-def _given(one: _Sampled, ctx: Context) -> tuple[Value, ...]:
+def _given_to_sampler(one: _Sampled, ctx: Context) -> tuple[Value, ...]:
     """What must be as it is known to be: the loader, its sampler, and that this shuffles."""
     flag = ctx.data.arguments(one.sampler).get("shuffle")
     return (one.event.loader, one.sampler, one.given, *([flag] if flag is not None else ()))

@@ -122,7 +122,7 @@ def is_put_off(event: Event, change: _Change, maker: OptimizerCreated, ctx: Cont
 
 def is_not_trained_after(event: Event, change: _Change, maker: OptimizerCreated, ctx: Context) -> bool:
     """nothing is trained after the change"""
-    steps = _steps_of(maker, ctx)
+    steps = _steps_made_by(maker, ctx)
     if not steps:  # then, where something is trained at all
         return not any(ctx.position(each) > ctx.position(event) for each in ctx.all_of(Backward))
     loops = ctx.loops_around(event)
@@ -161,7 +161,7 @@ class OptimizerBeforeParametersChange(Rule):
             self,
             change.event,
             f"the model is {change.text} after {optimizer} was built from its parameters",
-            on=[maker, maker.parameters, *_steps_of(maker, ctx)],
+            on=[maker, maker.parameters, *_steps_made_by(maker, ctx)],
             assuming=[*assumed_under(change.event.guards), *_assumed_of(maker, change, ctx)],
             effect="harmless on CPU and CUDA, where parameters are changed in place"
             if change.harmless
@@ -235,14 +235,14 @@ def _stale_optimizer(change: _Change, ctx: Context) -> OptimizerCreated | None:
     return stale
 
 
-def _steps_of(maker: OptimizerCreated, ctx: Context) -> list[OptimizerStep]:
+def _steps_made_by(maker: OptimizerCreated, ctx: Context) -> list[OptimizerStep]:
     return [step for step in ctx.steps() if ctx.is_same(step.optimizer, maker.optimizer)]
 
 
 def _assumed_of(maker: OptimizerCreated, change: _Change, ctx: Context) -> Iterator[Assumption]:
     """That an optimizer is used, and given parameters of the model, where calls that are not seen decide it."""
     optimizer = ctx.called(maker.optimizer, "optimizer")
-    if ctx.steps() and not _steps_of(maker, ctx):
+    if ctx.steps() and not _steps_made_by(maker, ctx):
         yield Assumption("effect", f"{optimizer} is the one that takes the steps")
     if any(_is_handed_on(value) for value in (maker.parameters, *ctx.objects(change.model))):
         yield Assumption("opaque", f"{optimizer} gets the parameters of the model that is changed")
