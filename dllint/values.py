@@ -93,9 +93,10 @@ class Scope:
     """Variables of a module, function, class or comprehension, with the scope it is nested in.
 
     ``undefined`` are names that a module uses and does not bind: a star import may have brought them.
+    ``wanted`` is the only name that imports bind for now, where a module is executed for the sake of one of its names.
     """
 
-    __slots__ = ("function", "global_names", "module", "nonlocal_names", "parent", "undefined", "variables")
+    __slots__ = ("function", "global_names", "module", "nonlocal_names", "parent", "undefined", "variables", "wanted")
 
     def __init__(self, module: Any, parent: Scope | None = None, function: Function | None = None) -> None:
         self.module = module
@@ -103,6 +104,7 @@ class Scope:
         self.function = function
         self.variables: dict[str, Value] = {}
         self.undefined: dict[str, Value] = {}
+        self.wanted = ""
         self.global_names: frozenset[str] = frozenset()
         self.nonlocal_names: frozenset[str] = frozenset()
 

@@ -315,7 +315,7 @@ def _class(machine: Machine, node: ast.ClassDef, scope: Scope) -> str | None:
 
 
 def _import(machine: Machine, node: ast.Import | ast.ImportFrom, scope: Scope) -> str | None:
-    names.bind_import(machine, node, scope)
+    names.bind_import(machine, node, scope, only=scope.wanted)
     return None
 
 

@@ -7,6 +7,7 @@ import builtins
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.guards import consistent
+from dllint.interp.source.bindings import binds_by_imports
 from dllint.sites import Site
 from dllint.values import Choice, Const, External, ModuleReference, Scope, Symbol, Value, choose
 
@@ -95,14 +96,21 @@ def of_copied_library(machine: Machine, module: SourceModule, name: str) -> Exte
 def _evaluate_binding(
     machine: Machine, module: SourceModule, scope: Scope, name: str, statements: list[ast.stmt]
 ) -> Value:
-    """Execute just the top-level statements that bind a name."""
+    """Execute just the top-level statements that bind a name; of the imports in one, those of this name.
+
+    Packages import all they have in one ``if TYPE_CHECKING``: whoever needs one class does not need the others.
+    """
     scope.variables[name] = Symbol("unknown", detail=name)  # what a circular definition sees
     with machine.aside():
         for statement in statements[-4:]:
             if isinstance(statement, ast.Import | ast.ImportFrom):
                 bind_import(machine, statement, scope, only=name)
             elif not isinstance(statement, ast.For | ast.While | ast.With | ast.AugAssign) and machine.tick():
-                machine.execute(statement, scope)
+                outer, scope.wanted = scope.wanted, name if binds_by_imports(statement) else ""
+                try:
+                    machine.execute(statement, scope)
+                finally:
+                    scope.wanted = outer
     return scope.variables[name]
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dllint.interp.source.bindings import blocks_of, bound_names
+from dllint.interp.source.bindings import binds_by_imports, blocks_of, bound_names
 from dllint.interp.source.project import WORD
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ class WordGraph:
             if isinstance(statement, _IMPORT):
                 mask |= self.of_import(statement, name)
                 successors.extend(self.imported(module, statement, name))
+            elif binds_by_imports(statement):  # one of very many, in the ``__init__`` of a large package
+                for inner, bound_here in self.imports_in(module, statement):
+                    if bound_here == name:
+                        mask |= self.of_import(inner, name)
+                        successors.extend(self.imported(module, inner, name))
             else:
                 mask |= self.own(module, statement)
                 words.update(self.words(module, statement))

@@ -58,6 +58,13 @@ def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield case.body
 
 
+@lru_cache(maxsize=4096)
+def binds_by_imports(statement: ast.stmt) -> bool:
+    """Whether a compound statement binds names by imports alone: what it binds to one does not depend on the others."""
+    inside = (inner for inner in _statements((statement,)) if not isinstance(inner, ast.Import | ast.ImportFrom))
+    return not any(True for inner in inside for _ in bound_names(inner))
+
+
 def bound_names(statement: ast.stmt) -> Iterator[str]:
     """The names that one statement binds by itself (not those bound inside it)."""
     if isinstance(statement, Definition):
