@@ -11,7 +11,7 @@ from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
-from dllint.values import Symbol, Value
+from dllint.values import Instance, Symbol, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,20 @@ class Resuming(Optimizers, Paths):
         ]
         trained = [module for step in self.steps() for module in self.parameters_of(step.optimizer)[0]]
         return bool(owners and trained) and all(
-            any(self.is_part(owner, module) for module in trained)
+            any(self._is_inside(owner, module) for module in trained)
             and not any(self.is_same(owner, module) or self.reaches(owner, module) for module in trained)
             for owner in owners
         )
+
+    def _is_inside(self, part: Value, module: Value) -> bool:
+        """Whether something is an attribute or item of a module, at whatever depth."""
+        if isinstance(module, Instance):
+            return self.is_part(part, module)
+        while isinstance(part, Symbol) and part.name in ("attribute", "item", "element") and part.inputs:
+            part = part.inputs[0]
+            if self.is_same(part, module):
+                return True
+        return False
 
     def progress_in(self, saved: Saved) -> str:
         """The key of an epoch or step in a checkpoint, if there is one."""
