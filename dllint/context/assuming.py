@@ -104,8 +104,8 @@ class Assuming(Uses):
         position = self._order.get(id(event))
         for option in graph.objects(self._machine, value):
             for call in self._opaque_calls.get(id(option), ()):
-                if position is not None and self._order[id(call)] < position:
-                    name = call.name.rpartition(".")[2]
+                name = call.name.rpartition(".")[2]
+                if position is not None and self._order[id(call)] < position and not _only_reads(name):
                     caller = f"`{name}`" if name else "a call that could not be followed"
                     what = roles.name_of(option) or described(option).strip("`")
                     yield Assumption("opaque", f"{caller} leaves `{what}` as it is")
@@ -197,6 +197,11 @@ class Assuming(Uses):
                 yield from _behind_guards(guards)
             yield from of_alternatives(value, roles.name_of(value) or "value")
         yield from _behind_choices(value)
+
+
+def _only_reads(name: str) -> bool:
+    """Whether a call, by its name, tells of an object or builds something around it, and leaves it alone."""
+    return speaks_of("reading", name)
 
 
 def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
