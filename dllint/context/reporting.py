@@ -82,9 +82,24 @@ class Reporting(Assuming):
             yield Fix(fix[0], tuple(fix[1]), rule.fix_safety)
 
     def _alone(self) -> Iterator[Assumption]:
-        """That somebody calls a definition which was interpreted by itself, and calls it so."""
-        if self.program.alone is not None:
+        """That somebody calls a definition which was interpreted by itself, and calls it so.
+
+        Of what nothing in a project of several files even names, nobody knows that it is used.
+        """
+        if self.program.alone is None:
+            return
+        if self._is_named_elsewhere(self.program.name.partition(".")[0]):
             yield Assumption("entry", f"`{self.program.name}` is called, which nothing that could be followed does")
+        else:
+            yield Assumption("effect", f"somebody uses `{self.program.name}`, which nothing in the project names")
+
+    def _is_named_elsewhere(self, name: str) -> bool:
+        """Whether a name stands anywhere but in its definition; in a project of one file its users are outside."""
+        word, own = re.compile(rf"\b{re.escape(name)}\b"), self.program.module
+        if len(word.findall(own.source.text)) > 1:
+            return True
+        others = [module for module in self._machine.project.mentioning() if module is not own]
+        return not others or any(module.contains(word) for module in others)
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""
