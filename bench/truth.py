@@ -4,6 +4,10 @@
 ``true``, ``false``, or ``doubtful``, where its maintainer would rightly close it as noise. The columns are named in the
 first line; lines that begin with ``#`` say what was read.
 
+A batch is what the rules found before anything was mended by it. ``current.tsv`` is what the rules of today find in all
+that was read, questions included: how often an assumption holds is counted there, since a claim that a mended defect
+made says nothing about its assumptions.
+
     python bench/truth.py            # print the tables
     python bench/truth.py --write    # and write docs/corpus-report.md and dllint/assumptions.toml
 """
@@ -23,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = ROOT / "bench" / "verdicts"
 REPORT = ROOT / "docs" / "corpus-report.md"
 RATES = ROOT / "dllint" / "assumptions.toml"
+CURRENT = "current"
 OUTCOMES = ("true", "false", "doubtful")
 COLUMNS = ("repository", "commit", "code", "place", "tier", "kinds", "assumes", "verdict", "why")
 
@@ -99,19 +104,24 @@ def grouped(findings: Iterable[Judged], keys: Callable[[Judged], Iterable[str]])
 
 def counted(read: list[Reading]) -> Iterator[str]:
     """The counts, in Markdown."""
-    findings = [finding for reading in read for finding in reading.findings]
+    batches = [reading for reading in read if reading.name != CURRENT]
+    findings = [finding for reading in batches for finding in reading.findings]
     shown = [finding for finding in findings if finding.tier != "possible"]
+    today = [finding for reading in read if reading.name == CURRENT for finding in reading.findings]
     yield "## By reading\n"
     yield "What is reported by default; questions (`possible`) are counted below.\n"
     for reading in read:
         yield f"- **{reading.name}**: {reading.about}"
     yield ""
     by_reading = [(r.name, [f for f in r.findings if f.tier != "possible"]) for r in read]
-    yield from table("reading", [*by_reading, ("**all**", shown)])
-    yield "\n## By how sure dllint was\n"
+    yield from table("reading", [*by_reading[: len(batches)], ("**all batches**", shown), *by_reading[len(batches) :]])
+    yield "\n## By how sure dllint was, in the batches\n"
     yield from table("tier", grouped(findings, lambda finding: [finding.tier]))
     yield "\n## By kind of assumption\n"
-    yield "Of all findings that assume something of a kind, questions included. What `likely` means is counted here."
+    yield "What the rules of today find in all that was read, questions included. What `likely` means is counted here."
+    yield ""
+    yield from table("kind", grouped(today, lambda finding: finding.kinds))
+    yield "\nIn the batches, before the defects that they showed were mended:"
     yield ""
     yield from table("kind", grouped(findings, lambda finding: finding.kinds))
     yield "\n## By rule\n"
@@ -119,7 +129,7 @@ def counted(read: list[Reading]) -> Iterator[str]:
     yield "\n## Each finding\n"
     yield "| reading | rule | place | sure | assuming | verdict | why |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
-    for each in findings:
+    for each in (*findings, *today):
         assumed = each.assumes.replace("|", "\\|") or "nothing"
         place = f"{each.repository} `{each.place}`"
         why = each.why.replace("|", "\\|")
@@ -127,11 +137,12 @@ def counted(read: list[Reading]) -> Iterator[str]:
 
 
 def rates(read: list[Reading]) -> Iterator[str]:
-    """The rates by kind, as the TOML that dllint reads."""
+    """The rates by kind in the current reading, as the TOML that dllint reads."""
+    current = [reading for reading in read if reading.name == CURRENT]
     yield "# How often claims that assume something of a kind were true on code that was read for it, as counted by"
     yield "# `python bench/truth.py --write`. A kind with no counts is not relied upon."
     for kind in KINDS:
-        verdicts = Counter(each.verdict for reading in read for each in reading.findings if kind in each.kinds)
+        verdicts = Counter(each.verdict for reading in current for each in reading.findings if kind in each.kinds)
         yield f"\n[{kind}]"
         yield from (f"{outcome} = {verdicts[outcome]}" for outcome in OUTCOMES)
 

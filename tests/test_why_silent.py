@@ -20,13 +20,13 @@ def evaluate(model, loader):
     # batch norm stays in training mode on purpose
     with torch.no_grad():
         for x in loader:
-            model(x)
+            print(model(x))
 
 
 def validate(model, loader):
     with torch.no_grad():
         for x in loader:
-            model(x)
+            print(model(x))
 
 
 for x in some_loader:

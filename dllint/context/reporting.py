@@ -84,7 +84,7 @@ class Reporting(Assuming):
     def _alone(self) -> Iterator[Assumption]:
         """That somebody calls a definition which was interpreted by itself, and calls it so.
 
-        Of what nothing in a project of several files even names, nobody knows that it is used.
+        Of what no file names, though others import from its file, nobody knows that it is used at all.
         """
         if self.program.alone is None:
             return
@@ -94,12 +94,12 @@ class Reporting(Assuming):
             yield Assumption("effect", f"somebody uses `{self.program.name}`, which nothing in the project names")
 
     def _is_named_elsewhere(self, name: str) -> bool:
-        """Whether a name stands anywhere but in its definition; in a project of one file its users are outside."""
-        word, own = re.compile(rf"\b{re.escape(name)}\b"), self.program.module
+        """Whether a name stands anywhere but in its definition. Of a file that none imports, the users are outside."""
+        word, own, project = re.compile(rf"\b{re.escape(name)}\b"), self.program.module, self._machine.project
         if len(word.findall(own.source.text)) > 1:
             return True
-        others = [module for module in self._machine.project.mentioning() if module is not own]
-        return not others or any(module.contains(word) for module in others)
+        users = [module for module in project.mentioning() if own in project.imported_by(module)]
+        return not users or any(True for module in project.mentioning(word) if module is not own)
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""
