@@ -419,7 +419,7 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
             kind = type(option)
             for index, (known, seen) in enumerate(flat):
                 if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
-                    flat[index] = (_shared(known, guards + more), seen)  # whichever of the two ways it came
+                    flat[index] = (shared(known, guards + more), seen)  # whichever of the two ways it came
                     break
             else:
                 flat.append((guards + more, option))
@@ -445,7 +445,7 @@ def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guard
         yield guards, value
 
 
-def _shared(left: Guards, right: Guards) -> Guards:
+def shared(left: Guards, right: Guards) -> Guards:
     """The conditions that two ways have in common."""
     if not left or not right:
         return ()

@@ -83,6 +83,10 @@ class Objects(Naming):
         """The objects a value may be, behind wrappers such as ``DataParallel``."""
         return graph.objects(self._machine, value)
 
+    def options_of(self, value: Value) -> list[Origin]:
+        """The objects a value may be, behind wrappers, each with the conditions under which it is the one."""
+        return [Origin(each, guards, ()) for guards, each in graph.objects_under(self._machine, value)]
+
     def is_same(self, left: Value | None, right: Value | None) -> bool:
         """Whether two values may be the same object."""
         return not self._identities_of(left).isdisjoint(self._identities_of(right))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions, union
-from dllint.context.assuming import of_alternatives
 from dllint.context.data import DataView
 from dllint.context.loops import Loops
 from dllint.context.optimizers import Optimizers
+from dllint.context.options import assumed_of_options
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.run import graph
@@ -138,7 +138,7 @@ class Phases(Optimizers, Loops, Uses):
         behind = graph.sources(loop.iterable, _MAX_SOURCES) if loop.iterable is not None else ()
         choices = (each for each in behind if isinstance(each, Choice))
         decisive = (each for each in choices if any(id(option) in loaders for _, option in each.options))
-        return union(*(of_alternatives(choice, "loader") for choice in decisive))
+        return union(*(assumed_of_options(choice, "the loader") for choice in decisive))
 
     def _by_names(self, event: Event) -> Phase | None:
         """What the names of functions, or of what their loops go over, speak of."""

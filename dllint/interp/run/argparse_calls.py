@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _GROUPS = frozenset(("add_argument_group", "add_mutually_exclusive_group"))
+_MAX_PARENTS = 4
 
 
 def call_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -26,9 +27,19 @@ def call_method(machine: Machine, base: Instance, name: str, arguments: Argument
         return Const(None)
     if name in ("parse_args", "parse_known_args", "parse_intermixed_args"):
         namespace = Instance("argparse.Namespace", Arguments(), site)
-        namespace.attributes.update(base.attributes)
+        namespace.attributes.update(_options(base))
         return namespace if name != "parse_known_args" else Items("tuple", (namespace, Symbol("unknown")), site)
     return None
+
+
+def _options(parser: Instance, depth: int = 0) -> dict[str, Value]:
+    """The options of a parser, those of its ``parents`` included."""
+    parents = parser.arguments.keywords.get("parents")
+    found: dict[str, Value] = {}
+    for parent in parents.items if isinstance(parents, Items) and depth < _MAX_PARENTS else ():
+        if isinstance(parent, Instance) and parent.library_name == parser.library_name:
+            found.update(_options(parent, depth + 1))
+    return {**found, **parser.attributes}
 
 
 def _add_option(machine: Machine, parser: Instance, arguments: Arguments, site: Site) -> None:

@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.run.roles import guess_role
 from dllint.interp.source.trees import walk
-from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
+from dllint.sites import Guards
+from dllint.values import (
+    BoundMethod,
+    Choice,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Scope,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+    shared,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -34,6 +48,22 @@ def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
             seen.add(id(current))
             yield current
             pending.extend(current.inputs if isinstance(current, Symbol) else inputs_of(current))
+
+
+def sources_under(value: Value, limit: int = _LIMIT) -> Iterator[tuple[Guards, Value]]:
+    """The value and everything it was computed from, with the conditions under which it was: once for each of them."""
+    seen: set[tuple[int, Guards]] = set()
+    pending: list[tuple[Guards, Value]] = [((), value)]
+    for guards, current in pending:  # which grows meanwhile
+        if len(seen) >= limit:
+            return
+        if (id(current), guards) not in seen:
+            seen.add((id(current), guards))
+            yield guards, current
+            if isinstance(current, Choice):
+                pending.extend((guards + more, option) for more, option in current.options)
+            else:
+                pending.extend((guards, given) for given in inputs_of(current))
 
 
 def inputs_of(value: Value) -> tuple[Value, ...]:
@@ -101,6 +131,24 @@ def objects(machine: Machine, value: Value | None) -> list[Value]:
             pending.extend(option for _, option in current.options)
         elif not any(current is known for known in found):
             found.append(current)
+    return found
+
+
+def objects_under(machine: Machine, value: Value) -> list[tuple[Guards, Value]]:
+    """The objects a value may be, behind wrappers, each once, with the conditions under which it is the one."""
+    found: list[tuple[Guards, Value]] = []
+    pending: list[tuple[Guards, Value]] = [((), value)]
+    while pending:
+        guards, current = pending.pop(0)
+        current = unwrapped(machine, current)
+        if isinstance(current, Choice):
+            pending.extend((guards + more, option) for more, option in current.options)
+            continue
+        known = next((index for index, (_, other) in enumerate(found) if other is current), None)
+        if known is None:
+            found.append((guards, current))
+        else:
+            found[known] = (shared(found[known][0], guards), current)
     return found
 
 
