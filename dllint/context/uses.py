@@ -51,11 +51,21 @@ def _is_read(site: Site, hops: int) -> bool:
     if statement is None or hops == 0:
         return True
     if isinstance(statement, ast.Expr):
-        return statement.value is not site.node
+        return statement.value is not site.node or _is_shown(statement, site)
     variable = _variable_of(statement)
     return variable is None or any(
         _is_read(Site(site.module, node), hops - 1) for node in _reads_of(variable, statement, site)
     )
+
+
+def _is_shown(statement: ast.Expr, site: Site) -> bool:
+    """Whether a notebook shows the value of an expression: that of the last one in a cell."""
+    notebook, body = site.module.source.notebook, site.module.tree.body
+    at = next((index for index, each in enumerate(body) if each is statement), None)
+    if notebook is None or at is None:
+        return False
+    following = body[at + 1 : at + 2]
+    return not following or notebook.locate(following[0].lineno)[0] != notebook.locate(statement.lineno)[0]
 
 
 def _variable_of(statement: ast.stmt) -> str | None:

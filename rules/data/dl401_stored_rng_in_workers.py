@@ -196,7 +196,7 @@ class StoredRngInWorkers(Rule):
             self,
             place,
             "each worker of the loader gets the same copy of this random generator",
-            on=[loader, loader.loader, workers.value, calls[0]],
+            on=[loader, loader.loader, workers, workers.value, calls[0]],
             assuming=[*assumed, *ctx.assumed_batches(loader.loader)],
             effect=", and ".join(effects),
             help="use the global generators, which the loader seeds, or make the generator in the worker: "

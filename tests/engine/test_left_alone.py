@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from engine_support import found
 
+from dllint.cli.project import find_project, lint
+from dllint.config.load import ConfigLoader
 from dllint.findings import Finding
 
 MODEL = """\
@@ -116,3 +121,80 @@ for x, y in loader:
 def test_an_optimizer_that_each_of_several_models_makes_is_no_assumption(otherwise: str, confidence: str) -> None:
     program = BUILT.replace("{else_}", f"else:\n    {otherwise}")
     assert confidences(found("DL306", program)) == [confidence]
+
+
+SEEDED = """\
+import os
+import random
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.rand(3) * random.random(), 1
+
+
+def init(worker):
+    random.seed(3)
+
+
+model = nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(Noisy(), batch_size=4, shuffle=True, num_workers={workers}, worker_init_fn=init)
+for x, y in loader:
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [
+        ("4", ["certain"]),
+        ("os.cpu_count()", ["certain"]),
+        ("min(8, os.cpu_count())", ["certain"]),
+        ("max(settings.workers, 1)", ["certain"]),
+        ("0", []),
+        ("min(os.cpu_count(), settings.workers)", ["possible"]),
+        ("settings.workers", ["possible"]),
+        ("4 if torch.cuda.is_available() else 0", ["possible"]),
+    ],
+)
+def test_a_loader_must_be_known_to_have_workers(workers: str, expected: list[str]) -> None:
+    assert confidences(found("DL402", SEEDED.format(workers=workers))) == expected
+
+
+CELLS = (
+    "import torch\nfrom torch import nn\nimport torch.nn.functional as F\nmodel, x, y = make()\n",
+    "p = F.softmax(model(x), dim=1)\n{last}",
+    "print(y)\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("F.cross_entropy(p, y)", []),
+        ("F.cross_entropy(p, y)\n# what it is at first\n", []),
+        ("F.cross_entropy(p, y)\nx = 3", ["effect"]),
+        ("if y:\n    F.cross_entropy(p, y)", ["effect"]),
+    ],
+)
+def test_the_last_expression_of_a_cell_is_shown(tmp_path: Path, last: str, expected: list[str]) -> None:
+    cells = [
+        {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 1, "source": text.format(last=last)}
+        for text in CELLS
+    ]
+    (tmp_path / "book.ipynb").write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    project = find_project([str(tmp_path)], ConfigLoader(isolated=True))
+    lint(project, jobs=1, cache=False)
+    report = project.parts[0].report
+    [finding] = [each for each in (*report.findings, *report.questions) if each.code == "DL101"]
+    assert [each.kind for each in finding.assumptions if each.text == "somebody reads the loss"] == expected
