@@ -8,6 +8,7 @@ question, which is shown when somebody asks for it and which a run can answer.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -22,7 +23,11 @@ _RATES = Path(__file__).parent / "assumptions.toml"
 
 def confidence_of(assumptions: Iterable[Assumption]) -> Confidence:
     """How sure a claim is that rests on these assumptions."""
-    kinds = {assumption.kind for assumption in assumptions}
+    return confidence_of_kinds({assumption.kind for assumption in assumptions})
+
+
+def confidence_of_kinds(kinds: AbstractSet[Kind]) -> Confidence:
+    """How sure a claim is that assumes things of these kinds."""
     if not kinds:
         return "certain"
     return "likely" if kinds <= reliable_kinds() else "possible"

@@ -100,6 +100,8 @@ class TestOtherCommands:
         assert page.startswith("softmax-before-cross-entropy (DL101)\n") and "It hurts." in page
         assert dllint("rule", "softmax-before-cross-entropy").out == page
         assert dllint("rule", "dl101").out == page
+        kinds = [line.split()[1:3] for line in page.splitlines() if line.startswith("- ")]
+        assert [kind for kind, _ in kinds] == list(KINDS) and ["default", "(likely):"] in kinds
         assert dllint("rule", "DL101", "--output-format", "markdown").out.startswith("# softmax-before-cross-entropy")
         record = json.loads(dllint("rule", "DL202", "--output-format", "json").out)
         assert (record["code"], record["fix"], record["default"]) == ("DL202", "safe", True)

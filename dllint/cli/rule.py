@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 _FIXES = {"": "none", "safe": "safe", "unsafe": "unsafe (changes the numbers of a run)", "suggestion": "suggestion"}
 
+_ON_ASSUMPTIONS = """\
+## What a finding may assume
+A finding that assumes nothing is certain. Where something is taken for granted, the finding says what. It is likely if
+claims that assume such a thing were measured to be true at least nine times in ten, and else possible: a question,
+which `--possible` shows and `dllint confirm` can answer."""
+
 
 @click.command("rule", short_help="Explain a rule.")
 @click.argument("rule", required=False, metavar="CODE|NAME")
@@ -38,7 +44,7 @@ def command(**given: Any) -> int:
         streams.write(_table(chosen))
     else:
         page = _markdown if given["output_format"] == "markdown" else _text
-        streams.write("\n".join(page(rule) for rule in chosen))
+        streams.write("\n".join([*map(page, chosen), _footer()]))
     return 0
 
 
@@ -80,6 +86,15 @@ def _text(rule: type[Rule]) -> str:
 def _markdown(rule: type[Rule]) -> str:
     facts = "\n".join(f"- {name}: {value}" for name, value in _facts(rule))
     return f"# {rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
+
+
+def _footer() -> str:
+    """What findings of all rules may assume, and how sure that makes them."""
+    from dllint.assumptions import KINDS
+    from dllint.tiers import confidence_of_kinds
+
+    lines = (f"- {kind} ({confidence_of_kinds({kind})}): {meaning}" for kind, meaning in KINDS.items())
+    return f"{_ON_ASSUMPTIONS}\n\n" + "\n".join(lines) + "\n"
 
 
 def _table(rules: Sequence[type[Rule]]) -> str:

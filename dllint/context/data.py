@@ -38,6 +38,7 @@ from dllint.values import (
     Instance,
     Items,
     Partial,
+    Setting,
     Symbol,
     Value,
     alternatives,
@@ -215,6 +216,15 @@ class DataView:
         own = dataset.cls if isinstance(dataset.cls, Class) else None
         fetches = own is not None and isinstance(find_member(self._machine, own, "__getitem__"), Function)
         return (fetches or bool(steps)) and not any(isinstance(e, OpaqueCall) for e in self.fetching(dataset))
+
+    def batch_size(self, loader: Value) -> int | None:
+        """How many samples the batches of a loader have, at least by default; ``None`` where that is not known."""
+        made = next((event for event in self.loaders if event.loader is loader), None)
+        if made is None or "batch_sampler" in made.options:
+            return None
+        given = made.options.get("batch_size", Const(1))
+        given = given.default if isinstance(given, Setting) else given
+        return given.value if isinstance(given, Const) and isinstance(given.value, int) else None
 
     def is_read(self, loader: Value) -> bool:
         """Whether somebody takes batches from a loader, or it is handed to something that may.

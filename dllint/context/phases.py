@@ -60,6 +60,12 @@ class Phases(Optimizers, Loops, Uses):
             return ()
         return (Assumption("effect", "somebody takes batches from the loader"),)
 
+    def has_batches_of_one(self, event: Event) -> bool:
+        """Whether an event belongs to batches of one sample, at least by default: nothing in them has to be padded."""
+        around = self.loops_around(event)
+        loaders = next((one.loaders for loop in around for one in self.data.passes if one.loop is loop), ())
+        return bool(loaders) and all(self.data.batch_size(loader) == 1 for loader in loaders)
+
     def is_scored(self, loader: Value) -> bool:
         """Whether a loss or a metric is computed from the batches of a loader, here or by a framework that gets it."""
         made = (event for event in self.data.loaders if event.loader is loader)

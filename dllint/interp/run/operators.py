@@ -81,7 +81,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
         if isinstance(left, Symbol | Setting | Choice):
             return None
         return isinstance(op, ast.IsNot | ast.NotEq)
-    if isinstance(op, ast.Eq | ast.NotEq) and _is_whole(left) and isinstance(right, Const) and right.value == 0:
+    if isinstance(op, ast.Eq | ast.NotEq) and is_whole(left) and isinstance(right, Const) and right.value == 0:
         return isinstance(op, ast.Eq)
     if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Const):
         if isinstance(right, Items) and right.exact and all(isinstance(item, Const) for item in right.items):
@@ -92,7 +92,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
     return None
 
 
-def _is_whole(value: Value) -> bool:
+def is_whole(value: Value) -> bool:
     """Whether a value is ``step % 1``: what happens in each of so many steps happens in all."""
     divisor = value.inputs[1] if isinstance(value, Symbol) and value.name == "%" else None
     return isinstance(divisor, Const) and type(divisor.value) is int and divisor.value == 1
