@@ -66,6 +66,7 @@ from dllint.events import (
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
+from dllint.forms import attribute_of, element_of
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
@@ -202,7 +203,9 @@ __all__ = [
     "add_entry",
     "alternatives",
     "assumed_under",
+    "attribute_of",
     "beside",
+    "element_of",
     "flatten",
     "insert_after",
     "insert_before",

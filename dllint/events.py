@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dllint.sites import Guards, Site
+from dllint.terms import Framework
 from dllint.values import Arguments, Value
 
 
@@ -27,7 +28,7 @@ class Frame:
 
     function: str
     owner: str = ""
-    framework: str = ""
+    framework: Framework = ""
     call: Site | None = None
     caller: Frame | None = None
     definition: Site | None = None

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cli_support import BOTH, Run, write
 
+from dllint.assumptions import KINDS
+
 
 class TestOutput:
     def test_several_reports_at_once(self, dllint: Run, project: Path) -> None:

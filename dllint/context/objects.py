@@ -16,6 +16,7 @@ from dllint.interp.ask.sensitivity import is_mode_sensitive
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
+from dllint.terms import Framework, Role, TensorKind
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
 
 _PARTS = ("attribute", "item", "element")
@@ -43,7 +44,7 @@ class Objects(Naming):
         """Where a tensor's numbers come from (see :func:`dllint.interp.ask.origins.origins`)."""
         return origins(self._machine, value)
 
-    def kind(self, value: Value) -> str:
+    def kind(self, value: Value) -> TensorKind:
         """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
         if not isinstance(value, Symbol):
             return ""
@@ -65,11 +66,11 @@ class Objects(Naming):
         """An argument of the call that made a value."""
         return symbol.arguments.get(position, name) if symbol.arguments is not None else None
 
-    def role(self, value: Value) -> str:
+    def role(self, value: Value) -> Role:
         """``optimizer``, ``scheduler``, ``scaler``, ``loader``, ``module``, …, as far as it is known."""
         return classes.role_of(self._machine, value)
 
-    def guessed_role(self, value: Value) -> str:
+    def guessed_role(self, value: Value) -> Role:
         """The role of a value, guessed from its name where nothing is known."""
         return roles.known_or_guessed(self._machine, value)
 
@@ -177,7 +178,7 @@ class Objects(Naming):
         leads_up = isinstance(module, Symbol) and module.name in _PARTS
         return not leads_up and self.reaches(module, part)
 
-    def framework(self, event: Event) -> str:
+    def framework(self, event: Event) -> Framework:
         """The framework under whose loop an event happens, or an empty string."""
         return event.frame.framework
 

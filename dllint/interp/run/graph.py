@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dllint.forms import attribute_of
 from dllint.interp.run.roles import guess_role
 from dllint.interp.source.trees import walk
 from dllint.sites import Guards
@@ -83,18 +84,15 @@ def inputs_of(value: Value) -> tuple[Value, ...]:
 
 def mentions_attribute(value: Value, name: str) -> bool:
     """Whether ``.name`` of something takes part in a value."""
-    return any(
-        isinstance(source, Symbol) and source.name == "attribute" and source.detail == name
-        for source in sources(value, 40)
-    )
+    return any(attribute_of(source, name) is not None for source in sources(value, 40))
 
 
 def gradient_owner(value: Value) -> Value | None:
     """For ``p.grad`` or ``p.grad.data``, the value of ``p``."""
-    while isinstance(value, Symbol) and value.name == "attribute" and value.inputs:
-        if value.detail == "grad":
-            return value.inputs[0]
-        value = value.inputs[0]
+    while (owner := attribute_of(value)) is not None:
+        if attribute_of(value, "grad") is not None:
+            return owner
+        value = owner
     return None
 
 

@@ -24,6 +24,7 @@ from dllint.events import (
     StateRestored,
     ZeroGrad,
 )
+from dllint.forms import attribute_of
 from dllint.interp.run import argparse_calls, graph, helpers, overriding
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
@@ -213,7 +214,7 @@ def _is_helper(machine: Machine, base: Value, role: str) -> bool:
     """Whether ``base.backward(loss)`` means "go backward from loss": an accelerator, engine or wrapped optimizer."""
     if role in ("optimizer", "module", "helper"):
         return True
-    owner = base.inputs[0] if isinstance(base, Symbol) and base.name == "attribute" else None
+    owner = attribute_of(base)
     if isinstance(owner, Symbol) and (owner.name in ("forward", "call") or graph.is_tensor_operation(owner)):
         return False  # a tensor of a model's output, which may be given a gradient
     return isinstance(base, Instance) or (isinstance(base, Symbol) and base.name in ("attribute", "parameter", "item"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp.source.synonyms import declared_names, last_word, synonyms
 from dllint.interp.source.topics import NAMES
+from dllint.terms import Framework, Role, TensorKind
 
 if TYPE_CHECKING:
     from dllint.rule import Triggers
@@ -31,7 +32,9 @@ _PARAMETERS = {
 }
 _MAX_HOPS = 4  # from alias to alias: a user's can be one of another, or of itself
 
-_ROLES = ("optimizer", "scheduler", "scaler", "sampler", "loader", "dataset", "clip", "seed", "generator", "checkpoint")
+_ROLES: tuple[Role, ...] = (
+    *("optimizer", "scheduler", "scaler", "sampler", "loader", "dataset", "clip", "seed", "generator", "checkpoint"),
+)
 
 
 class Facts:
@@ -45,13 +48,13 @@ class Facts:
         self._prefixes: dict[str, str] = {}
         self._canonical: dict[str, str] = {}
         self._factories: dict[str, bool] = {}
-        self.roles: dict[str, str] = {}
+        self.roles: dict[str, Role] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
         self.loss_inputs: dict[str, str] = {}
         self.loss_functions: dict[str, str] = {}
-        self.returns: dict[str, str] = {}
+        self.returns: dict[str, TensorKind] = {}
         self.wrapper_prefixes: dict[str, str] = {}
-        self.frameworks: dict[str, str] = {}
+        self.frameworks: dict[str, Framework] = {}
         self.grad_modes: dict[str, str] = {}
         self.contexts: dict[str, str] = {}
         self.spawners: dict[str, Mapping[str, int]] = {}
@@ -117,7 +120,7 @@ class Facts:
         self.spawners.update(table.get("spawn", {}))
         self._add_sets(table)
 
-    def _add_callable(self, name: str, role: str, signature: str) -> None:
+    def _add_callable(self, name: str, role: Role, signature: str) -> None:
         self.roles[name] = role
         self.signatures[name] = _names(signature) or _PARAMETERS.get(role, ())
 
@@ -212,7 +215,7 @@ class Facts:
             tail = f"{part}.{tail}"
         return name
 
-    def role(self, name: str) -> str:
+    def role(self, name: str) -> Role:
         """The role of a callable (``optimizer``, ``loss``, ``loader``, …), or an empty string."""
         return self.roles.get(name, "")
 
