@@ -42,6 +42,10 @@ class Module(Protocol):
     def entry_makers(self) -> Sequence[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
         """All nodes that can give a dict an entry, or an object a field."""
 
+    @property
+    def comments(self) -> Mapping[int, str]:
+        """The comments of the file by line."""
+
     def contains(self, pattern: re.Pattern[str], /) -> bool:
         """Whether the text has a match of a pattern in it."""
 

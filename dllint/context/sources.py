@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
@@ -19,6 +19,7 @@ from dllint.values import Class
 N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
+_BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -35,13 +36,17 @@ class Sources(ProgramView):
             except UNPARSABLE:
                 continue  # reported on its own
 
-    def method_calls(self, name: str, receiver: str = "", about: Topic | None = None) -> Iterator[Site]:
+    def method_calls(
+        self, name: str, receiver: str = "", about: Topic | None = None, *, everywhere: bool = False
+    ) -> Iterator[Site]:
         """All calls ``x.name(...)`` written in the program's file and in the project files that it imports.
 
         With ``receiver`` only those of it, as it is written (``self.model``); with ``about`` only those of something
-        whose name speaks of a topic.
+        whose name speaks of a topic; with ``everywhere`` those in all files of the project. That is slow: ask last.
         """
-        for module, _ in self.trees(name):
+        own = [module for module, _ in self.trees(name)]
+        found = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b")) if everywhere else ()
+        for module in dict.fromkeys((*own, *filter(_is_parsed, found))):
             for node in module.method_calls.get(name, ()):
                 if not receiver and about is None:
                     yield Site(module, node)
@@ -105,23 +110,40 @@ class Sources(ProgramView):
             for module in project.mentioning(*compiled)
         )
 
-    def is_said_around(self, owner: Class, pattern: str) -> bool:
-        """Whether a class of the project, or code that names it, has a regular expression in what is not seen here.
+    def code_around(self, owner: Class) -> Iterator[ast.AST]:
+        """All nodes of the code of a class, or of code that names it, that is not seen here.
 
         What its users do with its objects counts, and its other methods do, but not other classes beside it. Slow: ask
         last.
         """
-        wanted, name = re.compile(pattern), re.compile(rf"\b{re.escape(owner.name)}\b")
         frames = (frame for event in self.events for frame in event.frame.stack())
         seen = {frame.definition.node for frame in frames if frame.definition is not None}
-        methods = ((each.module, item) for each in owner.lineage for item in each.node.body if item not in seen)
-        if any(wanted.search(_text_of(module, method)) for module, method in methods):
-            return True
+        for ancestor in owner.lineage:
+            for item in ancestor.node.body:
+                if item not in seen:
+                    yield from ast.walk(item)
         lineage = {ancestor.node for ancestor in owner.lineage}
-        beside = (_text_of(owner.module, item) for item in owner.module.tree.body if item not in lineage)
-        if any(name.search(text) and wanted.search(text) for text in beside):
-            return True
-        return any(module is not owner.module for module in self._machine.project.mentioning(name, wanted))
+        for item in owner.module.tree.body:
+            if item not in lineage and owner.name in owner.module.words_in(item):
+                yield from ast.walk(item)
+        for module in self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b")):
+            if module is not owner.module and _is_parsed(module):
+                yield from ast.walk(module.tree)
+
+    def comments_in(self, site: Site) -> list[str]:
+        """The comments in the lines of a node."""
+        node: Any = site.node
+        first, last = (node.lineno, node.end_lineno) if hasattr(node, "lineno") else (1, float("inf"))
+        return [text for line, text in site.module.comments.items() if first <= line <= last]
+
+    def lines_at(self, site: Site) -> list[str]:
+        """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
+        last = getattr(site.node, "end_lineno", site.line)
+        return site.module.source.text.split("\n")[max(0, site.line - 2) : last]
+
+    def may_read_bgr(self) -> bool:
+        """Whether code of the project speaks of images whose channels are in the order blue, green, red."""
+        return self.project_mentions(_BGR) or self.project_mentions(_BGR, where="here")
 
     def entries_beside(self, site: Site) -> list[ast.expr]:
         """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
@@ -144,10 +166,6 @@ def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     function = call.func if isinstance(call, ast.Call) else None
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
-
-
-def _text_of(module: SourceModule, node: ast.AST) -> str:
-    return ast.get_source_segment(module.source.text, node) or ""
 
 
 def _is_parsed(module: SourceModule) -> bool:

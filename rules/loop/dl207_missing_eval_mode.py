@@ -41,7 +41,6 @@ training mode again.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -70,7 +69,6 @@ from dllint.api import (
 )
 
 _DETECTION = "torchvision.models.detection."  # these return their losses in training mode, and results in the other
-_SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -152,9 +150,8 @@ def sets_training_mode_before(event: ModelForward, model: Value, ctx: Context) -
 
 def speaks_of_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """a comment in the function speaks of the mode"""
-    definition = event.frame.definition
-    text = ctx.source_of(definition) if definition is not None else ctx.text(event.site)
-    return bool(_SPEAKS_OF_MODE.search(text))
+    around = event.frame.definition or Site(event.site.module, event.site.module.tree)
+    return ctx.speaks_of("mode", *ctx.comments_in(around))
 
 
 def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:

@@ -31,7 +31,6 @@ Small ones, a common choice for `Adam` itself, are shown as `info`.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -50,7 +49,6 @@ from dllint.api import (
 )
 
 _AS_ADAMW = 5e-3  # from here on it is a value from a recipe for AdamW
-_CALLED_L2 = re.compile(r"(?<![a-zA-Z])l2(?![a-zA-Z0-9])|l2_?reg", re.IGNORECASE)
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -64,11 +62,8 @@ def is_decoupled(event: OptimizerCreated, optimizer: Instance, decays: list[Valu
 
 def is_called_l2(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
     """the code says that L2 is wanted: in the call, in the line above it, or where the value is set"""
-    for site in (event.site, *(decay.site for decay in decays if decay.site is not None)):
-        last = getattr(site.node, "end_lineno", site.line)
-        if _CALLED_L2.search("\n".join(ctx.text(site).split("\n")[max(0, site.line - 2) : last])):
-            return True
-    return False
+    places = (event.site, *(decay.site for decay in decays if decay.site is not None))
+    return any(ctx.speaks_of("coupled-decay", *ctx.lines_at(place)) for place in places)
 
 
 def is_compared(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:

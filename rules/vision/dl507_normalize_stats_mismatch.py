@@ -62,7 +62,6 @@ from dllint.api import (
 )
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _UNSCALED = frozenset(("PILToTensor", "ToImage", "ToImageTensor"))
 
 
@@ -93,7 +92,7 @@ def read_as_bgr(place: Site, pipeline: Normalization, ctx: Context) -> bool:
     """the numbers are in the order of BGR, and images may be read so"""
     if pipeline.mean != _MEAN[::-1] or pipeline.std != _STD[::-1]:
         return False
-    return ctx.project_mentions(_BGR) or ctx.project_mentions(_BGR, where="here")
+    return ctx.may_read_bgr()
 
 
 class NormalizeStatsMismatch(Rule):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from hashlib import blake2b
@@ -137,6 +138,19 @@ class SourceModule:
             return bindings_of(self.tree.body)
         except UNPARSABLE:
             return Bindings()
+
+    @cached_property
+    def comments(self) -> dict[int, str]:
+        """The comments of the file by line."""
+        found: dict[int, str] = {}
+        lines = iter(self.source.text.splitlines(keepends=True))
+        try:
+            for token in tokenize.generate_tokens(lambda: next(lines, "")):
+                if token.type == tokenize.COMMENT:
+                    found[token.start[0]] = token.string
+        except (*UNPARSABLE, tokenize.TokenError):
+            return found  # those up to where it is broken
+        return found
 
     @cached_property
     def method_calls(self) -> dict[str, list[ast.Call]]:
