@@ -20,7 +20,7 @@ from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
-from dllint.context.normalization import Normalization, Numbers
+from dllint.context.normalization import Normalization, NormalizationUse, Numbers
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
@@ -162,6 +162,7 @@ __all__ = [
     "Modes",
     "Node",
     "Normalization",
+    "NormalizationUse",
     "Numbers",
     "OpaqueCall",
     "OptimizerCreated",

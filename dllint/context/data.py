@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dllint.context.normalization import Normalization, normalizations
+from dllint.context.normalization import Normalization, NormalizationUse, may_normalize, normalizations
 from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
     Backward,
     Block,
+    DatasetCreated,
     Event,
     LibraryCall,
     LoaderCreated,
@@ -19,6 +20,7 @@ from dllint.events import (
     OpaqueCall,
     OptimizerStep,
     Program,
+    TransformsComposed,
     walk,
 )
 from dllint.flow import Structure
@@ -84,6 +86,45 @@ class DataView:
     def normalizations(self, transform: Value, guards: Guards = ()) -> list[Normalization | None]:
         """How the pipelines that a transform may be normalise; ``None`` stands for numbers that are not known."""
         return normalizations(self.steps(transform), guards, self._machine.facts)
+
+    def normalized_datasets(self) -> list[NormalizationUse]:
+        """How the datasets of the program are normalised, and what they are for."""
+        parts: dict[int, tuple[Instance, str]] = {}
+        for event in self._structure.all_of(DatasetCreated):
+            if isinstance(event, DatasetCreated) and isinstance(event.dataset, Instance):
+                parts[id(event.dataset)] = (event.dataset, self.part(event.dataset))
+        for loader in self.loaders:
+            for dataset in self.datasets(loader.dataset):
+                parts[id(dataset)] = (dataset, self.part_of_loader(loader) or self.part(dataset))
+        return [
+            use for dataset, part in parts.values() if not self.inner(dataset) for use in self._uses_by(dataset, part)
+        ]
+
+    def _uses_by(self, dataset: Instance, part: str) -> list[NormalizationUse]:
+        """The pipelines of a dataset; those without numbers do not count if one with numbers comes after them."""
+        bases = dataset.cls.library_bases if isinstance(dataset.cls, Class) else (dataset.cls,)
+        named = [base for base in bases if "datasets." in base]
+        kind = named[0] if len(named) == 1 else dataset.cls
+        found = [
+            NormalizationUse(part, kind, self.is_told_part(dataset), pipeline, (dataset, applied.value))
+            for applied in self.applied(dataset)
+            for pipeline in self._normalizations_for(part, applied.value, applied.guards)
+        ]
+        return [use for use in found if use.pipeline is not None] or found
+
+    def normalized_by_name(self, events: Iterable[TransformsComposed]) -> list[NormalizationUse]:
+        """The same by the names of pipelines: ``train_transform`` and ``test_transform``, as one function builds them."""
+        parts = [(event, self.part(event.composition)) for event in events]
+        return [
+            NormalizationUse(part, "name", False, pipeline, (event.composition,))
+            for event, part in parts
+            for pipeline in self._normalizations_for(part, event.composition, event.guards)
+        ]
+
+    def _normalizations_for(self, part: str, transform: Value, guards: Guards) -> list[Normalization | None]:
+        if not part or not may_normalize(self.steps(transform)):
+            return []
+        return self.normalizations(transform, guards)
 
     def list_site(self, composition: Value) -> Site | None:
         """Where the list of a composition's steps is written."""
