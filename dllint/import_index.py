@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from dllint.files.atomic import write_atomic
-from dllint.files.source import MAX_BYTES, SourceError, read_source, source_from_text
+from dllint.files.source import MAX_BYTES, SourceError, read_bytes, read_source, source_from_text
 from dllint.interp.source.import_statements import Import, has_definitions, imports_of
 from dllint.interp.source.project import SOURCES, project_root
 
-_FORMAT = 1
+_FORMAT = 2
 _NAME = "imports.index"
 _DOUBTFUL = 2_000_000_000  # nanoseconds: a file as young as that may change and keep its time
 _PACKAGE = "__init__.py"
 
-State = tuple[int, int]  # time of the last change, and size
+State = tuple[int, int, int, int]  # times of the last change of contents and of anything, size, number of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +88,20 @@ class ImportIndex:
 
     def _entries_of(self, overlay: Mapping[Path, str]) -> dict[str, Entry]:
         texts = {str(path): text for path, text in overlay.items()}
-        return {path: _entry_of(path, texts[path], (0, 0)) for path in self._files if path in texts}
+        return {path: _entry_of(path, texts[path], (0, 0, 0, 0)) for path in self._files if path in texts}
 
     def _read(self, path: str) -> Entry | None:
         try:
             status = os.stat(path)
         except OSError:
             return None
-        state = (status.st_mtime_ns, status.st_size)
+        # The first time is set by programs that copy or unpack files, so that alone it does not tell files apart.
+        state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._entries.get(path)
         if known is not None and known.state == state and state[0] < self._written - _DOUBTFUL:
             return known
         self._changed = True
-        return _entry_of(path, _text(path, status.st_size), state)
+        return _entry_of(path, _text(path), state)
 
     def save(self) -> None:
         """Write what has changed. A project that cannot be written to has no index."""
@@ -127,9 +128,10 @@ class ImportIndex:
 
 
 def _entry(data: Sequence[Any]) -> Entry:
-    changed, size, passes_on, imports = data
+    *state, passes_on, imports = data
+    modified, changed, size, number = state
     return Entry(
-        (changed, size),
+        (modified, changed, size, number),
         tuple(Import(level, module, None if names is None else tuple(names)) for level, module, names in imports),
         passes_on,
     )
@@ -146,17 +148,14 @@ def _entry_of(path: str, text: str, state: State) -> Entry:
     return Entry(state, tuple(imports_of(text)), passes_on)
 
 
-def _text(path: str, size: int) -> str:
+def _text(path: str) -> str:
     """The text of a file as it is on disk; empty if it cannot be read."""
     try:
         if not path.endswith(".py"):
             return read_source(Path(path)).file_text
-        if size <= MAX_BYTES:
-            with open(path, "rb") as content:
-                return content.read().decode("utf-8", "replace")
-    except (OSError, SourceError):
+        return read_bytes(Path(path), MAX_BYTES).decode("utf-8", "replace")
+    except SourceError:
         return ""
-    return ""
 
 
 @dataclass(slots=True)

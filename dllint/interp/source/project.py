@@ -9,8 +9,8 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, lru_cache
-from hashlib import blake2b
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.source.bindings import Bindings, bindings_of
+from dllint.interp.source.listings import Listing, digest_of, read_listing
 from dllint.interp.source.trees import walk
 
 _ONE_WORD = re.compile(r"\\b(\w+)\\b")
@@ -184,7 +185,7 @@ class Project:
         self.root = root
         self._overlay = dict(overlay or {})
         self._modules: dict[Path, SourceModule | None] = {}
-        self._listings: dict[Path, frozenset[str]] = {}
+        self._listings: dict[Path, Listing] = {}
         self._bases: dict[Path, tuple[Path, ...]] = {}
         self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
@@ -255,9 +256,9 @@ class Project:
     def digest(self, path: Path) -> str:
         """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
         if path in self._listings:
-            return listing_digest(self._listings[path])
+            return self._listings[path].digest
         module = self._modules.get(path)
-        return module.source.digest if module is not None else ""
+        return module.source.digest if module is not None else digest_of(path)
 
     def _remember(self, memory: dict[Key, tuple[Found, frozenset[Path]]], key: Key, find: Callable[[], Found]) -> Found:
         """Find something once, and say each time what the answer depends on."""
@@ -348,13 +349,11 @@ class Project:
         self._use(folder)
         known = self._listings.get(folder)
         if known is None:
-            try:
-                known = frozenset(os.listdir(folder))
-            except OSError:
-                known = frozenset()
-            overlaid = {file.relative_to(folder).parts[0] for file in self._overlay if folder in file.parents}
-            known = self._listings[folder] = known | overlaid
-        return known
+            known = read_listing(folder)
+            if overlaid := {file.relative_to(folder).parts[0] for file in self._overlay if folder in file.parents}:
+                known = replace(known, names=known.names | overlaid)
+            self._listings[folder] = known
+        return known.names
 
     def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
         """The project modules that a file imports, judged by its text (nothing is parsed).
@@ -455,11 +454,3 @@ def project_root(file: Path, working_directory: Path, otherwise: Path | None = N
         except OSError:
             break
     return otherwise if otherwise is not None and otherwise in file.parents else file.parent
-
-
-@lru_cache(maxsize=4096)
-def listing_digest(names: frozenset[str]) -> str:
-    """A digest of the names in a folder that bear on what can be imported from it; empty if there are none."""
-    importable = sorted(name for name in names if name.endswith(".py") or ("." not in name and name != "__pycache__"))
-    text = "\n".join(importable).encode("utf-8", "surrogateescape")
-    return blake2b(text, digest_size=16).hexdigest() if text else ""
