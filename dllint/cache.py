@@ -41,10 +41,14 @@ class Cache:
         file: where they are kept.
         entries: what is kept, by path of the file analysed. What an entry depends on is given as numbers of ``states``.
         states: the files and folders that entries depend on, as they were.
+        overlay: unsaved text of some files. What is kept is used as far as it holds with it, and nothing is added.
     """
 
-    def __init__(self, file: Path, entries: Mapping[str, dict[str, Any]], states: Sequence[State]) -> None:
+    def __init__(
+        self, file: Path, entries: Mapping[str, dict[str, Any]], states: Sequence[State], overlay: Mapping[Path, str]
+    ) -> None:
         self._file = file
+        self._overlay = overlay
         self._entries = dict(entries)
         self._states = list(states)
         self._numbers: dict[State, int] = {}
@@ -54,14 +58,14 @@ class Cache:
         self._changed = False
 
     @classmethod
-    def open(cls, settings: Settings) -> Cache:
+    def open(cls, settings: Settings, overlay: Mapping[Path, str] | None = None) -> Cache:
         """The cache for runs with some settings from this working directory; empty if it cannot be read."""
         file = settings.cache_directory / f"{_key(settings)}.json"
         try:
             kept = json.loads(file.read_bytes())
-            return cls(file, kept["entries"], [(path, digest) for path, digest in kept["states"]])
+            return cls(file, kept["entries"], [(path, digest) for path, digest in kept["states"]], overlay or {})
         except (OSError, ValueError, KeyError, TypeError):
-            return cls(file, {}, ())
+            return cls(file, {}, (), overlay or {})
 
     def get(self, file: Path) -> Outcome | None:
         """The outcome of a file, if it is still valid."""
@@ -80,7 +84,7 @@ class Cache:
         """The digest of a file or folder at this moment."""
         known = self._digests.get(path)
         if known is None:
-            known = self._digests[path] = digest_of(path)
+            known = self._digests[path] = digest_of(Path(path), self._overlay)
         return known
 
     def _root(self, file: Path) -> str:
@@ -92,7 +96,7 @@ class Cache:
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome; one with a problem is not kept, so that it is tried again."""
-        if outcome.analysis.problems or not outcome.digest:
+        if outcome.analysis.problems or not outcome.digest or self._overlay:
             return
         self._changed = True
         self._entries[str(outcome.file)] = {

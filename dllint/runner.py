@@ -104,7 +104,7 @@ class _Analysing:
     ) -> None:
         self._settings = settings
         self._count = jobs or os.cpu_count() or 1
-        self._store = Cache.open(settings) if cache and not overlay else None
+        self._store = Cache.open(settings, overlay) if cache else None
         self._overlay = overlay
         self._progress = progress
         self._here = Path.cwd()

@@ -53,7 +53,7 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 )
 @click.option("--timing", is_flag=True, help="Show how long each rule took.")
 @click.option("--add-ignore", metavar="[=REASON]", help="Suppress what is found, by comments with this reason.")
-@click.option("--since", metavar="REV", help="Report only what is about lines changed since a revision of git.")
+@click.option("--since", metavar="REV", help="Report only what changes since a revision of git bring.")
 @click.option("--confirm", metavar="COMMAND", help="Run this under probes, and drop what the run refutes.")
 @click.option("--strict-baseline", is_flag=True, help="Exit with 1 if the baseline has entries that are not needed.")
 @project_options

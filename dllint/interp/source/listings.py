@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -22,13 +22,17 @@ class Listing:
     digest: str = ""
 
 
-def read_listing(folder: str | Path) -> Listing:
-    """The listing of a folder; an empty one if it cannot be read."""
+def read_listing(folder: str | Path, unsaved: Iterable[Path] = ()) -> Listing:
+    """The listing of a folder, with ``unsaved`` files below it; without any, an empty one if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             kinds = {entry.name: _kind(entry) for entry in entries}
     except OSError:
-        return Listing()
+        kinds = {}
+    for path in unsaved:
+        if Path(folder) in path.parents:
+            name, *below = path.relative_to(folder).parts
+            kinds.setdefault(name, "/" if below else "=")
     return Listing(frozenset(kinds), _digest_of(f"{name}{kind}" for name, kind in kinds.items() if kind))
 
 
@@ -52,11 +56,14 @@ def _digest_of(lines: Iterable[str]) -> str:
     return blake2b(text, digest_size=16).hexdigest() if text else ""
 
 
-def digest_of(path: str | Path) -> str:
-    """The digest of a file or folder as it is on disk; empty if it cannot be read."""
-    if os.path.isdir(path):
-        return read_listing(path).digest
+def digest_of(path: Path, overlay: Mapping[Path, str] | None = None) -> str:
+    """The digest of a file or folder as it is now, given the unsaved text of some; empty if it cannot be read."""
+    text = overlay.get(path) if overlay else None
+    if text is not None:
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    if path.is_dir():
+        return read_listing(path, overlay or ()).digest
     try:
-        return blake2b(read_bytes(Path(path)), digest_size=16).hexdigest()
+        return blake2b(read_bytes(path), digest_size=16).hexdigest()
     except SourceError:
         return ""

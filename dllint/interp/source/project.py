@@ -9,7 +9,6 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -349,10 +348,7 @@ class Project:
         self._use(folder)
         known = self._listings.get(folder)
         if known is None:
-            known = read_listing(folder)
-            if overlaid := {file.relative_to(folder).parts[0] for file in self._overlay if folder in file.parents}:
-                known = replace(known, names=known.names | overlaid)
-            self._listings[folder] = known
+            known = self._listings[folder] = read_listing(folder, self._overlay)
         return known.names
 
     def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
@@ -424,7 +420,18 @@ class Project:
             found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
             if len(found) > _MAX_SEARCHED:
                 break
+        found.extend(sorted(self._unsaved().difference(found)))
         return tuple(found[:_MAX_SEARCHED])
+
+    def _unsaved(self) -> set[Path]:
+        """The modules that are found in the project by their unsaved text."""
+        return {
+            file
+            for file in self._overlay
+            if file.suffix == ".py"
+            and file.is_relative_to(self.root)
+            and not any(part in _SKIPPED or part.startswith(".") for part in file.relative_to(self.root).parts)
+        }
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
