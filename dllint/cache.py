@@ -39,15 +39,22 @@ class Cache:
 
     Args:
         file: where they are kept.
+        project: the folder of the project.
         entries: what is kept, by path of the file analysed. What an entry depends on is given as numbers of ``states``.
         states: the files and folders that entries depend on, as they were.
         overlay: unsaved text of some files. What is kept is used as far as it holds with it, and nothing is added.
     """
 
     def __init__(
-        self, file: Path, entries: Mapping[str, dict[str, Any]], states: Sequence[State], overlay: Mapping[Path, str]
+        self,
+        file: Path,
+        project: Path,
+        entries: Mapping[str, dict[str, Any]],
+        states: Sequence[State],
+        overlay: Mapping[Path, str],
     ) -> None:
         self._file = file
+        self._project = project
         self._overlay = overlay
         self._entries = dict(entries)
         self._states = list(states)
@@ -63,9 +70,10 @@ class Cache:
         file = settings.cache_directory / f"{_key(settings)}.json"
         try:
             kept = json.loads(file.read_bytes())
-            return cls(file, kept["entries"], [(path, digest) for path, digest in kept["states"]], overlay or {})
+            states = [(path, digest) for path, digest in kept["states"]]
+            return cls(file, settings.root, kept["entries"], states, overlay or {})
         except (OSError, ValueError, KeyError, TypeError):
-            return cls(file, {}, (), overlay or {})
+            return cls(file, settings.root, {}, (), overlay or {})
 
     def get(self, file: Path) -> Outcome | None:
         """The outcome of a file, if it is still valid."""
@@ -91,7 +99,7 @@ class Cache:
         """Where the project of a file starts at this moment."""
         known = self._roots.get(file.parent)
         if known is None:
-            known = self._roots[file.parent] = str(project_root(file, self._working_directory))
+            known = self._roots[file.parent] = str(project_root(file, self._working_directory, self._project))
         return known
 
     def add(self, outcome: Outcome) -> None:
