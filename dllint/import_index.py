@@ -20,7 +20,9 @@ from typing import Any
 from dllint.files.atomic import write_atomic
 from dllint.files.source import MAX_BYTES, SourceError, read_bytes, read_source, source_from_text
 from dllint.interp.source.import_statements import Import, has_definitions, imports_of
-from dllint.interp.source.project import SOURCES, project_root
+from dllint.interp.source.listings import text_of
+from dllint.interp.source.project import project_root
+from dllint.interp.source.search_path import SearchPaths
 
 _FORMAT = 2
 _NAME = "imports.index"
@@ -189,8 +191,8 @@ class _Search:
         self._root_of = root_of
         self._listings: dict[str, frozenset[str]] = {}
         self._bases: dict[str, list[str]] = {}
+        self._search_paths = SearchPaths(lambda path: self._list(str(path)), text_of)
         self._found: dict[tuple[str, str], str | None] = {}
-        self._roots: dict[str, str] = {}
 
     def importers(self, files: Iterable[str]) -> set[str]:
         """The files that lead to some files, and these."""
@@ -263,12 +265,8 @@ class _Search:
     def _search_path(self, folder: str) -> list[str]:
         known = self._bases.get(folder)
         if known is None:
-            root = str(self._root_of(Path(folder, _PACKAGE)))
-            known = [folder]
-            while known[-1] != root and known[-1].startswith(root):
-                known.append(os.path.dirname(known[-1]))
-            known += [f"{base}{os.sep}{name}" for base in known for name in SOURCES if name in self._list(base)]
-            self._bases[folder] = known
+            root = self._root_of(Path(folder, _PACKAGE))
+            known = self._bases[folder] = [str(base) for base in self._search_paths.of(Path(folder), root)]
         return known
 
     def _list(self, folder: str) -> frozenset[str]:

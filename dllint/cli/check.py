@@ -51,6 +51,7 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 @click.option(
     "--why-silent", metavar="FILE:LINE", help="Tell what kept rules from reporting a line, and report nothing."
 )
+@click.option("--verbose", "-v", is_flag=True, help="Tell what a run goes by, and which imports it could not follow.")
 @click.option("--timing", is_flag=True, help="Show how long each rule took.")
 @click.option("--add-ignore", metavar="[=REASON]", help="Suppress what is found, by comments with this reason.")
 @click.option("--since", metavar="REV", help="Report only what changes since a revision of git bring.")

@@ -83,6 +83,10 @@ class Run:
             from dllint.cli.fixing import suppress_all  # changing files needs modules that linting does not
 
             suppress_all(project, self._given["add_ignore"].strip())
+        if self._given["verbose"]:
+            from dllint.cli.verbose import tell  # reads the imports of all files
+
+            tell(project)
         self._report(project)
         tell_unneeded(unneeded)
         code = exit_code(project, exit_zero=self._given["exit_zero"])

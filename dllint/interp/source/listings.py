@@ -67,3 +67,11 @@ def digest_of(path: Path, overlay: Mapping[Path, str] | None = None) -> str:
         return blake2b(read_bytes(path), digest_size=16).hexdigest()
     except SourceError:
         return ""
+
+
+def text_of(file: Path) -> str:
+    """The text of a file that is no module, such as a packaging file; an empty one if it cannot be read."""
+    try:
+        return read_bytes(file).decode("utf-8", "replace")
+    except SourceError:
+        return ""

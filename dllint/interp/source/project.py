@@ -13,11 +13,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from dllint.files import toml
 from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.source.bindings import Bindings, bindings_of
-from dllint.interp.source.listings import Listing, digest_of, read_listing
+from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
+from dllint.interp.source.search_path import PACKAGING, SearchPaths
 from dllint.interp.source.trees import walk
 
 _ONE_WORD = re.compile(r"\\b(\w+)\\b")
@@ -26,8 +28,8 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
-SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
-_MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
+_CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
+_PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -185,7 +187,8 @@ class Project:
         self._overlay = dict(overlay or {})
         self._modules: dict[Path, SourceModule | None] = {}
         self._listings: dict[Path, Listing] = {}
-        self._bases: dict[Path, tuple[Path, ...]] = {}
+        self._bases: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self._search_paths = SearchPaths(self._list, self._text)
         self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
@@ -334,15 +337,13 @@ class Project:
         return self.find(importer, f"{package}.{name}" if package else name, level)
 
     def _search_path(self, folder: Path) -> tuple[Path, ...]:
-        """Where an absolute import of a file in ``folder`` is looked up: there, above, and in their src/ and lib/."""
-        known = self._bases.get(folder)
-        if known is None:
-            bases = [folder]
-            while bases[-1] != self.root and bases[-1].parent != bases[-1] and self.root in bases[-1].parents:
-                bases.append(bases[-1].parent)
-            sources = [base / name for base in bases for name in SOURCES if name in self._list(base)]
-            known = self._bases[folder] = (*bases, *sources)
-        return known
+        """Where an absolute import of a file in ``folder`` is looked up."""
+        return self._remember(self._bases, folder, lambda: self._search_paths.of(folder, self.root))
+
+    def _text(self, file: Path) -> str:
+        """The text of a file that is no module."""
+        self._use(file)
+        return text_of(file)
 
     def _list(self, folder: Path) -> frozenset[str]:
         self._use(folder)
@@ -448,16 +449,19 @@ class Project:
 def project_root(file: Path, working_directory: Path, otherwise: Path | None = None) -> Path:
     """The folder that bounds the search for a file's imports.
 
-    It is the nearest folder above the file with a ``.git`` or a packaging file, or the working directory if that lies
-    nearer. Where nothing is found it is ``otherwise``, the folder that the user named or configured, if the file is
-    below it; for a file elsewhere, its own folder.
+    It is the nearest folder above the file with a ``.git`` or a configuration of dllint, or the working directory if
+    that lies nearer: a packaging file alone makes a part of what is further up. Where there is none of these it is the
+    nearest folder with a packaging file; else ``otherwise``, the folder that the user named or configured, if the file
+    is below it; else the file's own.
     """
+    packaged = None
     for folder in file.parents:
-        if folder == working_directory:
+        if folder == working_directory or any(map(os.path.exists, (folder / name for name in _CONFIGURED))):
             return folder
-        try:
-            if not _MARKERS.isdisjoint(os.listdir(folder)):
-                return folder
-        except OSError:
-            break
+        if toml.has_table(folder / PACKAGING, "tool", "dllint"):
+            return folder
+        if packaged is None and any(map(os.path.exists, (folder / name for name in _PACKAGED))):
+            packaged = folder
+    if packaged is not None:
+        return packaged
     return otherwise if otherwise is not None and otherwise in file.parents else file.parent
