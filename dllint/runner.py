@@ -6,9 +6,10 @@ Whatever happens to a worker costs at most the file it was working on.
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from dllint.files.source import SourceError, display_path, read_source, source_f
 from dllint.findings import Finding, Location, Problem, Report, Silence, sort_key
 from dllint.import_index import ImportIndex
 from dllint.merging import by_file
+from dllint.processes import Pool, chunks_of, noting_interrupts
 from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
@@ -65,12 +67,14 @@ def lint_files(
     started = time.perf_counter()
     overlay = dict(overlay or {})
     run = _Analysing(settings, jobs, cache, overlay, progress)
-    outcomes = run.over(files)
-    if around:
-        index = ImportIndex.open(settings.cache_directory if cache else None)
-        outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
-        index.save()
-    run.save()
+    try:
+        outcomes = run.over(files)
+        if around:
+            index = ImportIndex.open(settings.cache_directory if cache else None)
+            outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
+            index.save()
+    finally:  # also when it is interrupted
+        run.save()
     report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
     report.seconds = time.perf_counter() - started
     return report
@@ -104,24 +108,29 @@ class _Analysing:
     ) -> None:
         self._settings = settings
         self._count = jobs or os.cpu_count() or 1
-        self._store = Cache.open(settings) if cache and not overlay else None
+        self._store = Cache.open(settings, overlay) if cache else None
         self._overlay = overlay
         self._progress = progress
         self._here = Path.cwd()
         self._done = self._total = 0
 
     def over(self, files: Sequence[Path]) -> list[Outcome]:
-        """The outcomes of some files, in no particular order."""
+        """The outcomes of some files, in no particular order. On Ctrl-C what there is so far is kept.
+
+        Raises:
+            KeyboardInterrupt: soon after Ctrl-C.
+        """
         outcomes, pending = self._look_up(files)
         self._total += len(files)
         self._done += len(outcomes)
-        for outcome in self._analyse(pending):
-            outcomes.append(outcome)
-            if self._store is not None:
-                self._store.add(outcome)
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self._total)
+        with noting_interrupts() as interrupted:
+            for outcome in self._analyse(pending, interrupted):
+                outcomes.append(outcome)
+                if self._store is not None:
+                    self._store.add(outcome)
+                self._done += 1
+                if self._progress is not None:
+                    self._progress(self._done, self._total)
         return outcomes
 
     def save(self) -> None:
@@ -142,24 +151,30 @@ class _Analysing:
                 known.append(outcome)
         return known, pending
 
-    def _analyse(self, files: Sequence[Path]) -> Iterator[Outcome]:
+    def _analyse(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
         if self._count == 1 or len(files) <= _IN_PROCESS:
-            for file in files:
-                yield worker.in_deep_thread(
-                    lambda file=file: self._alone.analyse(file),  # type: ignore[misc]
-                    self._alone.interrupt_if_overdue,
-                )
+            yield from self._analyse_here(files, interrupted)
             return
-        chunks = list(_chunks(files, self._count * _CHUNKS_EACH))
+        chunks = list(chunks_of(files, self._count * _CHUNKS_EACH))
         lost: list[Path] = []
         with self._pool(min(self._count, len(chunks))) as pool:
-            yield from _collect(pool, chunks, lost)
+            yield from pool.analyse(chunks, lost, interrupted)
         for file in lost:  # a worker died: find out on which file, each in a process of its own
             died: list[Path] = []
             with self._pool(1) as pool:
-                yield from _collect(pool, [[file]], died)
+                yield from pool.analyse([[file]], died, interrupted)
             for victim in died:
                 yield _died(victim)
+
+    def _analyse_here(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
+        def watch(thread: int) -> None:
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            self._alone.interrupt_if_overdue(thread)
+
+        with suppress(KeyboardInterrupt):
+            for file in files:
+                yield worker.in_deep_thread(lambda file=file: self._alone.analyse(file), watch)  # type: ignore[misc]
 
     @cached_property
     def _alone(self) -> Worker:
@@ -167,45 +182,8 @@ class _Analysing:
         worker.relax_collector()
         return Worker(self._settings, self._here, self._overlay)
 
-    def _pool(self, count: int) -> Executor:
-        from concurrent.futures import ProcessPoolExecutor
-
-        initial = (self._settings, self._here, self._overlay)
-        return ProcessPoolExecutor(count, initializer=worker.start, initargs=initial)
-
-
-def _chunks(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
-    """The files in their order, in about so many parts of equal weight: neighbours import the same."""
-    weights = [_size(file) for file in files]
-    limit = sum(weights) / number
-    start, weight = 0, 0
-    for end, more in enumerate(weights, 1):
-        weight += more
-        if weight >= limit or end == len(files):
-            yield files[start:end]
-            start, weight = end, 0
-
-
-def _size(file: Path) -> int:
-    """The bytes of a file, and some for having it; what cannot be read costs nothing."""
-    try:
-        return file.stat().st_size + 1000
-    except OSError:
-        return 0
-
-
-def _collect(pool: Executor, chunks: Iterable[Sequence[Path]], lost: list[Path]) -> Iterator[Outcome]:
-    """The outcomes of all chunks as they come; the files of chunks whose worker died go to ``lost``."""
-    from concurrent.futures.process import BrokenProcessPool
-
-    running: dict[Future[list[Outcome]], Sequence[Path]] = {}
-    for chunk in chunks:
-        running[pool.submit(worker.analyse_chunk, chunk)] = chunk
-    for future in as_completed(running):
-        try:
-            yield from future.result()
-        except BrokenProcessPool:
-            lost.extend(running[future])
+    def _pool(self, count: int) -> Pool:
+        return Pool(count, self._settings, self._here, self._overlay)
 
 
 def _died(file: Path) -> Outcome:

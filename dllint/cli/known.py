@@ -1,4 +1,4 @@
-"""Findings that are held back: those in the baseline, and those about code that has not changed."""
+"""Findings that are held back because the baseline knows them."""
 
 from __future__ import annotations
 
@@ -63,13 +63,3 @@ def judged(part: Part, baseline: Baseline) -> Mapping[str, frozenset[str]]:
     given_up = {baseline.key(Path(path)) for path in broken}
     codes = {baseline.key(file): part.settings.enabled - part.settings.ignored_in(file) for file in part.files}
     return {file: ran for file, ran in codes.items() if file not in given_up}
-
-
-def hold_back_unchanged(project: Project, revision: str) -> None:
-    """Take the findings about code that has not changed since a revision out of the reports. Raises SinceError."""
-    from dllint.since import Changes
-
-    changes = Changes(revision, Path.cwd())
-    for part in project.parts:
-        part.report.findings = changes.keep(part.report.findings)
-        part.report.questions = changes.keep(part.report.questions)

@@ -140,23 +140,25 @@ def lint(
     bar = ProgressBar()
     total = len(project.files)
     before = 0
-    for part in project.parts:
+    try:
+        for part in project.parts:
 
-        def progress(done: int, _: int, before: int = before) -> None:
-            bar(before + done, total)
+            def progress(done: int, _: int, before: int = before) -> None:
+                bar(before + done, total)
 
-        part.report = lint_files(
-            part.files,
-            part.settings,
-            around=part.around,
-            named=part.named,
-            jobs=jobs,
-            cache=cache,
-            overlay=overlay,
-            progress=progress,
-        )
-        before += len(part.files)
-    bar.close()
+            part.report = lint_files(
+                part.files,
+                part.settings,
+                around=part.around,
+                named=part.named,
+                jobs=jobs,
+                cache=cache,
+                overlay=overlay,
+                progress=progress,
+            )
+            before += len(part.files)
+    finally:
+        bar.close()
 
 
 def merged(project: Project) -> Report:

@@ -157,4 +157,14 @@ def _baseline(config: Config) -> Path | None:
     source, name = config.value("baseline")
     if not name:
         return None
-    return Path(os.path.abspath((source.directory if source else config.root) / name))
+    if source is None:
+        return _nearest(name, config.root)
+    return Path(os.path.abspath(source.directory / name))
+
+
+def _nearest(name: str, root: Path) -> Path:
+    """A file in a project's folder or, as a part of a repository shares what the whole has, further up."""
+    folders = (root, *root.parents)
+    top = next((folder for folder in folders if os.path.exists(folder / ".git")), Path.cwd())
+    places = (folder / name for folder in folders if folder.is_relative_to(top))
+    return next((place for place in places if place.is_file()), root / name)

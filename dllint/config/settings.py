@@ -62,8 +62,11 @@ class Settings:
 
     def is_in_glob(self, file: Path, glob: str) -> bool:
         """Whether a glob of ``per_file_ignores`` takes in a file (an absolute path)."""
-        path = os.path.relpath(file, self.root).replace(os.sep, "/")
-        return _compiled(glob.removeprefix("!")).matches(path) != glob.startswith("!")
+        base, pattern = self.root, glob.removeprefix("!")
+        while pattern.startswith("../"):  # it is relative to a folder further up
+            base, pattern = base.parent, pattern.removeprefix("../")
+        path = os.path.relpath(file, base).replace(os.sep, "/")
+        return _compiled(pattern).matches(path) != glob.startswith("!")
 
     def ignored_in(self, file: Path) -> frozenset[str]:
         """The codes that are not to be reported in a file (an absolute path)."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.files import toml
+from dllint.files.source import SourceError, read_bytes
 
 # fmt: off
 PACKAGES = frozenset((
@@ -53,8 +54,8 @@ def _normalise(name: str) -> str:
 def _read(path: Path) -> str:
     """The text of a file, or nothing: a version is a hint, and a file that cannot be read gives none."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_bytes(path).decode("utf-8", "replace")
+    except SourceError:
         return ""
 
 
