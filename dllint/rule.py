@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from dllint import SITE
+
 if TYPE_CHECKING:
     from dllint.findings import Category, Safety, Severity
 
@@ -47,6 +49,11 @@ class Rule:
     fix_safety: ClassVar[Safety | Literal[""]] = ""  # empty for a rule that offers no fix
     references: ClassVar[tuple[str, ...]] = ()
     excuses: ClassVar[tuple[Excuse, ...]] = ()
+
+
+def address_of(code: str) -> str:
+    """The address of the page of a rule; empty where the documentation has none."""
+    return f"{SITE}rules/{code}/" if SITE else ""
 
 
 def is_triggered(triggers: Triggers, words: frozenset[str]) -> bool:

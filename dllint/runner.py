@@ -19,7 +19,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
-from dllint.findings import Finding, Location, Problem, Report, Silence, sort_key
+from dllint.findings import Finding, Held, Location, Problem, Report, Silence, sort_key
 from dllint.import_index import ImportIndex
 from dllint.merging import by_file
 from dllint.registry import load_rules
@@ -72,6 +72,7 @@ def lint_files(
         index.save()
     run.save()
     report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
+    report.cached = run.kept
     report.seconds = time.perf_counter() - started
     return report
 
@@ -109,12 +110,14 @@ class _Analysing:
         self._progress = progress
         self._here = Path.cwd()
         self._done = self._total = 0
+        self.kept = 0  # outcomes that an earlier run has left
 
     def over(self, files: Sequence[Path]) -> list[Outcome]:
         """The outcomes of some files, in no particular order."""
         outcomes, pending = self._look_up(files)
         self._total += len(files)
         self._done += len(outcomes)
+        self.kept += len(outcomes)
         for outcome in self._analyse(pending):
             outcomes.append(outcome)
             if self._store is not None:
@@ -243,7 +246,8 @@ def _assemble(
             if settings.why_silent:
                 report.silences += _left_open(there)
             kept, hidden = of_file(outcome.file, there, settings, overlay, has_comments=outcome.has_comments)
-            report.suppressed += hidden
+            report.suppressed += len(hidden)
+            report.held += hidden
             report.findings.extend(kept)
     report.findings += _through(named, found, around, settings, overlay)
     report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), possible=settings.possible)
@@ -285,7 +289,7 @@ def of_file(
     overlay: Mapping[Path, str],
     *,
     has_comments: bool = True,
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Held]]:
     """What is to be reported in a file.
 
     Args:
@@ -296,11 +300,11 @@ def of_file(
         has_comments: whether the file may have comments that suppress findings.
 
     Returns:
-        The findings, and the number of those that comments suppress.
+        The findings, and those that comments suppress.
     """
     ignored = settings.ignored_in(file)
     findings = [finding for finding in found if finding.code not in ignored]
-    return _suppress(file, findings, settings, ignored, overlay) if has_comments else (findings, 0)
+    return _suppress(file, findings, settings, ignored, overlay) if has_comments else (findings, [])
 
 
 def _suppress(
@@ -309,17 +313,17 @@ def _suppress(
     settings: Settings,
     ignored: frozenset[str],
     overlay: Mapping[Path, str],
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Held]]:
     """Apply the suppression comments of a file, and report those that are of no use or make no sense."""
     text = overlay.get(file)
     try:
         source = read_source(file) if text is None else source_from_text(text, file)
     except SourceError:
-        return findings, 0  # it was readable a moment ago; the findings stand
+        return findings, []  # it was readable a moment ago; the findings stand
     rules = load_rules(settings.rule_paths, settings.plugins)
     known = {key: rule.code for rule in rules for key in (rule.code, rule.name)}
     suppressions = Suppressions.parse(source, known, require_reason=settings.require_reason)
-    kept, hidden = suppressions.apply(findings)
+    kept, _ = suppressions.apply(findings)
     ran = settings.enabled - ignored
     own = suppressions.invalid()
     if not any(finding.code in ("DL001", "DL002", "DL003") for finding in findings):
@@ -328,4 +332,4 @@ def _suppress(
         if finding.code in ran:
             severity = settings.severities.get(finding.code, finding.severity)
             kept.append(replace(finding, severity=severity))
-    return kept, hidden
+    return kept, suppressions.held

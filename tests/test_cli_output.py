@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from cli_support import BOTH, Run, write
 
+from dllint.cli.outcome import note_timing
+from dllint.findings import Report
+
 
 class TestOutput:
     def test_several_reports_at_once(self, dllint: Run, project: Path) -> None:
@@ -56,6 +59,12 @@ class TestOutput:
             ["125.0", "ms", "parse"],
             ["500.0", "ms", "in", "all,", "on", "the", "clock"],
         ]
+
+    def test_timing_of_a_cached_run_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+        note_timing(Report(files=3, cached=2, seconds=0.5))
+        assert "results of 2 files come from the cache, for which no rule ran" in capsys.readouterr().err
+        note_timing(Report(files=3, seconds=0.5))
+        assert "cache" not in capsys.readouterr().err
 
     def test_colours(self, dllint: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(project / "a.py", BOTH)

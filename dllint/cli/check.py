@@ -47,6 +47,7 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 )
 @possible_option
 @click.option("--notes", is_flag=True, help="List the findings of severity info, which are only counted otherwise.")
+@click.option("--show-suppressed", is_flag=True, help="List in SARIF also what is suppressed or in the baseline.")
 @click.option("--stdin-filename", type=click.Path(), metavar="FILE", help="What the code on standard input is called.")
 @click.option(
     "--why-silent", metavar="FILE:LINE", help="Tell what kept rules from reporting a line, and report nothing."

@@ -244,6 +244,7 @@ def _from_report(file: str) -> list[Finding]:
                 trace=tuple(Hop(location(hop), hop["message"]) for hop in record["trace"]),
             )
             for record in records
+            if record["code"] is not None  # else it tells of a file that could not be read
             for place in (record, *record["others"])
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dllint.cli import streams
 from dllint.cli.project import Part, Project
+from dllint.findings import Held
 
 if TYPE_CHECKING:
     from dllint.baseline import Baseline
@@ -31,7 +32,9 @@ def hold_back_known(project: Project) -> int:
         unknown = {id(finding) for finding in new}
         part.report.findings = [finding for finding in found if id(finding) in unknown]
         part.report.questions = [finding for finding in questions if id(finding) in unknown]
-        part.report.baselined = len(found) - len(part.report.findings)
+        known = [finding for finding in found if id(finding) not in unknown]
+        part.report.baselined = len(known)
+        part.report.held += [Held(finding, "baseline") for finding in known]
         unneeded += len(baseline.stale(matched, judged(part, baseline)))
     return unneeded
 

@@ -16,6 +16,7 @@ import click
 from dllint.cli import streams
 from dllint.findings import SEVERITY_RANK, Finding, Report
 from dllint.report import FORMATS, render
+from dllint.report.text import count
 
 if TYPE_CHECKING:
     from dllint.cli.project import Part, Project
@@ -105,6 +106,9 @@ def note_timing(report: Report) -> None:
     """Write to standard error what each rule and phase took, the longest first."""
     for name, seconds in sorted(report.timing.items(), key=lambda item: -item[1]):
         streams.draw(f"{seconds * 1000:10.1f} ms  {name}\n")
+    if report.cached:
+        files = count(report.cached, "file")
+        streams.draw(f"              results of {files} come from the cache, for which no rule ran (see --no-cache)\n")
     streams.draw(f"{report.seconds * 1000:10.1f} ms  in all, on the clock\n")
 
 

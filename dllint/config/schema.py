@@ -7,9 +7,11 @@ editor accepts with the published schema and what dllint accepts cannot differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from dllint.errors import nearest
 
 SEVERITIES = ("error", "warning", "info")
 FAIL_ON = (*SEVERITIES, "never")
@@ -183,10 +185,7 @@ def _describe(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def did_you_mean(word: str, known: Mapping[str, object]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A clause ``; did you mean `x`?`` with the nearest of the known words, or nothing if none is near."""
-    from difflib import get_close_matches  # only ever needed on the way to an error
-
-    near = get_close_matches(word.lower().replace("_", "-"), {key.lower(): 0 for key in known}, n=1, cutoff=0.6)
-    original = next((key for key in known if near and key.lower() == near[0]), None)
-    return f"; did you mean `{original}`?" if original else ""
+    near = nearest(word, known)
+    return f"; did you mean `{near}`?" if near else ""
