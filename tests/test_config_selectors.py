@@ -13,8 +13,8 @@ from dllint.config.resolve import resolve
 from dllint.config.selectors import ENGINE_CODES, Layer, Selection, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
 from dllint.config.versions import find_versions
-from dllint.errors import nearest
 from dllint.engine_rules import ENGINE_RULES
+from dllint.errors import nearest
 from dllint.rule import Rule
 
 

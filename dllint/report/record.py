@@ -9,7 +9,7 @@ Record = dict[str, object]
 
 
 def records(report: Report, sources: SourceCache) -> list[Record]:
-    """One record for each finding, notes included, in the order of the report, and after them one for each file that cannot be read.
+    """One record for each finding, notes included, in the order of the report, and one for each file that is unreadable.
 
     The ``code`` of the latter is null, and their ``name`` is ``unreadable``.
     """

@@ -37,10 +37,11 @@ class Mention:
 class Directive:
     """One suppression: where it stands, what it names (nothing: every rule) and the lines it covers.
 
-    ``start`` and ``end`` are offsets in the text of the comment. ``verb`` is one of :data:`VERBS`, ``noqa``, or empty
-    where the comment is of no known form and suppresses nothing. ``reason`` is what follows its ``--``. ``ends`` holds, for rules that were enabled again,
-    the last line covered. ``fault`` says what is wrong with it, ``cure`` what to do about that. ``used`` collects the
-    codes of the findings it has suppressed. ``idle`` is an ``enable`` of what nothing above disables.
+    ``start`` and ``end`` are offsets in the text of the comment. ``verb`` is one of :data:`VERBS`, ``noqa``, or
+    empty where the comment is of no known form and suppresses nothing. ``reason`` is what follows its ``--``.
+    ``ends`` holds, for rules that were enabled again, the last line covered. ``fault`` says what is wrong with it,
+    ``cure`` what to do about that. ``used`` collects the codes of the findings it has suppressed. ``idle`` is an
+    ``enable`` of what nothing above disables.
     """
 
     comment: Comment
