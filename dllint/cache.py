@@ -37,7 +37,7 @@ class Cache:
 
     Args:
         file: where they are kept.
-        entries: what is kept, by path of the file analysed. What an entry depends on is given as numbers of ``states``.
+        entries: what is kept, by path of the file analyzed. What an entry depends on is given as numbers of ``states``.
         states: the files and folders that entries depend on, as they were.
     """
 

@@ -69,7 +69,7 @@ class Engine:
         self._machine: Machine | None = None  # of the analysis under way
 
     def analyse(self, module: SourceModule, project: Project) -> Analysis:
-        """Analyse one module of a project."""
+        """Analyze one module of a project."""
         analysis = Analysis()
         if not _parses(module, analysis):
             return analysis
@@ -143,7 +143,7 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     except ValueError as error:
         analysis.findings.append(_engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error)))
     except (RecursionError, MemoryError):
-        message = "not analysed: an expression is nested too deeply for Python's own parser"
+        message = "not analyzed: an expression is nested too deeply for Python's own parser"
         analysis.findings.append(_engine_finding(LimitRule, _place(module, 1, 0), message))
     else:
         return True
@@ -215,9 +215,9 @@ class _Run:
         try:
             interpret(self.machine, self._visit)
         except RecursionError:
-            self._limited("not analysed to the end: the code is nested too deeply")
+            self._limited("not analyzed to the end: the code is nested too deeply")
         except LimitError:
-            self._limited(f"not analysed to the end: more than {self.settings.time_limit:g} s (time-limit)")
+            self._limited(f"not analyzed to the end: more than {self.settings.time_limit:g} s (time-limit)")
         except Exception as error:
             self._crashed("the interpreter", error)
         self.analysis.reached = self._reached()

@@ -13,7 +13,7 @@ class UserError(Exception):
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that a misspelt one is most like, if any is near.
+    """The known word that a misspelled one is most like, if any is near.
 
     A code is compared with the codes of its own family (``DL1``) alone: DL109 is nearer to DL113 than to DL901.
     """

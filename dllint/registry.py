@@ -22,7 +22,10 @@ from dllint.rule import CODE, NAME, Rule
 
 _HERE = Path(__file__).resolve().parent
 
-RETIRED: dict[str, str] = {}
+RETIRED: dict[str, str] = {
+    "not-analysed": "the name is not-analyzed",
+    "unnormalised-gradient-accumulation": "the name is unnormalized-gradient-accumulation",
+}
 """Codes and names that were used once and must not be given to another rule, with what replaced them."""
 
 

@@ -23,7 +23,7 @@ Excuse = Callable[..., bool]
 
 
 class Rule:
-    """One rule. A fresh instance is made for every program analysed, so a rule may keep notes on ``self``.
+    """One rule. A fresh instance is made for every program analyzed, so a rule may keep notes on ``self``.
 
     A rule listens to events by defining ``on_<event>`` for an event class of :mod:`dllint.events` in snake case
     (``on_loss_call`` for ``LossCall``), and looks at a whole program by defining ``on_program``. Each hook

@@ -49,7 +49,7 @@ def lint_files(
     Args:
         files: absolute paths.
         settings: the resolved configuration.
-        around: the other files of the project. Those that import one of ``files`` are analysed as well, as what they
+        around: the other files of the project. Those that import one of ``files`` are analyzed as well, as what they
             do with it may show what is wrong in it.
         named: those of ``files`` that findings elsewhere are reported for, too: where their trace leads through one.
         jobs: how many processes to use; as many as there are processors by default.
@@ -59,7 +59,7 @@ def lint_files(
 
     Returns:
         The findings in these files in order of presentation, with suppressions, per-file ignores and severities
-        applied, and everything that kept a file from being analysed. Possible findings are among the questions unless
+        applied, and everything that kept a file from being analyzed. Possible findings are among the questions unless
         the settings ask for them.
     """
     started = time.perf_counter()
@@ -93,7 +93,7 @@ def _importers(
 
 
 class _Analysing:
-    """Analyses files, some and then perhaps more, with the results that are kept."""
+    """Analyzes files, some and then perhaps more, with the results that are kept."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class _Analysing:
             self._store.save()
 
     def _look_up(self, files: Sequence[Path]) -> tuple[list[Outcome], list[Path]]:
-        """The outcomes that are still valid, and the files that must be analysed."""
+        """The outcomes that are still valid, and the files that must be analyzed."""
         if self._store is None:
             return [], list(files)
         known, pending = [], []
@@ -178,7 +178,7 @@ class _Analysing:
 
 
 def _chunks(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
-    """The files in their order, in about so many parts of equal weight: neighbours import the same."""
+    """The files in their order, in about so many parts of equal weight: neighbors import the same."""
     weights = [_size(file) for file in files]
     limit = sum(weights) / number
     start, weight = 0, 0
@@ -212,7 +212,7 @@ def _collect(pool: Executor, chunks: Iterable[Sequence[Path]], lost: list[Path])
 
 
 def _died(file: Path) -> Outcome:
-    message = "the process that analysed this file died"
+    message = "the process that analyzed this file died"
     place = Location(display_path(str(file)), 1, 1, 1, 1)
     outcome = Outcome(file, Analysis(problems=[Problem("crash", message, str(file))]))
     outcome.analysis.findings.append(

@@ -66,7 +66,7 @@ class TestOutput:
         note_timing(Report(files=3, seconds=0.5))
         assert "cache" not in capsys.readouterr().err
 
-    def test_colours(self, dllint: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_colors(self, dllint: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(project / "a.py", BOTH)
         assert "\x1b[" not in dllint().out
         monkeypatch.setenv("FORCE_COLOR", "1")

@@ -148,7 +148,7 @@ class TestSettings:
         ("word", "suggested"),
         [("DL204", "DL203"), ("dl20", "DL203"), ("DL999", "DL901"), ("DL301", None), ("softmx", "softmax")],
     )
-    def test_a_misspelt_code_is_near_to_codes_of_its_family_alone(self, word: str, suggested: str | None) -> None:
+    def test_a_misspelled_code_is_near_to_codes_of_its_family_alone(self, word: str, suggested: str | None) -> None:
         assert nearest(word, ["DL101", "DL104", "DL203", "DL401", "DL901", "softmax"]) == suggested
 
     def test_the_command_line_comes_last(self, project: Path) -> None:

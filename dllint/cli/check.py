@@ -10,7 +10,7 @@ from dllint.cli.options import possible_option, project_options, selection_optio
 
 
 class CheckCommand(click.Command):
-    """Lets ``--add-ignore`` stand without a reason: a word behind it is a path, a reason is joined by ``=``."""
+    """Lets ``--add-ignore`` stand without a reason: a word after it is a path, a reason is joined by ``=``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Write a bare ``--add-ignore`` as one with an empty reason."""

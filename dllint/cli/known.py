@@ -43,7 +43,7 @@ def tell_unneeded(number: int) -> None:
     """Warn of entries of the baseline that are not needed."""
     if number:
         entries = "1 entry is" if number == 1 else f"{number} entries are"
-        streams.warn(f"{entries} no longer needed in the baseline; `dllint baseline prune` lets go of what is gone")
+        streams.warn(f"{entries} no longer needed in the baseline; `dllint baseline prune` drops them")
 
 
 def read_baseline(part: Part) -> Baseline | None:

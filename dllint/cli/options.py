@@ -30,7 +30,7 @@ _PROJECT = (
     click.argument("paths", nargs=-1, type=click.Path()),
     click.option("--baseline", type=click.Path(), metavar="FILE", help="The file of known findings."),
     click.option("--no-exclude", is_flag=True, help="Check files that the configuration excludes."),
-    click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep those of this one."),
+    click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
     click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", help="Number of processes."),
     *_CONFIGURATION,
 )
@@ -86,7 +86,7 @@ def configuration(given: dict[str, Any]) -> ConfigLoader:
         else:
             raise ConfigError("--config: only one file can be given")
     if file is not None and given["isolated"]:
-        raise ConfigError("--config FILE and --isolated exclude each other")
+        raise ConfigError("--config FILE and --isolated cannot be combined")
     if values := _values(given):
         sources.append(checked(Source(COMMAND_LINE, here, values)))
     return ConfigLoader(file, isolated=given["isolated"], overrides=sources)

@@ -43,13 +43,13 @@ class Reports:
         """Write it to a standard stream; formats for people only if anything was linted. Raises OutputError."""
         if self.report.files or fmt not in ("concise", "full"):
             stream = sys.stderr if to_stderr else sys.stdout
-            text = self._text(fmt, streams.has_colour(stream))
+            text = self._text(fmt, streams.has_color(stream))
             (streams.draw if to_stderr else streams.write)(text)
 
-    def _text(self, fmt: str, colour: bool = False) -> str:
+    def _text(self, fmt: str, color: bool = False) -> str:
         width = shutil.get_terminal_size((100, 24)).columns
         root = repository_root()
-        return render(self.report, fmt, root=root, color=colour, width=width, rules=self.rules, overlay=self.overlay)
+        return render(self.report, fmt, root=root, color=color, width=width, rules=self.rules, overlay=self.overlay)
 
 
 def tell_problems(report: Report) -> None:

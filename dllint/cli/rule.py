@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 @click.command("rule", short_help="Explain a rule.")
 @click.argument("rule", required=False, metavar="CODE|NAME")
 @click.option("--all", "every", is_flag=True, help="List all rules; as Markdown or JSON, in full.")
-@click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="The format of the page.",
+)
 @configuration_options
 def command(**given: Any) -> int:
     """Explain the rule of a code or a name: what it finds, what that does to training, what to do about it.

@@ -62,8 +62,8 @@ def fail(text: str) -> None:
         note(f"error: {line}")
 
 
-def has_colour(stream: TextIO | None) -> bool:
-    """Whether to use colours: on a terminal that has them, unless ``NO_COLOR`` is set; always with ``FORCE_COLOR``."""
+def has_color(stream: TextIO | None) -> bool:
+    """Whether to use colors: on a terminal that has them, unless ``NO_COLOR`` is set; always with ``FORCE_COLOR``."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)

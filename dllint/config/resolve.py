@@ -123,7 +123,7 @@ def _check_selectors(config: Config, selectors: Selectors) -> None:
 
 
 def _selectors_of(config: Config) -> Iterator[tuple[str, str]]:
-    """Every selector in the configuration, behind the file and line it stands in."""
+    """Every selector in the configuration, after the file and line it stands in."""
     for source in config.sources:
         for key in ("select", "extend-select", "ignore", "severity"):
             yield from ((source.origin(key), selector) for selector in source.values.get(key, ()))

@@ -25,7 +25,7 @@ class Settings:
     ``enabled`` are the codes of the rules to run, ``explicit`` those among them whose pedantic findings are wanted
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
-    lowest versions of torch and its relatives that the project runs with, by normalised package name, and
+    lowest versions of torch and its relatives that the project runs with, by normalized package name, and
     ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. ``possible`` says that possible findings are
     reported too, ``notes`` that those of severity ``info`` are listed and not just counted. With ``why_silent`` rules
     note what they do not report, and why.

@@ -9,7 +9,7 @@ Record = dict[str, object]
 
 
 def records(report: Report, sources: SourceCache) -> list[Record]:
-    """One record for each finding, notes included, in the order of the report, and one for each file that is unreadable.
+    """One record for each finding, notes included, in the order of the report, and one for each unreadable file.
 
     The ``code`` of the latter is null, and their ``name`` is ``unreadable``.
     """
