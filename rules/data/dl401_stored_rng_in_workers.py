@@ -47,7 +47,7 @@ alive, for evaluation, or with a `worker_init_fn` that may reach the dataset. Nu
 1.9, which has the same fault, only if the rule is selected by name.
 
 ## Fix (unsafe)
-The draws are taken from the global generator of the same library, which the loader seeds again in each worker and epoch:
+The draws are taken from the global generator of the same library, seeded by the loader in each worker and epoch:
 `self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes `generator=None`.
 It is offered where all draws are in the file of the generator, and the global generator has the method.
 
