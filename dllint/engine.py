@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dllint.assumptions import Assumption, union
+from dllint.bans import Ban, banned_calls
 from dllint.config.settings import Settings
 from dllint.context import Context
-from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
+from dllint.engine_rules import BannedCallRule, CrashRule, LimitRule, SyntaxErrorRule
 from dllint.events import Program
 from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Silence
 from dllint.hooks import hooks_of
@@ -65,6 +66,7 @@ class Engine:
         self._interesting = frozenset(
             word for trigger in self._triggers.values() for words in trigger for word in words
         )
+        self._bans = [Ban.read(table) for table in settings.bans]
         self._graphs: dict[Project, WordGraph] = {}
         self._machine: Machine | None = None  # of the analysis under way
 
@@ -73,6 +75,9 @@ class Engine:
         analysis = Analysis()
         if not _parses(module, analysis):
             return analysis
+        if self._bans and BannedCallRule.code in self.settings.enabled:
+            severity = self.settings.severities.get(BannedCallRule.code, BannedCallRule.severity)
+            analysis.findings += (replace(found, severity=severity) for found in banned_calls(module, self._bans))
         analysis.matters = not self._interesting.isdisjoint(module.words) or not all(self._triggers.values())
         project.start_noting()
         closure = project.closure(module)
@@ -266,6 +271,9 @@ class _Run:
 
     def _adjust(self, finding: Finding) -> Finding:
         severity = self.settings.severities.get(finding.code)
+        safety = self.settings.fix_safety.get(finding.code)
+        if safety is not None:
+            finding = replace(finding, fixes=tuple(replace(fix, safety=safety) for fix in finding.fixes))
         if self.module.syntax_error is not None:
             finding = replace(finding, fixes=())  # what the text would be afterwards cannot be checked
         return replace(finding, severity=severity) if severity is not None else finding

@@ -70,10 +70,27 @@ class InvalidSuppressionRule(Rule):
     severity = "error"
 
 
+class BannedCallRule(Rule):
+    """A call that the configuration of the project bans.
+
+    Each `[[tool.dllint.ban]]` names a `call` by its full name, an argument with which it is fine (`unless`), and what
+    to say of it (`message`). Such rules are data: they run no code.
+
+    ## Not reported
+    Calls of what a file may have bound otherwise, and calls with `**options`, among which the argument may be.
+    """
+
+    code = "DL006"
+    name = "banned-call"
+    category = "suspicious"
+    severity = "warning"
+
+
 ENGINE_RULES: tuple[type[Rule], ...] = (
     SyntaxErrorRule,
     CrashRule,
     LimitRule,
     UnusedSuppressionRule,
     InvalidSuppressionRule,
+    BannedCallRule,
 )

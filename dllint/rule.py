@@ -15,7 +15,7 @@ from dllint import SITE
 if TYPE_CHECKING:
     from dllint.findings import Category, Safety, Severity
 
-CODE = re.compile(r"(DL|AXC)\d{2,3}")
+CODE = re.compile(r"[A-Z]{2,8}\d{2,4}")  # dllint's own begin with DL; those of plug-ins with what they like
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 Triggers = tuple[tuple[str, ...], ...]

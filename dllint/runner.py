@@ -250,7 +250,7 @@ def _assemble(
             report.held += hidden
             report.findings.extend(kept)
     report.findings += _through(named, found, around, settings, overlay)
-    report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), possible=settings.possible)
+    report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), confidence=settings.confidence)
     return report
 
 

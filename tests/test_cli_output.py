@@ -116,7 +116,7 @@ class TestOtherCommands:
     def test_all_rules(self, dllint: Run) -> None:
         static, _, observed = dllint("rule", "--all").out.partition("What `dllint confirm` alone can show:\n")
         codes = [line.partition(" ")[0] for line in static.splitlines() if line.startswith("DL")]
-        assert codes == ["DL001", "DL002", "DL003", "DL004", "DL005", "DL101", "DL110", "DL202"]
+        assert codes == ["DL001", "DL002", "DL003", "DL004", "DL005", "DL006", "DL101", "DL110", "DL202"]
         records = json.loads(dllint("rule", "--all", "--output-format", "json").out)
         assert [record["code"] for record in records if record["static"]] == codes
         assert "DL220  spectral-norm-evaluated-first" in observed and "DL110" not in observed
@@ -141,7 +141,7 @@ class TestOtherCommands:
         assert ("fail-on", "=", '"error"  # --config') in rows
         assert ("select", "=", "(not set)  # default") in rows
         assert ("versions.torch", "=", '"2.3"  # found in the project') in rows
-        assert out.endswith("\nrules: DL001 DL002 DL003 DL005\n")
+        assert out.endswith("\nrules: DL001 DL002 DL003 DL005 DL006\n")
 
     def test_config_lists_and_explains_keys(self, dllint: Run) -> None:
         assert "time-limit = 20\n" in dllint("config").out

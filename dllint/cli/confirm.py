@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dllint.cli import streams
-from dllint.cli.options import configuration, configuration_options, possible_option
+from dllint.cli.options import color_option, configuration, configuration_options, possible_option
 from dllint.cli.target import Target, command_of, target_of
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ _MISSING = {
 @click.option("--in-place", is_flag=True, help="Let the script write its checkpoints and logs to where it wants.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show what the script prints.")
 @click.option("--only", metavar="CODES", help="Decide these rules only, with commas between them.")
+@color_option
 @possible_option
 @click.option("--findings", type=click.Path(), metavar="FILE", help="Decide the findings of this JSON report.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the evidence to a file as well.")

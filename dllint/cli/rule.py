@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dllint.cli import streams
-from dllint.cli.options import configuration, configuration_options
+from dllint.cli.options import complete_rules, configuration, configuration_options
 
 if TYPE_CHECKING:
     from dllint.cli.pages import Page
 
 
 @click.command("rule", short_help="Explain a rule.")
-@click.argument("rule", required=False, metavar="CODE|NAME")
+@click.argument("rule", required=False, metavar="CODE|NAME", shell_complete=complete_rules)
 @click.option("--all", "every", is_flag=True, help="List all rules; as Markdown or JSON, in full.")
 @click.option(
     "--output-format",

@@ -252,7 +252,7 @@ class Session:
 
     def _reported(self, outcome: Outcome, found: list[Finding], overlay: Mapping[Path, str]) -> list[Finding]:
         findings, _ = of_file(outcome.file, found, self.settings, overlay, has_comments=outcome.has_comments)
-        return asked_for(findings, possible=self.settings.possible)[0]
+        return asked_for(findings, confidence=self.settings.confidence)[0]
 
     def loops(self, path: Path) -> list[tuple[Location, str]]:
         """The training loops of an open file, each with what dllint understands of it."""

@@ -17,7 +17,7 @@ VERBS = ("ignore", "file-ignore", "disable", "enable")
 _TAIL = r"(?P<tail>(?:(?!\s\#+\s*[^\W\d]).)*)"  # up to the next comment; `#123` in a reason does not begin one
 _DLLINT = re.compile(r"(?<!\#)\#+\s*dllint\s*:\s*(?P<verb>[A-Za-z][\w-]*)(?:\s*\[(?P<words>[^\]]*)\])?" + _TAIL)
 _NOQA = re.compile(r"(?<!\#)\#+\s*(?i:noqa)\s*:\s*(?P<words>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)\b" + _TAIL)
-_TRACE = re.compile(r"\#[ \t]*(?:dllint[ \t]*:|(?i:noqa)[ \t]*:[^\n\#]*\b(?:DL|AXC)\d)")
+_TRACE = re.compile(r"\#[ \t]*(?:dllint[ \t]*:|(?i:noqa)[ \t]*:[^\n\#]*\b[A-Z]{2,8}\d{2})")
 _WORD = re.compile(r"[^,\s]+")
 _OWN_CODE = re.compile(r"(?:DL|AXC)\d{2,3}")
 _REASON = re.compile(r"\s*--\s*(\S.*)", re.DOTALL)
@@ -98,7 +98,7 @@ def _parse(comment: Comment, known: Mapping[str, str]) -> list[Directive]:
     found = [_from_dllint(comment, match, known) for match in _DLLINT.finditer(comment.text)]
     for match in _NOQA.finditer(comment.text):
         directive = _directive(comment, "noqa", match, known)
-        own = [mention for mention in directive.mentions if _OWN_CODE.fullmatch(mention.word)]
+        own = [mention for mention in directive.mentions if mention.code or _OWN_CODE.fullmatch(mention.word)]
         if own:  # else it is for other tools
             _check_words(directive, own, known)
             found.append(directive)
