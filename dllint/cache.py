@@ -40,7 +40,7 @@ class Cache:
     Args:
         file: where they are kept.
         project: the folder of the project.
-        entries: what is kept, by path of the file analysed. What an entry depends on is given as numbers of ``states``.
+        entries: what is kept, by path of the file analyzed. What an entry depends on is given as numbers of ``states``.
         states: the files and folders that entries depend on, as they were.
         overlay: unsaved text of some files. What is kept is used as far as it holds with it, and nothing is added.
     """

@@ -328,7 +328,7 @@ def misspellings(name: str) -> frozenset[str]:
     return frozenset((missing | twice | swapped) - {name})
 
 
-def misspelt(name: str, known: Iterable[str]) -> str:
+def misspelled(name: str, known: Iterable[str]) -> str:
     """The known name that a name is a misspelling of; empty if it is none, or may be of several."""
     found = [each for each in known if name in misspellings(each)]
     return found[0] if len(found) == 1 else ""

@@ -77,7 +77,7 @@ GuardTopic = Literal["mode", "phase", "resume", "period", "none", ""]
 class Guard:
     """A condition under which something holds: ``subject relation operand`` is ``holds``.
 
-    ``subject`` is the normalised text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
+    ``subject`` is the normalized text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
     ``>``, ``>=`` or ``in``; the negated forms are expressed by ``holds``. ``names`` are the variables it reads.
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
     ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what

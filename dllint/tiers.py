@@ -40,13 +40,14 @@ def reliable_kinds() -> frozenset[Kind]:
     return frozenset(kind for kind, counts in rates.items() if _rate(counts) >= _RELIABLE)
 
 
-def asked_for(findings: Iterable[Finding], *, possible: bool) -> tuple[list[Finding], list[Finding]]:
-    """What is to be reported of some findings, and what is a question that nobody has asked: the possible ones."""
-    found = list(findings)
-    if possible:
-        return found, []
-    questions = [finding for finding in found if finding.confidence == "possible"]
-    return [finding for finding in found if finding.confidence != "possible"], questions
+def asked_for(findings: Iterable[Finding], *, confidence: Confidence) -> tuple[list[Finding], list[Finding]]:
+    """What is to be reported of some findings, and what is a question that nobody has asked: those less sure."""
+    least = CONFIDENCE_RANK[confidence]
+    sure: list[Finding] = []
+    questions: list[Finding] = []
+    for finding in findings:
+        (sure if CONFIDENCE_RANK[finding.confidence] >= least else questions).append(finding)
+    return sure, questions
 
 
 def _rate(counts: dict[str, int]) -> float:

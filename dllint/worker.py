@@ -1,4 +1,4 @@
-"""The part of a run that happens in one process: analyse some files, one after the other, with shared caches.
+"""The part of a run that happens in one process: analyze some files, one after the other, with shared caches.
 
 A worker gets paths and settings, never rule objects, and loads the rules itself.
 """
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Worker:
-    """Analyses files under one configuration. Modules are read and parsed once, however many files import them."""
+    """Analyzes files under one configuration. Modules are read and parsed once, however many files import them."""
 
     def __init__(self, settings: Settings, working_directory: Path, overlay: Mapping[Path, str] | None = None) -> None:
         self._settings = settings
@@ -76,12 +76,12 @@ class Worker:
         return load_facts(settings.knowledge), [rule for rule in rules if rule.code in settings.enabled], settings
 
     def analyse(self, file: Path) -> Outcome:
-        """Analyse one file. What cannot be read, or takes too long, is told in the outcome and is no exception."""
+        """Analyze one file. What cannot be read, or takes too long, is told in the outcome and is no exception."""
         self._overdue = time.monotonic() + _PATIENCE * self._settings.time_limit
         try:
             return self._analyse(file)
         except LimitError:
-            message = f"not analysed: more than {self._settings.time_limit:g} s (time-limit)"
+            message = f"not analyzed: more than {self._settings.time_limit:g} s (time-limit)"
             return Outcome(file, Analysis(problems=[Problem("limit", message, str(file))]))
         finally:
             self._overdue = float("inf")

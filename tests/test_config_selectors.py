@@ -14,6 +14,7 @@ from dllint.config.selectors import ENGINE_CODES, Layer, Selection, Selectors, U
 from dllint.config.settings import Settings
 from dllint.config.versions import find_versions
 from dllint.engine_rules import ENGINE_RULES
+from dllint.errors import nearest
 from dllint.rule import Rule
 
 
@@ -142,6 +143,13 @@ class TestSettings:
         assert first == "dllint.toml:1: unknown rule `missing-zerograd`; did you mean `missing-zero-grad`?"
         assert second.startswith("dllint.toml:4: unknown rule `DL7`")
         assert third.startswith("dllint.toml:3: unknown rule `nothing`")
+
+    @pytest.mark.parametrize(
+        ("word", "suggested"),
+        [("DL204", "DL203"), ("dl20", "DL203"), ("DL999", "DL901"), ("DL301", None), ("softmx", "softmax")],
+    )
+    def test_a_misspelled_code_is_near_to_codes_of_its_family_alone(self, word: str, suggested: str | None) -> None:
+        assert nearest(word, ["DL101", "DL104", "DL203", "DL401", "DL901", "softmax"]) == suggested
 
     def test_the_command_line_comes_last(self, project: Path) -> None:
         override = Source("command line", project, {"select": ["DL202"], "fail-on": "never"})

@@ -173,6 +173,10 @@ class Run:
     def _report(self, project: Project) -> None:
         """Write the reports and what else is asked for."""
         report = presented(project, self._overlay)
+        if self._given["notes"] is False:
+            report.notes = []
+        if not self._given["show_suppressed"]:  # who shows SARIF may not know of suppressions, as GitHub does not
+            report.held = []
         tell_problems(report)
         reports = Reports(report, project.rules, self._overlay)
         for fmt, file in self._files:

@@ -31,7 +31,7 @@ _INSTALLED = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
 def find_versions(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     """The versions of the known packages for the project at ``root``; packages nothing is said about are left out."""
-    versions = {_normalise(name): version for name, version in configured.items()}
+    versions = {_normalized(name): version for name, version in configured.items()}
     for read in (_from_pyproject, _from_requirements, _from_lock, _from_environment):
         found: dict[str, str] = {}
         for name, version in read(root):
@@ -47,7 +47,7 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
-def _normalise(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -62,7 +62,7 @@ def _read(path: Path) -> str:
 def _requirement(text: str) -> Iterator[tuple[str, str]]:
     """The package and lowest version of one requirement (PEP 508), if it gives one."""
     if (match := _REQUIREMENT.match(text)) and (bound := _lower_bound(match.group(2))):
-        yield _normalise(match.group(1)), bound
+        yield _normalized(match.group(1)), bound
 
 
 def _lower_bound(specifier: str) -> str:
@@ -93,7 +93,7 @@ def _poetry(dependencies: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]
     for name, value in dependencies:
         specifier = value.get("version") if isinstance(value, dict) else value
         if isinstance(specifier, str) and (bound := _lower_bound(specifier)):
-            yield _normalise(name), bound
+            yield _normalized(name), bound
 
 
 def _table(data: object, key: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _from_requirements(root: Path) -> Iterator[tuple[str, str]]:
 def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
     for name in ("uv.lock", "poetry.lock"):
         for match in _LOCKED.finditer(_read(root / name).replace("\r\n", "\n")):
-            yield _normalise(match.group(1)), match.group(2)
+            yield _normalized(match.group(1)), match.group(2)
 
 
 def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
@@ -125,4 +125,4 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
             continue
         for match in map(_INSTALLED.fullmatch, names):
             if match:
-                yield _normalise(match.group(1)), match.group(2)
+                yield _normalized(match.group(1)), match.group(2)

@@ -84,7 +84,7 @@ class DataView:
         return pipelines.steps_of(self._machine, transform)
 
     def normalizations(self, transform: Value, guards: Guards = ()) -> list[Normalization | None]:
-        """How the pipelines that a transform may be normalise; ``None`` stands for numbers that are not known."""
+        """How the pipelines that a transform may be normalize; ``None`` stands for numbers that are not known."""
         return normalizations(self.steps(transform), guards, self._machine.facts)
 
     def normalized_datasets(self) -> list[NormalizationUse]:

@@ -1,4 +1,4 @@
-"""Pipelines that normalise: with which numbers, under which conditions, and after which steps."""
+"""Pipelines that normalize: with which numbers, under which conditions, and after which steps."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _pairs(left: Numbers, right: Numbers) -> Iterator[tuple[float, float]]:
 
 
 def normalizations(steps: list[TransformStep], guards: Guards, facts: Facts) -> list[Normalization | None]:
-    """How a pipeline of some steps normalises, if once; ``None`` stands for numbers that are not known."""
+    """How a pipeline of some steps normalizes, if once; ``None`` stands for numbers that are not known."""
     found = [index for index, step in enumerate(steps) if step.kind in _KINDS]
     if not found or any(consistent(steps[one].guards, steps[other].guards) for one, other in combinations(found, 2)):
         return [None]
@@ -81,7 +81,7 @@ def normalizations(steps: list[TransformStep], guards: Guards, facts: Facts) -> 
 def _normalizations_at(
     index: int, steps: list[TransformStep], guards: Guards, facts: Facts
 ) -> list[Normalization | None]:
-    """How a pipeline normalises in one of its steps, and in no other one at the same time."""
+    """How a pipeline normalizes in one of its steps, and in no other one at the same time."""
     step = steps[index]
     if not isinstance(step.value, Instance) or step.value.site is None:
         return [None]

@@ -185,7 +185,7 @@ class Objects(Naming):
     def is_managed(self, event: Event) -> bool:
         """Whether a framework runs the training loop here: it clears, steps, accumulates and schedules by itself.
 
-        Lightning's manual optimisation leaves these to the user.
+        Lightning's manual optimization leaves these to the user.
         """
         if event.frame.framework == "lightning":
             return not self._manual_optimization

@@ -19,7 +19,7 @@ from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.values import Choice, Value
 
 _MAX_SOURCES = 40
-_HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modelled on it
+_HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modeled on it
     "training_step": "training",
     "validation_step": "evaluation",
     "test_step": "evaluation",

@@ -111,7 +111,7 @@ class RememberingEngine(Engine):
         self._watch: Watch | None = None
 
     def analyse(self, module: SourceModule, project: Project) -> Analysis:
-        """Analyse one module of a project."""
+        """Analyze one module of a project."""
         self._watch = None
         analysis = super().analyse(module, project)
         watch, self._watch = self._watch, None

@@ -26,7 +26,7 @@ the machine (one GPU or several), the checkpoint does not move between machines;
 is selected by name.
 
 ## Fix (unsafe)
-Saves the state dict of the module behind the wrapper. Unsafe because checkpoints that were saved before have other
+Saves the state dict of the module inside the wrapper. Unsafe because checkpoints that were saved before have other
 keys, and code that loads into the wrapper has to be changed with it.
 
 ## On real code
@@ -158,18 +158,18 @@ class WrappedStateDict(Rule):
         return ctx.finding(
             self,
             state.site,
-            f"the keys of the state dict that is saved begin with `{wrapping.prefix}`{depends}",
+            f"the keys of the saved state dict begin with `{wrapping.prefix}`{depends}",
             on=[saved.event, state.inputs[0]],
             assuming=assumed_under(_asked_later(wrapping, state)),
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
-            help=f"save the state of the module behind the wrapper: {_advice(wrapping)}",
+            help=f"save the state of the module inside the wrapper: {_advice(wrapping)}",
             trace=[
                 *([(made, "the model is wrapped here")] if made is not None else []),
                 (state.site, "the state dict is that of the wrapper"),
                 (saved.event.site, "and is saved"),
             ],
-            fix=("Save the state of the module behind the wrapper", edits),
+            fix=("Save the state of the module inside the wrapper", edits),
             severity="info" if pedantic else None,
             pedantic=pedantic,
         )

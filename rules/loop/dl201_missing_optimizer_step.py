@@ -1,6 +1,6 @@
 """Gradients that are computed again and again, and never used.
 
-The loop goes backward, and no optimizer ever takes a step: the model stays as it was initialised.
+The loop goes backward, and no optimizer ever takes a step: the model stays as it was initialized.
 
 Measured on torch 2.13: 0 of 200 steps moved the weights, and the loss stayed at its initial 1.647, with SGD, momentum,
 Adam and AdamW alike.

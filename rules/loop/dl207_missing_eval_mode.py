@@ -1,6 +1,6 @@
 """A model that is evaluated in training mode.
 
-Dropout stays active and batch normalisation uses (and updates) batch statistics, so the score is too low, changes from
+Dropout stays active and batch normalization uses (and updates) batch statistics, so the score is too low, changes from
 run to run, and depends on the batch size; the validation data leak into the running statistics.
 
 Measured on torch 2.13 (batch norm and dropout .5): six evaluations of one model gave losses between .767 and .861 in
@@ -29,7 +29,7 @@ dropout, and statistics and shapes that are only measured; models that return so
 comment about it; models that another method or a base class switches.
 
 ## Fix (unsafe)
-Inserts `model.eval()` before the loop of the evaluation, and `model.train()` behind it if training goes on and nothing
+Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
 else sets the mode; nothing where the same code also trains. Unsafe because scores, and the running statistics of batch
 norm, change, as they should.
 

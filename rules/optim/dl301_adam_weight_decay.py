@@ -1,4 +1,4 @@
-"""L2 regularisation where weight decay was meant: `Adam(weight_decay=...)`.
+"""L2 regularization where weight decay was meant: `Adam(weight_decay=...)`.
 
 `Adam`, `NAdam` and `RAdam` add `weight_decay * w` to the gradient and then divide by its running size. What is left is
 not the decay that papers quote for AdamW: it is far stronger wherever gradients are small.
@@ -21,7 +21,7 @@ files that use a library of graph networks, where L2 is tuned on purpose.
 
 ## Fix (unsafe)
 Uses `AdamW`, or `decoupled_weight_decay=True` for `NAdam` and `RAdam`. Unsafe because it changes training: for a
-regularisation of equal strength the value must be tuned again.
+regularization of equal strength the value must be tuned again.
 
 ## On real code
 742 public repositories: 20 findings in 11 of them, all true: decays of 0.01 to 0.3, which are recipes for `AdamW`.

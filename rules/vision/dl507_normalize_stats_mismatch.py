@@ -1,4 +1,4 @@
-"""Normalisation with numbers that the model was not, or is not to be, trained with.
+"""Normalization with numbers that the model was not, or is not to be, trained with.
 
 `Normalize` subtracts a mean and divides by a deviation. The model gets used to what comes out: if evaluation uses other
 numbers than training, ImageNet's numbers are mistyped or in the order of BGR, or numbers for pixels of 0 to 255 meet
@@ -24,7 +24,7 @@ no range check finds. Statistics of (.5, .5, .5) leave a mean of -.08 and a devi
 ## Not reported
 Numbers that are not known, differences that do not matter (below .02 of the mean or a twentieth of the deviation),
 datasets of different kinds, transforms that are never there together, the order of BGR where images may be read by
-OpenCV or flipped, and a mean above 1 behind a step that may scale the pixels.
+OpenCV or flipped, and a mean above 1 after a step that may scale the pixels.
 
 ## Fix (unsafe)
 Writes ImageNet's numbers where one is mistyped or the order is wrong, and for evaluation the numbers of training.
@@ -124,7 +124,7 @@ class NormalizeStatsMismatch(Rule):
         yield ctx.finding(
             self,
             evaluated.site,
-            "evaluation normalises with other numbers than training",
+            "evaluation normalizes with other numbers than training",
             on=[*evaluation.through, *training.through],
             assuming=[
                 *assumed_under((*evaluated.guards, *trained.guards)),
@@ -132,8 +132,8 @@ class NormalizeStatsMismatch(Rule):
             ],
             effect=f"the model was trained on {trained.text} and is measured on {evaluated.text}",
             help="use one `Normalize` for both",
-            trace=[(trained.site, "training data is normalised here"), (evaluated.site, "evaluation data here")],
-            fix=("Normalise as in training", _as_trained(evaluated.site, trained.site, ctx)),
+            trace=[(trained.site, "training data is normalized here"), (evaluated.site, "evaluation data here")],
+            fix=("Normalize as in training", _as_trained(evaluated.site, trained.site, ctx)),
         )
 
     def _check_numbers(self, pipeline: Normalization, composition: Value, ctx: Context) -> Iterator[Finding]:
@@ -152,8 +152,8 @@ class NormalizeStatsMismatch(Rule):
                 *ctx.assumed_use(composition, "the pipeline"),
             ],
             effect="the model sees images of another kind than it was, or will be, trained with",
-            help="normalise with the numbers that the model's weights or the data call for",
-            trace=[(pipeline.site, f"the pipeline normalises with {pipeline.text}")],
+            help="normalize with the numbers that the model's weights or the data call for",
+            trace=[(pipeline.site, f"the pipeline normalizes with {_shown(pipeline)}")],
             fix=("Use ImageNet's numbers", problem.edits),
         )
 

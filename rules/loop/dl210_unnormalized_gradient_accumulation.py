@@ -132,9 +132,9 @@ def is_cut_at_its_turn(backward: Backward, step: OptimizerStep, ctx: Context) ->
     return any(isinstance(part, ast.Name) and part.id == node.target.id for each in slices for part in ast.walk(each))
 
 
-class UnnormalisedGradientAccumulation(Rule):
+class UnnormalizedGradientAccumulation(Rule):
     code = "DL210"
-    name = "unnormalised-gradient-accumulation"
+    name = "unnormalized-gradient-accumulation"
     category = "correctness"
     severity = "error"
     triggers = (("backward", "manual_backward", "zero_grad"), ("step",), ("backward", "manual_backward"))
