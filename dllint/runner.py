@@ -125,7 +125,7 @@ class _Analysing:
         outcomes, pending = self._look_up(files)
         self._total += len(files)
         self._done += len(outcomes)
-<<<<<<< HEAD
+        self.kept += len(outcomes)
         with noting_interrupts() as interrupted:
             for outcome in self._analyse(pending, interrupted):
                 outcomes.append(outcome)
@@ -134,16 +134,6 @@ class _Analysing:
                 self._done += 1
                 if self._progress is not None:
                     self._progress(self._done, self._total)
-=======
-        self.kept += len(outcomes)
-        for outcome in self._analyse(pending):
-            outcomes.append(outcome)
-            if self._store is not None:
-                self._store.add(outcome)
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self._total)
->>>>>>> prod2
         return outcomes
 
     def save(self) -> None:
@@ -195,50 +185,8 @@ class _Analysing:
         worker.relax_collector()
         return Worker(self._settings, self._here, self._overlay)
 
-<<<<<<< HEAD
     def _pool(self, count: int) -> Pool:
         return Pool(count, self._settings, self._here, self._overlay)
-=======
-    def _pool(self, count: int) -> Executor:
-        from concurrent.futures import ProcessPoolExecutor
-
-        initial = (self._settings, self._here, self._overlay)
-        return ProcessPoolExecutor(count, initializer=worker.start, initargs=initial)
-
-
-def _chunks(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
-    """The files in their order, in about so many parts of equal weight: neighbors import the same."""
-    weights = [_size(file) for file in files]
-    limit = sum(weights) / number
-    start, weight = 0, 0
-    for end, more in enumerate(weights, 1):
-        weight += more
-        if weight >= limit or end == len(files):
-            yield files[start:end]
-            start, weight = end, 0
-
-
-def _size(file: Path) -> int:
-    """The bytes of a file, and some for having it; what cannot be read costs nothing."""
-    try:
-        return file.stat().st_size + 1000
-    except OSError:
-        return 0
-
-
-def _collect(pool: Executor, chunks: Iterable[Sequence[Path]], lost: list[Path]) -> Iterator[Outcome]:
-    """The outcomes of all chunks as they come; the files of chunks whose worker died go to ``lost``."""
-    from concurrent.futures.process import BrokenProcessPool
-
-    running: dict[Future[list[Outcome]], Sequence[Path]] = {}
-    for chunk in chunks:
-        running[pool.submit(worker.analyse_chunk, chunk)] = chunk
-    for future in as_completed(running):
-        try:
-            yield from future.result()
-        except BrokenProcessPool:
-            lost.extend(running[future])
->>>>>>> prod2
 
 
 def _died(file: Path) -> Outcome:

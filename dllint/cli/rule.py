@@ -51,13 +51,8 @@ def command(**given: Any) -> int:
     elif given["output_format"] == "text" and given["every"]:
         streams.write(_table(chosen))
     else:
-<<<<<<< HEAD
-        page = _markdown if given["output_format"] == "markdown" else _text
-        streams.write("\n".join([*map(page, chosen), _footer()]))
-=======
         render = _markdown if given["output_format"] == "markdown" else _text
-        streams.write("\n".join(render(page) for page in chosen))
->>>>>>> prod2
+        streams.write("\n".join([*map(render, chosen), _footer()]))
     return 0
 
 
@@ -82,29 +77,6 @@ def _markdown(page: Page) -> str:
     return f"# {page.title}\n\n{facts}\n\n{page.text}\n"
 
 
-<<<<<<< HEAD
-def _facts(rule: type[Rule]) -> list[tuple[str, str]]:
-    facts = [
-        ("category", f"{rule.category}, reported as {rule.severity}"),
-        ("default", "on" if rule.default else "off, has to be selected"),
-        ("fix", _FIXES[rule.fix_safety]),
-        ("since", rule.since),
-    ]
-    if rule.confirmable:
-        facts.append(("confirm", "`dllint confirm` can settle a finding by running the script"))
-    return facts + [("see", reference) for reference in rule.references]
-
-
-def _text(rule: type[Rule]) -> str:
-    facts = "\n".join(f"{name + ':':10}{value}" for name, value in _facts(rule))
-    return f"{rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
-
-
-def _markdown(rule: type[Rule]) -> str:
-    facts = "\n".join(f"- {name}: {value}" for name, value in _facts(rule))
-    return f"# {rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
-
-
 def _footer() -> str:
     """What findings of all rules may assume, and how sure that makes them."""
     from dllint.assumptions import KINDS
@@ -114,27 +86,6 @@ def _footer() -> str:
     return f"{_ON_ASSUMPTIONS}\n\n" + "\n".join(lines) + "\n"
 
 
-def _table(rules: Sequence[type[Rule]]) -> str:
-    width = max(len(rule.name) for rule in rules)
-    lines = (f"{rule.code:6} {rule.name:{width}}  {' ' if rule.default else '-'} {_summary(rule)}" for rule in rules)
-    return "\n".join(lines) + "\n\n- off by default\n"
-
-
-def _record(rule: type[Rule]) -> dict[str, Any]:
-    return {
-        "code": rule.code,
-        "name": rule.name,
-        "summary": _summary(rule),
-        "category": rule.category,
-        "severity": rule.severity,
-        "default": rule.default,
-        "fix": rule.fix_safety or None,
-        "since": rule.since,
-        "confirmable": rule.confirmable,
-        "references": list(rule.references),
-        "explanation": _page(rule),
-    }
-=======
 def _table(known: Sequence[Page]) -> str:
     rules = [page for page in known if page.is_static]
     observed = [(page.code if page.code != page.name else "", page) for page in known if not page.is_static]
@@ -143,7 +94,6 @@ def _table(known: Sequence[Page]) -> str:
     lines += ["", "- off by default", "", "What `dllint confirm` alone can show:"]
     lines += [f"{code:6} {page.name:{width}}    {page.summary}" for code, page in observed]
     return "\n".join(lines) + "\n"
->>>>>>> prod2
 
 
 def _json(data: Any) -> str:

@@ -113,7 +113,7 @@ class DataView:
         return [use for use in found if use.pipeline is not None] or found
 
     def normalized_by_name(self, events: Iterable[TransformsComposed]) -> list[NormalizationUse]:
-        """The same by the names of pipelines: ``train_transform`` and ``test_transform``, as one function builds them."""
+        """The same by the names of pipelines: ``train_transform`` and ``test_transform``, as a function builds them."""
         parts = [(event, self.part(event.composition)) for event in events]
         return [
             NormalizationUse(part, "name", False, pipeline, (event.composition,))

@@ -153,7 +153,7 @@ class NormalizeStatsMismatch(Rule):
             ],
             effect="the model sees images of another kind than it was, or will be, trained with",
             help="normalize with the numbers that the model's weights or the data call for",
-            trace=[(pipeline.site, f"the pipeline normalizes with {_shown(pipeline)}")],
+            trace=[(pipeline.site, f"the pipeline normalizes with {pipeline.text}")],
             fix=("Use ImageNet's numbers", problem.edits),
         )
 
