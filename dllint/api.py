@@ -70,6 +70,7 @@ from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.saving import SAVERS
+from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
@@ -82,6 +83,7 @@ from dllint.rewriting import (
     move_after,
     move_before,
     remove,
+    remove_argument,
     remove_operation,
     rename_attribute,
     rename_call,
@@ -176,6 +178,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "Removal",
     "Restored",
     "Resumption",
     "Rule",
@@ -218,6 +221,7 @@ __all__ = [
     "path_texts",
     "receiver_of",
     "remove",
+    "remove_argument",
     "remove_operation",
     "rename_attribute",
     "rename_call",

@@ -92,7 +92,7 @@ class ArgparseTypeBool(Rule):
             yield self._report(event, kind, ctx)
 
     def _report(self, event: LibraryCall, kind: Value, ctx: Context) -> Finding:
-        option, default = _option(event, ctx), event.arguments.keywords.get("default")
+        option, default = _name_of_option(event, ctx), event.arguments.keywords.get("default")
         is_on = default is not None and bool(ctx.constant(default))
         return ctx.finding(
             self,
@@ -119,7 +119,7 @@ def _is_bool(kind: Value) -> bool:
     return is_call and [ast.unparse(argument) for argument in body.args] == names
 
 
-def _option(event: LibraryCall, ctx: Context) -> str:
+def _name_of_option(event: LibraryCall, ctx: Context) -> str:
     texts = [str(ctx.constant(flag)) for flag in event.arguments.positional[1:] if isinstance(flag, Const)]
     return next((text for text in texts if text.startswith("--")), texts[0] if texts else "the option")
 
