@@ -3,7 +3,8 @@
 A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
 lock file and an installed package the exact one. The first source that says something about a package is believed: the
 configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
-``uv.lock`` or ``poetry.lock``, and the active virtual environment.
+``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
+read off such files in the folders of the project, and off its README.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ _LOWER_BOUND = re.compile(r"(?:===?|>=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)")
 _LOCKED = re.compile(r'^name = "([^"\n]+)"\nversion = "(\d+(?:\.\d+)*)', re.MULTILINE)
 _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
+_IN_PROSE = re.compile(
+    r"\b(pytorch|torch|numpy|transformers|pytorch[- ]lightning)(?:\s*\(|\s*[:|*`]*)\s*(>=?|≥|==?|~=|v(?:ersion)?)?\s*"
+    r"(\d+\.\d+(?:\.\d+)?)(\+(?!cu)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater))?",
+    re.IGNORECASE,
+)
+_PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
+_NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {"pytorch": "torch"}  # by conda
 _UNLIMITED = "99999"
 _INSTALLED = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
@@ -51,7 +59,7 @@ def find_versions(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
 def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     """The versions below which the known packages stay; packages that may be of any later version are left out."""
     limits = {_normalise(name): just_above(version) for name, version in configured.items()}
-    for read in _SOURCES:
+    for read in _FOR_LIMITS:
         found: dict[str, str] = {}
         for name, specifier in read(root):
             if name in PACKAGES:
@@ -161,6 +169,8 @@ def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
     for name in ("uv.lock", "poetry.lock"):
         for match in _LOCKED.finditer(_read(root / name).replace("\r\n", "\n")):
             yield _normalise(match.group(1)), f"=={match.group(2)}"
+    for name, version in _PIPFILE.findall(_read(root / "Pipfile.lock")):
+        yield _normalise(name), f"=={version}"
 
 
 def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
@@ -203,4 +213,22 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
                 yield _normalise(match.group(1)), f"=={match.group(2)}"
 
 
+def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
+    """``PyTorch 1.11.0`` says what the authors ran with; ``numpy >= 1.16`` gives a lower bound alone."""
+    for path in sorted(root.glob("README*")):
+        for name, sign, version, later in _IN_PROSE.findall(_read(path)):
+            name = _ALSO_CALLED.get(_normalise(name), _normalise(name))
+            yield name, f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"
+
+
+def _from_below(root: Path) -> Iterator[tuple[str, str]]:
+    """What the files for installation in the folders of a project say."""
+    for pattern in ("*/", "*/*/"):
+        for folder in sorted(root.glob(pattern)):
+            if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in folder.relative_to(root).parts):
+                for read in (_from_requirements, _from_conda, _from_lock):
+                    yield from read(folder)
+
+
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
+_FOR_LIMITS = (*_SOURCES, _from_below, _from_readme)

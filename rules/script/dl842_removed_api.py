@@ -21,7 +21,7 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 
 ## Not reported
 Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of
-conda); what is imported or read in a `try`, after `hasattr` or below a test of a version; names that the project sets
+conda, "PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or read in a `try`, after `hasattr` or below a test of a version; names that the project sets
 itself (`np.float = float`); packages of the project that are called like the library.
 
 ## Fix (safe)
@@ -67,6 +67,13 @@ def runs_with_earlier(site: Site, name: str, removal: Removal, ctx: Context) -> 
     return not ctx.may_run_with(removal.package, removal.version)
 
 
+def needs_later_torch(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """that version needs a later torch than the project runs with"""
+    needed = ctx.facts.needed_releases.get(f"{removal.package} {removal.version}", "")
+    package, _, version = needed.partition(" ")
+    return bool(needed) and not ctx.may_run_with(package, version)
+
+
 def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
     """the project sets the name itself"""
     last = name.rpartition(".")[2]
@@ -86,7 +93,7 @@ class RemovedApi(Rule):
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
         "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
     )
-    excuses = (runs_with_earlier, is_set_by_project)
+    excuses = (runs_with_earlier, needs_later_torch, is_set_by_project)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if program.kind != "module":

@@ -102,6 +102,7 @@ class Facts:
         self.removed_names: dict[str, Removal] = {}
         self.removed_arguments: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
+        self.needed_releases: dict[str, str] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -188,6 +189,7 @@ class Facts:
         removed = table.get("removed", {})
         self.removed_names.update((name, Removal.read(text)) for name, text in removed.get("names", {}).items())
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
+        self.needed_releases.update(removed.get("needs", {}))
         for name, each in removed.get("arguments", {}).items():
             self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
         transforms = table.get("transforms", {})
