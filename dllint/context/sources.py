@@ -126,6 +126,10 @@ class Sources(ProgramView):
             for module in project.mentioning(*compiled)
         )
 
+    def is_said_in(self, owner: Class, pattern: str) -> bool:
+        """Whether a class of the project or one of its ancestors there has a regular expression in its text."""
+        return any(re.search(pattern, _text_of(each.module, each.node)) for each in owner.lineage)
+
     def is_said_around(self, owner: Class, pattern: str) -> bool:
         """Whether a class of the project, or code that names it, has a regular expression in what is not seen here.
 
