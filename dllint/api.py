@@ -66,6 +66,7 @@ from dllint.events import (
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
+from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
@@ -149,6 +150,7 @@ __all__ = [
     "GradientClip",
     "Guard",
     "Guards",
+    "Image",
     "Instance",
     "Invocation",
     "Items",
