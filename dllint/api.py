@@ -67,10 +67,12 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.forms import attribute_of, element_of
+from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.saving import SAVERS
+from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
@@ -83,6 +85,7 @@ from dllint.rewriting import (
     move_after,
     move_before,
     remove,
+    remove_argument,
     remove_operation,
     rename_attribute,
     rename_call,
@@ -148,6 +151,7 @@ __all__ = [
     "GradientClip",
     "Guard",
     "Guards",
+    "Image",
     "Instance",
     "Invocation",
     "Items",
@@ -178,6 +182,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "Removal",
     "Restored",
     "Resumption",
     "Rule",
@@ -222,6 +227,7 @@ __all__ = [
     "path_texts",
     "receiver_of",
     "remove",
+    "remove_argument",
     "remove_operation",
     "rename_attribute",
     "rename_call",

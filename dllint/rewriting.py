@@ -14,6 +14,7 @@ from dllint.interp.source.positions import enclosing_definition, sibling_around,
 from dllint.sites import Module, Site
 from dllint.syntax.edits import (
     remove_call_wrapper,
+    remove_keyword,
     remove_last_item,
     remove_method_call,
     rename_callee,
@@ -44,6 +45,13 @@ def set_argument(call: Site, name: str, text: str, *, position: int | None = Non
     if not isinstance(call.node, ast.Call):
         return Edits()
     return Edits.of(call.module, replace_call_argument(call.module.source, call.node, name, text, position=position))
+
+
+def remove_argument(call: Site, name: str) -> Edits:
+    """Take a keyword argument out of a call."""
+    if not isinstance(call.node, ast.Call):
+        return Edits()
+    return Edits.of(call.module, remove_keyword(call.module.source, call.node, name))
 
 
 def unwrap_call(call: Site, argument: ast.expr) -> Edits:

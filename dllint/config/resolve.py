@@ -12,7 +12,7 @@ from typing import Any
 from dllint.config.load import Config, ConfigError, Source
 from dllint.config.selectors import Layer, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
-from dllint.config.versions import find_versions
+from dllint.config.versions import find_limits, find_versions
 from dllint.files.globs import Globs
 from dllint.findings import Confidence
 from dllint.registry import RegistryError, load_registry, load_rules
@@ -52,6 +52,7 @@ def resolve(config: Config) -> Settings:
         rule_paths=_rule_paths(config),
         plugins=_plugins(config),
         versions=find_versions(config.root, configured_versions(config)),
+        limits=find_limits(config.root, configured_versions(config)),
         knowledge={name: value for name, (value, _) in config.table("knowledge").items()},
         require_reason=config.value("require-reason")[1],
         time_limit=float(config.value("time-limit")[1]),

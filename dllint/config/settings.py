@@ -25,11 +25,11 @@ class Settings:
     ``enabled`` are the codes of the rules to run, ``explicit`` those among them whose pedantic findings are wanted
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
-    lowest versions of torch and its relatives that the project runs with, by normalized package name, and
-    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read, ``bans`` those of ``[[tool.dllint.ban]]``.
-    ``fix_safety`` maps codes to a safety of their fixes other than the rule's own. ``confidence`` is how sure a finding
-    must be to be reported, ``notes`` says that those of severity ``info`` are listed and not just counted. With
-    ``why_silent`` rules note what they do not report, and why.
+    lowest versions of torch and its relatives that the project runs with, by normalized package name, and ``limits``
+    those below which they stay, where the project says so. ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it
+    was read, ``bans`` those of ``[[tool.dllint.ban]]``. ``fix_safety`` maps codes to a safety of their fixes other than
+    the rule's own. ``confidence`` is how sure a finding must be to be reported, ``notes`` says that those of severity
+    ``info`` are listed and not just counted. With ``why_silent`` rules note what they do not report, and why.
     """
 
     root: Path
@@ -44,6 +44,7 @@ class Settings:
     rule_paths: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
     knowledge: Mapping[str, Any] = field(default_factory=dict)
     require_reason: bool = False
     time_limit: float = 20.0
@@ -88,6 +89,7 @@ class Settings:
             "rule_paths": [os.path.relpath(path, self.root) for path in self.rule_paths],
             "plugins": self.plugins,
             "versions": dict(self.versions),
+            "limits": dict(self.limits),
             "knowledge": self.knowledge,
             "require_reason": self.require_reason,
             "time_limit": self.time_limit,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from dllint.assumptions import Assumption, Assumptions
 from dllint.context.normalization import Normalization, NormalizationUse, may_normalize, normalizations
 from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
@@ -24,7 +25,8 @@ from dllint.events import (
     walk,
 )
 from dllint.flow import Structure
-from dllint.interp.ask import pipelines, splits
+from dllint.interp.ask import images, pipelines, splits
+from dllint.interp.ask.images import Image
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
@@ -214,6 +216,37 @@ class DataView:
                 for event in self.calling(fetch, dataset, Symbol("index", site=fetch.site))
             )
         return known
+
+    @cached_property
+    def made(self) -> tuple[Instance, ...]:
+        """The datasets that the program makes, or that its loaders draw from, each once."""
+        events = self._structure.all_of(DatasetCreated)
+        given = [
+            event.dataset for event in (*events, *self.loaders) if isinstance(event, DatasetCreated | LoaderCreated)
+        ]
+        found = [dataset for value in given for dataset in self.datasets(value)]
+        return tuple({id(dataset): dataset for dataset in found}.values())
+
+    @cached_property
+    def images(self) -> tuple[tuple[Instance, Guards, Image], ...]:
+        """The images in the samples of datasets of the project: what is known of them when a sample is complete.
+
+        Each comes with its dataset and the conditions under which the sample has it.
+        """
+        own = (dataset for dataset in self.made if isinstance(dataset.cls, Class))
+        samples = [(dataset, pipelines.sample_of(self._machine, dataset)) for dataset in own]
+        return tuple(
+            (dataset, guards, image)
+            for dataset, sample in samples
+            if sample is not None
+            for guards, image in images.images_in(self._machine, sample)
+        )
+
+    def assumed_reading(self, dataset: Instance) -> Assumptions:
+        """What a claim about the samples of a dataset assumes if no loader of it is read here: that somebody takes some."""
+        drawing = [made for made in self.loaders if any(d is dataset for d in self.datasets(made.dataset))]
+        is_read = any(self.is_read(made.loader) for made in drawing) or not drawing
+        return () if is_read else (Assumption("effect", "somebody takes samples from the dataset"),)
 
     # ------------------------------------------------------------------------------------------ workers
 

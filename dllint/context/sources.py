@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
+from dllint.interp.source.imported import dotted_uses, imported_names
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.topics import Topic, speaks_of
@@ -72,6 +73,28 @@ class Sources(ProgramView):
         lowest = self.versions.get(package)
         return lowest is not None and version_key(lowest) < version_key(version)
 
+    def may_run_with(self, package: str, version: str) -> bool:
+        """Whether a project may run with a version of a package or a later one, by what it says it runs with.
+
+        Where it says nothing, or gives no upper bound, it may.
+        """
+        limit = self.limits.get(package)
+        return limit is None or version_key(limit) > version_key(version)
+
+    def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
+        """Where the program's file imports, reads or calls objects of libraries that have one of some dotted names.
+
+        ``np.Inf`` is ``numpy.Inf``; with a prefix such as ``torch.optim.`` among the names, all that is in it counts.
+        Names that the file also binds otherwise, or imports only if that works, are left out.
+        """
+        module = self.program.module
+        imported = imported_names(module.tree)
+        for node, dotted in dotted_uses(module.tree, imported):
+            if (dotted in names or f"{dotted.rpartition('.')[0]}." in names) and self._machine.project.find(
+                module, dotted.partition(".")[0]
+            ) is None:
+                yield Site(module, node), dotted
+
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.
 
@@ -109,6 +132,10 @@ class Sources(ProgramView):
             and (main.file.parent in module.file.parents or any(m in own for m in project.imported_by(module)))
             for module in project.mentioning(*compiled)
         )
+
+    def is_said_in(self, owner: Class, pattern: str) -> bool:
+        """Whether a class of the project or one of its ancestors there has a regular expression in its text."""
+        return any(re.search(pattern, _text_of(each.module, each.node)) for each in owner.lineage)
 
     def code_around(self, owner: Class) -> Iterator[ast.AST]:
         """All nodes of the code of a class, or of code that names it, that is not seen here.

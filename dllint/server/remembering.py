@@ -161,7 +161,7 @@ class RememberingEngine(Engine):
         if self._watch is None:
             return super().view(machine, program)
         self._watch.has_run(machine, program)
-        context = WatchedContext(machine, program, self.settings.versions)
+        context = WatchedContext(machine, program, self.settings.versions, self.settings.limits)
         context.watch = self._watch
         return context
 

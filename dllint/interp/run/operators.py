@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp.run import containers
 from dllint.sites import Site
-from dllint.values import Choice, Const, Items, Setting, Symbol, Table, Value
+from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -57,9 +57,16 @@ def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site:
         return Table({**left.contents, **containers.merged(left.contents, right.contents)}, site)
     if symbol == "*" and isinstance(left, Items):
         repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
-        count = right.value if repeated and isinstance(right, Const) else 1
+        count = right.value if repeated and isinstance(right, Const) else 2 if _may_be_many(left, right) else 1
         return Items(left.kind, left.items * count, site, exact=left.exact and repeated)
     return Symbol(symbol, (left, right), site, grad=machine.grad)
+
+
+def _may_be_many(items: Items, times: Value) -> bool:
+    """Whether objects are repeated so often as nobody knows: that it is the same ones again has to be seen."""
+    default = times.default if isinstance(times, Setting) else times
+    is_one = isinstance(default, Const) and default.value in (0, 1)
+    return not is_one and any(isinstance(item, Instance) for item in items.items)
 
 
 def _fold(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,22 @@ _MAX_HOPS = 4  # from alias to alias: a user's can be one of another, or of itse
 _ROLES: tuple[Role, ...] = (
     *("optimizer", "scheduler", "scaler", "sampler", "loader", "dataset", "clip", "seed", "generator", "checkpoint"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Something that a package has no more since a version, and what there is instead (or nothing)."""
+
+    package: str
+    version: str
+    instead: str
+
+    @classmethod
+    def read(cls, text: str) -> Removal:
+        """Of ``"numpy 2.0: numpy.inf"``."""
+        release, _, instead = text.partition(":")
+        package, _, version = release.partition(" ")
+        return cls(package, version, instead.strip())
 
 
 class Facts:
@@ -85,6 +102,10 @@ class Facts:
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
         self.constants: dict[str, tuple[float, ...]] = {}
+        self.removed_names: dict[str, Removal] = {}
+        self.removed_arguments: dict[str, dict[str, Removal]] = {}
+        self.removed_defaults: dict[str, Removal] = {}
+        self.needed_releases: dict[str, str] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -168,6 +189,12 @@ class Facts:
         self.constants.update((name, tuple(numbers)) for name, numbers in table.get("constants", {}).items())
         for amount, patterns in table.get("parameters", {}).items():
             self._parameters[amount] = self._parameters.get(amount, ()) + tuple(map(re.compile, patterns))
+        removed = table.get("removed", {})
+        self.removed_names.update((name, Removal.read(text)) for name, text in removed.get("names", {}).items())
+        self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
+        self.needed_releases.update(removed.get("needs", {}))
+        for name, each in removed.get("arguments", {}).items():
+            self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():

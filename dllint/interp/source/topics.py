@@ -22,7 +22,7 @@ Topic = Literal[
     "progress", "averaged-model", "frozen-model", "loss-model", "adversary", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
     "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode",
-    "coupled-decay",
+    "coupled-decay", "sharing", "order-matters",
 ]  # fmt: skip
 """What a name can be asked about."""
 
