@@ -121,7 +121,7 @@ class Engine:
 
     def view(self, machine: Machine, program: Program) -> Context:
         """What rules see of a program."""
-        return Context(machine, program, self.settings.versions)
+        return Context(machine, program, self.settings.versions, self.settings.ceilings)
 
 
 def syntax_errors(module: SourceModule) -> list[Finding]:

@@ -12,7 +12,7 @@ from dllint.config.load import ConfigError, ConfigLoader, Source
 from dllint.config.resolve import resolve
 from dllint.config.selectors import ENGINE_CODES, Layer, Selection, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
-from dllint.config.versions import find_versions
+from dllint.config.versions import allows, find_ceilings, find_versions
 from dllint.engine_rules import ENGINE_RULES
 from dllint.rule import Rule
 
@@ -242,6 +242,37 @@ class TestVersions:
     def test_a_requirement_gives_its_lower_bound(self, project: Path, requirement: str, version: str | None) -> None:
         self.write(project, requirements_txt=f"numpy\n{requirement}\n")
         assert find_versions(project, {}).get("torch") == version
+
+    @pytest.mark.parametrize(
+        ("requirement", "ceiling"),
+        [
+            ("torch==1.8.1+cu111", "1.8.1"),
+            ("torch>=1.8,<2.6", "<2.6"),
+            ("torch<=2.5.1", "2.5.1"),
+            ("torch~=1.13.0", "<1.14"),
+            ("torch~=1.13", "<2"),
+            ("torch==1.*", "<2"),
+            ("torch>=1.8", None),
+            ("torch!=2.0", None),
+            ("torch", None),
+        ],
+    )
+    def test_a_requirement_gives_its_ceiling(self, project: Path, requirement: str, ceiling: str | None) -> None:
+        self.write(project, requirements_txt=f"numpy\n{requirement}\n")
+        assert find_ceilings(project, {}).get("torch") == ceiling
+
+    @pytest.mark.parametrize(
+        ("ceiling", "version", "answer"),
+        [("2.5.1", "2.6", False), ("<2.6", "2.6", False), ("<3", "2.6", True), ("2.6", "2.6", True), ("<2", "2.6", False)],
+    )
+    def test_what_a_ceiling_allows(self, ceiling: str, version: str, answer: bool) -> None:
+        assert allows(ceiling, version) is answer
+
+    def test_a_conda_environment(self, project: Path) -> None:
+        lines = ["dependencies:", "  - python=3.8", "  - pytorch=1.7.1=py3.8_cuda11", "  - pytorch-lightning=1.2"]
+        self.write(project, environment_yml="\n".join([*lines, "  - pip:", "    - torchvision==0.8.2", ""]))
+        assert find_versions(project, {}) == {"torch": "1.7.1", "torchvision": "0.8.2"}
+        assert find_ceilings(project, {}) == {"torch": "1.7.1", "torchvision": "0.8.2"}
 
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from dllint.config.load import Config, ConfigError, Source
 from dllint.config.selectors import Layer, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
-from dllint.config.versions import find_versions
+from dllint.config.versions import find_ceilings, find_versions
 from dllint.files.globs import Globs
 from dllint.findings import Severity
 from dllint.registry import RegistryError, load_registry, load_rules
@@ -49,6 +49,7 @@ def resolve(config: Config) -> Settings:
         rule_paths=_rule_paths(config),
         plugins=_plugins(config),
         versions=find_versions(config.root, configured_versions(config)),
+        ceilings=find_ceilings(config.root, configured_versions(config)),
         knowledge={name: value for name, (value, _) in config.table("knowledge").items()},
         require_reason=config.value("require-reason")[1],
         time_limit=float(config.value("time-limit")[1]),

@@ -25,8 +25,8 @@ class Settings:
     ``enabled`` are the codes of the rules to run, ``explicit`` those among them whose pedantic findings are wanted
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
-    lowest versions of torch and its relatives that the project runs with, by normalised package name, and
-    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. ``possible`` says that possible findings are
+    lowest versions of torch and its relatives that the project runs with, by normalised package name, ``ceilings`` the
+    latest that it allows, and ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. ``possible`` says that possible findings are
     reported too, ``notes`` that those of severity ``info`` are listed and not just counted. With ``why_silent`` rules
     note what they do not report, and why.
     """
@@ -41,6 +41,7 @@ class Settings:
     rule_paths: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    ceilings: Mapping[str, str] = field(default_factory=dict)
     knowledge: Mapping[str, Any] = field(default_factory=dict)
     require_reason: bool = False
     time_limit: float = 20.0
@@ -80,6 +81,7 @@ class Settings:
             "rule_paths": [os.path.relpath(path, self.root) for path in self.rule_paths],
             "plugins": self.plugins,
             "versions": dict(self.versions),
+            "ceilings": dict(self.ceilings),
             "knowledge": self.knowledge,
             "require_reason": self.require_reason,
             "time_limit": self.time_limit,

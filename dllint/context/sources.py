@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Literal, TypeVar
 
-from dllint.config.versions import version_key
+from dllint.config.versions import allows, version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
@@ -66,6 +66,11 @@ class Sources(ProgramView):
         """
         lowest = self.versions.get(package)
         return lowest is not None and version_key(lowest) < version_key(version)
+
+    def runs_from(self, package: str, version: str) -> bool:
+        """Whether the project may run with a release of a package from a version on: no pin excludes it."""
+        ceiling = self.ceilings.get(package)
+        return ceiling is None or allows(ceiling, version)
 
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.

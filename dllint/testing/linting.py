@@ -44,7 +44,15 @@ class Setup:
         """The engine for a project in a folder."""
         codes = frozenset(rule.code for rule in self.rules)
         explicit = codes if self.explicit else frozenset()
-        settings = Settings(root, codes, explicit, versions=self.versions, knowledge=self.knowledge, time_limit=60.0)
+        settings = Settings(
+            root,
+            codes,
+            explicit,
+            versions=self.versions,
+            ceilings=self.versions,
+            knowledge=self.knowledge,
+            time_limit=60.0,
+        )
         facts = load_facts(self.knowledge) if self.knowledge else _builtin_facts()
         return Engine(facts, self.rules, settings, sieve=self.sieve)
 
