@@ -17,6 +17,7 @@ from dllint.context.checkpoints import (
 )
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
+from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
@@ -25,6 +26,7 @@ from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
+from dllint.context.unpickling import ObjectUse
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -152,6 +154,7 @@ __all__ = [
     "Items",
     "Leave",
     "LibraryCall",
+    "Load",
     "LoaderCreated",
     "Loop",
     "LossCall",
@@ -162,6 +165,7 @@ __all__ = [
     "Node",
     "Normalization",
     "Numbers",
+    "ObjectUse",
     "OpaqueCall",
     "OptimizerCreated",
     "OptimizerStep",

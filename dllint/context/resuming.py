@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_texts
+from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_pattern, path_texts
+from dllint.context.loading import LOADS, Load, file_name, loads_in
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
 from dllint.values import Instance, Symbol, Value
+
+_UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class Resumption:
     """Code that reads a checkpoint back before it trains on; ``values`` are the state that it has."""
 
     event: Event
+    read: StateRead
     assumptions: Assumptions = ()
     values: tuple[Value, ...] = ()
 
@@ -45,8 +49,43 @@ class Resuming(Optimizers, Paths):
             found = self._is_earlier_one(saved, read)
             if found is not None and self.checkpoints.is_before_training(event, steps):
                 state = event.state if isinstance(event, StateRestored) else None
-                return Resumption(event, found, (state,) if state is not None else ())
+                return Resumption(event, read, found, (state,) if state is not None else ())
         return None
+
+    def readers(self, saved: Saved) -> list[tuple[StateRead, Assumptions]]:
+        """Where the program reads a checkpoint that it writes, and what is assumed by taking it for that one.
+
+        It is the same file, has the keys that are looked up in what is read, or is an earlier one to resume from.
+        """
+        keys = {part.key for part in saved.parts if part.key}
+        found: list[tuple[StateRead, Assumptions]] = []
+        for read in self.checkpoints.reads:
+            wanted = keys_read(read)
+            if is_same_path(saved.event.path, read.path) or (len(wanted) > 1 and wanted <= keys):
+                found.append((read, ()))
+        resumption = self.resumption(saved) if not found else None
+        return found if resumption is None else [(resumption.read, resumption.assumptions)]
+
+    def loads_elsewhere(self, saved: Saved) -> Iterator[Load]:
+        """Where other code of the project, which this program does not run, loads a checkpoint that it writes.
+
+        By the name of the file, where it stands in the same folder or one below or above, or by several keys.
+        """
+        run = {id(read.site.node) for read in self.checkpoints.reads}
+        file, keys = file_name(path_pattern(saved.event.path)), {part.key for part in saved.parts if part.key}
+        for module in self._machine.project.mentioning(LOADS):
+            folders = (module.file.parent, saved.event.site.module.source.path.parent)
+            is_near = folders[0] in (folders[1], *folders[1].parents) or folders[1] in folders[0].parents
+            for load in loads_in(module) if is_near else ():
+                is_same_file = load.file == file != "" and (not load.keys or bool(load.keys & keys))
+                is_known = is_same_file or (not load.file and len(load.keys) > 1 and load.keys <= keys)
+                if is_known and id(load.site.node) not in run:
+                    yield load
+
+    @cached_property
+    def unpickles_more(self) -> bool:
+        """Whether the project has ``torch.load`` unpickle more than by default wherever it is called."""
+        return any(self.project_mentions(_UNPICKLES_MORE, where=where) for where in ("here", "everywhere"))
 
     def is_saved_again_and_again(self, saved: Saved) -> bool:
         """Whether a checkpoint is written while training goes on, rather than once at the end."""
