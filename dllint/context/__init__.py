@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
+from dllint.context.filtering import Filtering
 from dllint.context.modes import ModesOfModules
-from dllint.context.resuming import Resuming
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Resuming, Decisions):
+class Context(Excuses, ModesOfModules, Filtering, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

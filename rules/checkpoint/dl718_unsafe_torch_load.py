@@ -34,7 +34,6 @@ the code in the file: do it for files you trust.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from dllint.api import (
