@@ -45,7 +45,7 @@ class Resuming(Optimizers, Paths):
             if self._is_read_back(event, saved, read):
                 continue
             model = event.target if isinstance(event, StateRestored) else None
-            steps = [step for step in self.steps() if model is None or self._may_train(step.optimizer, model)]
+            steps = [step for step in self.steps() if model is None or self.may_train(step.optimizer, model)]
             found = self._is_earlier_one(saved, read)
             if found is not None and self.checkpoints.is_before_training(event, steps):
                 state = event.state if isinstance(event, StateRestored) else None
@@ -153,7 +153,8 @@ class Resuming(Optimizers, Paths):
             for other in written
         )
 
-    def _may_train(self, optimizer: Value, model: Value) -> bool:
+    def may_train(self, optimizer: Value, model: Value) -> bool:
+        """Whether an optimizer may have parameters of a model; of those that are not known, the only one does."""
         modules, _ = self.parameters_of(optimizer)
         if not modules:
             return len(self.stepped_optimizers()) == 1

@@ -18,6 +18,7 @@ from dllint.events import (
     StateSaved,
 )
 from dllint.interp.run import graph
+from dllint.interp.source.positions import ancestors
 from dllint.sites import Guards, Site
 from dllint.values import Class, Const, External, Function, Instance, Symbol, Value, alternatives
 
@@ -138,7 +139,7 @@ def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[s
     for held in (read.result, *_items(read.result)):
         for name, value in held.attributes.items():
             is_read = isinstance(value, Symbol) and value.name == "attribute" and value.inputs[0] is held
-            if is_read and name not in _ATTRIBUTES and held.site is not None:
+            if is_read and name not in _ATTRIBUTES and held.site is not None and not _is_asked_around(value.site):
                 return ObjectUse(value.site or held.site, f"an object with an attribute `{name}`")
     return None
 
@@ -181,6 +182,13 @@ def _items(result: Value) -> list[Symbol]:
     held = result.attributes.values() if isinstance(result, Symbol) else ()
     options = [option for value in held for _, option in alternatives(value)]
     return [option for option in options if isinstance(option, Symbol) and option.name == "item"]
+
+
+def _is_asked_around(site: Site | None) -> bool:
+    """Whether the code around a place tests a type."""
+    tests = (node.test for node in ancestors(site) if isinstance(node, ast.If | ast.IfExp)) if site is not None else ()
+    nodes = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Call))
+    return any(isinstance(node.func, ast.Name) and node.func.id in _ASKING for node in nodes)
 
 
 def _is_asked(guards: Guards, known: Collection[tuple[str, str, str, bool]]) -> bool:
