@@ -15,6 +15,7 @@ from dllint.context.checkpoints import (
     keys_read,
     path_texts,
 )
+from dllint.context.continuing import Continuation
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -134,6 +135,7 @@ __all__ = [
     "Class",
     "Const",
     "Context",
+    "Continuation",
     "DataView",
     "DatasetCreated",
     "Draw",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
+from dllint.context.loading import keys_written
 from dllint.context.unpickling import ObjectUse, object_use, refusal
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow, is_of_runs
@@ -257,7 +258,8 @@ def keys_read(read: StateRead) -> set[str]:
     items = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
     options = [option for item in items for _, option in alternatives(item)]
     found = [option.detail for option in options if isinstance(option, Symbol) and option.name == "item"]
-    return {key for key in found if isinstance(key, str)}
+    written = keys_written(read.site.node, read.site.module) if isinstance(read.site.node, ast.Call) else frozenset()
+    return {key for key in found if isinstance(key, str)} | written
 
 
 def is_same_path(left: Value | None, right: Value | None) -> bool:

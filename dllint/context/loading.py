@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dllint.interp.source.positions import enclosing_definition
 from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.trees import walk
-from dllint.sites import Site
+from dllint.sites import Module, Site
 
 LOADS = re.compile(r"\bload\b")
 _STRICT = ("weights_only", "pickle_module")
@@ -45,7 +45,7 @@ def loads_in(module: SourceModule) -> Iterator[Load]:
             path = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "f"), None)
             file = file_name(_pattern(path, module, call, _MAX_STEPS)) if path is not None else ""
             is_default = None not in names and not any(name in _STRICT for name in names)
-            yield Load(Site(module, call), file, _keys(call, module), is_default)
+            yield Load(Site(module, call), file, keys_written(call, module), is_default)
 
 
 def _spellings(module: SourceModule) -> frozenset[str]:
@@ -110,7 +110,7 @@ def _assigned(node: ast.Name | ast.Attribute, module: SourceModule, place: ast.A
     return None
 
 
-def _keys(call: ast.Call, module: SourceModule) -> frozenset[str]:
+def keys_written(call: ast.Call, module: Module) -> frozenset[str]:
     """The constant keys that the function looks up in what a call returned."""
     around = enclosing_definition(Site(module, call)) or module.tree
     names = {

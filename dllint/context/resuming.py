@@ -11,6 +11,7 @@ from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path
 from dllint.context.loading import LOADS, Load, file_name, loads_in
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
+from dllint.context.sources import Sources
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
 from dllint.values import Instance, Symbol, Value
 
@@ -27,7 +28,7 @@ class Resumption:
     values: tuple[Value, ...] = ()
 
 
-class Resuming(Optimizers, Paths):
+class Resuming(Optimizers, Paths, Sources):
     """Checkpoints as states to go on from."""
 
     @cached_property
@@ -61,10 +62,13 @@ class Resuming(Optimizers, Paths):
         found: list[tuple[StateRead, Assumptions]] = []
         for read in self.checkpoints.reads:
             wanted = keys_read(read)
-            if is_same_path(saved.event.path, read.path) or (len(wanted) > 1 and wanted <= keys):
+            is_alike = len(wanted) > 1 and wanted <= keys and not _is_other_file(saved, read)
+            if is_alike or is_same_path(saved.event.path, read.path):
                 found.append((read, ()))
         resumption = self.resumption(saved) if not found else None
-        return found if resumption is None else [(resumption.read, resumption.assumptions)]
+        if resumption is None or _is_other_file(saved, resumption.read):
+            return found
+        return [(resumption.read, resumption.assumptions)]
 
     def loads_elsewhere(self, saved: Saved) -> Iterator[Load]:
         """Where other code of the project, which this program does not run, loads a checkpoint that it writes.
@@ -187,3 +191,9 @@ class Resuming(Optimizers, Paths):
         names += [frame.function for frame in read.frame.stack()] + path_texts(read.path)
         said = next((name for name in names if self.speaks_of("resuming", name)), None)
         return (Assumption("name", f"`{said.rpartition(':')[2]}` is for resuming, as its name says"),) if said else None
+
+
+def _is_other_file(saved: Saved, read: StateRead) -> bool:
+    """Whether two paths are known, and of different files."""
+    names = [file_name(path_pattern(path)) for path in (saved.event.path, read.path)]
+    return all(name and "*" not in name for name in names) and names[0] != names[1]

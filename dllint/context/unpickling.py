@@ -136,7 +136,7 @@ def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[s
             for guards, option in alternatives(value):
                 if _root(option) is read.result and not _is_asked(event.guards, known):
                     return ObjectUse(event.site, what, tuple(guard for guard in guards if guard.key() not in known))
-    for held in (read.result, *_items(read.result)):
+    for held in (each for each in (read.result, *_items(read.result)) if isinstance(each, Symbol)):
         for name, value in held.attributes.items():
             is_read = isinstance(value, Symbol) and value.name == "attribute" and value.inputs[0] is held
             if is_read and name not in _ATTRIBUTES and held.site is not None and not _is_asked_around(value.site):

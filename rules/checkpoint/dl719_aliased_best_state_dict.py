@@ -101,13 +101,12 @@ class AliasedBestStateDict(Rule):
                 yield self._report(event, use, step, ctx)
 
     def _report(self, taken: StateTaken, use: Event, step: OptimizerStep, ctx: Context) -> Finding:
-        given = use.state if isinstance(use, StateRestored) else None
-        verb = "loaded" if given is not None else "saved"
+        verb = "loaded" if isinstance(use, StateRestored) else "saved"
         return ctx.finding(
             self,
             taken,
             "this state dict is not a copy: it follows the weights as they are trained on",
-            on=[use, step, *([given] if given is not None else [])],
+            on=[use, step],
             effect=f"what is {verb} later are the last weights, and not those of this moment",
             help="keep `copy.deepcopy(model.state_dict())`",
             trace=[
