@@ -38,7 +38,13 @@ class Filtering(Resuming):
         return any(True for place in places.values() for _ in _choices(place))
 
     def _made_of(self, restored: StateRestored) -> list[Value]:
-        return [] if restored.state is None else list(graph.sources(restored.state, _NEAREST))
+        """The values that a state was made of, up to where it was read; not the path of the file."""
+        found: list[Value] = [] if restored.state is None else [restored.state]
+        for value in found:  # which grows meanwhile
+            is_read = isinstance(value, Symbol | Instance) and _is_loader(_made_by(value))
+            inputs = () if is_read or len(found) > _NEAREST else graph.inputs_of(value)
+            found.extend(each for each in inputs if not any(each is known for known in found))
+        return found
 
 
 def _made_by(source: Symbol | Instance) -> str:
