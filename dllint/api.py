@@ -12,6 +12,7 @@ from dllint.context.checkpoints import (
     Wrapping,
     is_same_path,
     key_loaded,
+    keys_needed,
     keys_read,
     path_texts,
 )
@@ -218,6 +219,7 @@ __all__ = [
     "is_same_path",
     "judge",
     "key_loaded",
+    "keys_needed",
     "keys_read",
     "misspellings",
     "misspelt",

@@ -262,6 +262,12 @@ def keys_read(read: StateRead) -> set[str]:
     return {key for key in found if isinstance(key, str)} | written
 
 
+def keys_needed(read: StateRead) -> set[str]:
+    """The keys that are looked up in what was read, and without which that fails: no `get`, and no test before."""
+    site = read.site
+    return set(keys_written(site.node, site.module, needed=True)) if isinstance(site.node, ast.Call) else set()
+
+
 def is_same_path(left: Value | None, right: Value | None) -> bool:
     """Whether two paths are made of the same texts (``f"g_{epoch}.pt"``, of any epoch) or of the same settings."""
     if left is None or right is None:

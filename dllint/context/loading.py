@@ -22,13 +22,15 @@ _MAX_STEPS = 3  # from a name to what it was assigned
 class Load:
     """A call of ``torch.load``: the name of the file, and the keys that are looked up in what was read.
 
-    ``file`` is the last part of the path, with `*` for what is filled in; empty if nothing of it is known.
-    ``is_default`` says that the call leaves it to torch what may be unpickled.
+    ``file`` is the last part of the path, with `*` for what is filled in; empty if nothing of it is known. ``needed``
+    are the keys without which the lookup fails. ``is_default`` says that the call leaves it to torch what may be
+    unpickled.
     """
 
     site: Site
     file: str
     keys: frozenset[str]
+    needed: frozenset[str]
     is_default: bool
 
 
@@ -45,7 +47,8 @@ def loads_in(module: SourceModule) -> Iterator[Load]:
             path = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "f"), None)
             file = file_name(_pattern(path, module, call, _MAX_STEPS)) if path is not None else ""
             is_default = None not in names and not any(name in _STRICT for name in names)
-            yield Load(Site(module, call), file, keys_written(call, module), is_default)
+            keys, needed = keys_written(call, module), keys_written(call, module, needed=True)
+            yield Load(Site(module, call), file, keys, needed, is_default)
 
 
 def _spellings(module: SourceModule) -> frozenset[str]:
@@ -110,8 +113,11 @@ def _assigned(node: ast.Name | ast.Attribute, module: SourceModule, place: ast.A
     return None
 
 
-def keys_written(call: ast.Call, module: Module) -> frozenset[str]:
-    """The constant keys that the function looks up in what a call returned."""
+def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> frozenset[str]:
+    """The constant keys that the function looks up in what a call returned.
+
+    With ``needed`` only those without which it fails: not those of ``get``, nor those that it tests for.
+    """
     around = enclosing_definition(Site(module, call)) or module.tree
     names = {
         target.id
@@ -121,14 +127,17 @@ def keys_written(call: ast.Call, module: Module) -> frozenset[str]:
         if isinstance(target, ast.Name)
     }
     found: set[str] = set()
+    tested: set[str] = set()
     for each in walk(around):
         owner: ast.expr | None = None
         key: ast.expr | None = None
         if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load):
             owner, key = each.value, each.slice
         elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _GETTERS:
-            owner, key = each.func.value, each.args[0] if each.args else None
+            owner, key = (each.func.value, each.args[0] if each.args else None) if not needed else (None, None)
+        elif isinstance(each, ast.Compare) and isinstance(each.left, ast.Constant):
+            tested.add(str(each.left.value))
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
             is_mine = owner is call or (isinstance(owner, ast.Name) and owner.id in names)
             found |= {key.value} if is_mine else set()
-    return frozenset(found)
+    return frozenset(found - tested if needed else found)

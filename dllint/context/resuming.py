@@ -13,7 +13,7 @@ from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
-from dllint.values import Instance, Symbol, Value
+from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
 
@@ -73,18 +73,31 @@ class Resuming(Optimizers, Paths, Sources):
     def loads_elsewhere(self, saved: Saved) -> Iterator[Load]:
         """Where other code of the project, which this program does not run, loads a checkpoint that it writes.
 
-        By the name of the file, where it stands in the same folder or one below or above, or by several keys.
+        By the name of the file, and one of its keys if any are looked up; or by several keys, if the file is not known.
         """
+        keys = {part.key for part in saved.parts if part.key}
+        yield from (load for load in self.loads_of_file(saved) if not load.keys or load.keys & keys)
+        for load in self._loads_nearby(saved):
+            if not load.file and len(load.keys) > 1 and load.keys <= keys:
+                yield load
+
+    def loads_of_file(self, saved: Saved) -> Iterator[Load]:
+        """Where other code loads a file of the name of a checkpoint, from the same folder or one above or below."""
+        file = file_name(path_pattern(saved.event.path))
+        yield from (load for load in self._loads_nearby(saved) if load.file == file != "")
+
+    def _loads_nearby(self, saved: Saved) -> Iterator[Load]:
         run = {id(read.site.node) for read in self.checkpoints.reads}
-        file, keys = file_name(path_pattern(saved.event.path)), {part.key for part in saved.parts if part.key}
+        own = saved.event.site.module.source.path.parent
         for module in self._machine.project.mentioning(LOADS):
-            folders = (module.file.parent, saved.event.site.module.source.path.parent)
-            is_near = folders[0] in (folders[1], *folders[1].parents) or folders[1] in folders[0].parents
-            for load in loads_in(module) if is_near else ():
-                is_same_file = load.file == file != "" and (not load.keys or bool(load.keys & keys))
-                is_known = is_same_file or (not load.file and len(load.keys) > 1 and load.keys <= keys)
-                if is_known and id(load.site.node) not in run:
-                    yield load
+            folder = module.file.parent
+            if folder in (own, *own.parents) or own in folder.parents:
+                yield from (load for load in loads_in(module) if id(load.site.node) not in run)
+
+    def is_overwritten(self, saved: Saved) -> bool:
+        """Whether a checkpoint is written to one and the same path again and again, as far as can be told."""
+        path = saved.event.path
+        return path is not None and self.is_saved_again_and_again(saved) and _is_fixed(path)
 
     @cached_property
     def unpickles_more(self) -> bool:
@@ -197,3 +210,17 @@ def _is_other_file(saved: Saved, read: StateRead) -> bool:
     """Whether two paths are known, and of different files."""
     names = [file_name(path_pattern(path)) for path in (saved.event.path, read.path)]
     return all(name and "*" not in name for name in names) and names[0] != names[1]
+
+
+_FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "os.path.abspath", "pathlib.Path"))
+
+
+def _is_fixed(path: Value) -> bool:
+    """Whether a path is made of constants, settings, parameters and attributes alone: the same in each iteration."""
+    if isinstance(path, Symbol) and path.name in ("parameter", "attribute") and path.detail is not None:
+        return all(_is_fixed(each) for each in path.inputs) or path.name == "parameter"
+    if isinstance(path, Symbol):
+        return path.name in _FIXED and bool(path.inputs) and all(map(_is_fixed, path.inputs))
+    if isinstance(path, Instance):
+        return path.library_name != "pathlib.Path" or all(map(_is_fixed, path.arguments.positional))
+    return isinstance(path, Const | Setting | External)
