@@ -12,11 +12,14 @@ from dllint.context.checkpoints import (
     Wrapping,
     is_same_path,
     key_loaded,
+    keys_needed,
     keys_read,
     path_texts,
 )
+from dllint.context.continuing import Continuation
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
+from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
@@ -25,6 +28,7 @@ from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
+from dllint.context.unpickling import ObjectUse
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -60,6 +64,7 @@ from dllint.events import (
     StateRead,
     StateRestored,
     StateSaved,
+    StateTaken,
     TransformsComposed,
     ZeroGrad,
     walk,
@@ -135,6 +140,7 @@ __all__ = [
     "Class",
     "Const",
     "Context",
+    "Continuation",
     "DataView",
     "DatasetCreated",
     "Draw",
@@ -157,6 +163,7 @@ __all__ = [
     "Items",
     "Leave",
     "LibraryCall",
+    "Load",
     "LoaderCreated",
     "Loop",
     "LossCall",
@@ -168,6 +175,7 @@ __all__ = [
     "Normalization",
     "NormalizationUse",
     "Numbers",
+    "ObjectUse",
     "OpaqueCall",
     "OptimizerCreated",
     "OptimizerStep",
@@ -196,6 +204,7 @@ __all__ = [
     "StateRead",
     "StateRestored",
     "StateSaved",
+    "StateTaken",
     "Symbol",
     "Table",
     "Topic",
@@ -219,6 +228,7 @@ __all__ = [
     "is_same_path",
     "judge",
     "key_loaded",
+    "keys_needed",
     "keys_read",
     "misspelled",
     "misspellings",

@@ -244,6 +244,14 @@ class AttributeAssigned(Event):
 
 
 @dataclass(slots=True, eq=False)
+class StateTaken(Event):
+    """``state_dict()`` is called on ``target``; ``state`` is what it returned, which shares memory with the target."""
+
+    target: Value
+    state: Value
+
+
+@dataclass(slots=True, eq=False)
 class StateSaved(Event):
     """A checkpoint is written. ``content`` is what is saved, ``path`` where."""
 

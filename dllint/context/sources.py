@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
@@ -59,6 +59,18 @@ class Sources(ProgramView):
     def ancestors(self, site: Site, *types: type[N]) -> Iterator[N]:
         """The nodes of some types (statements, expressions, definitions) around a place, innermost first."""
         return (node for node in ancestors(site) if isinstance(node, types))
+
+    def is_retried(self, site: Site) -> bool:
+        """Whether the call at a place belongs to a ``try`` that makes it twice: in its body, and where that fails."""
+        call = site.node
+        if not isinstance(call, ast.Call):
+            return False
+        name = ast.unparse(call.func)
+        for node in self.ancestors(site, ast.Try):
+            tried, again = _calls_in(node.body, name), _calls_in(node.handlers, name)
+            if tried and again and any(each is call for each in tried + again):
+                return True
+        return False
 
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""
@@ -187,6 +199,12 @@ class Sources(ProgramView):
         files = project.mentioning(re.compile(rf"\b{re.escape(key)}\b")) if everywhere else iter(())
         modules = chain((module for module, _ in self.trees(key)), filter(_is_parsed, files))
         return any(_writes(node, key) for module in modules for node in module.entry_makers)
+
+
+def _calls_in(nodes: Sequence[ast.AST], name: str) -> list[ast.Call]:
+    """The calls of a function in some statements, by how it is written."""
+    found = (node for statement in nodes for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return [node for node in found if ast.unparse(node.func) == name]
 
 
 def receiver_of(call: ast.AST) -> str:

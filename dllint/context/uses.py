@@ -44,6 +44,10 @@ class Uses(ProgramView):
             return True
         return value.site is None or _is_read(value.site, _MAX_HOPS)
 
+    def is_read_at(self, site: Site) -> bool:
+        """Whether anything reads the value of the expression at a place; what is thrown away is not read."""
+        return _is_read(site, _MAX_HOPS)
+
 
 def _is_read(site: Site, hops: int) -> bool:
     """Whether the value of an expression is read by anything."""

@@ -22,6 +22,7 @@ from dllint.events import (
     ScalerUpdate,
     SchedulerStep,
     StateRestored,
+    StateTaken,
     ZeroGrad,
 )
 from dllint.forms import attribute_of
@@ -299,6 +300,12 @@ def _parameters(machine: Machine, base: Value, name: str, arguments: Arguments, 
     return Symbol(name, (base,), site)
 
 
+def _state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    state = Symbol(name, (base,), site)
+    machine.emit(StateTaken(site, base, state))
+    return state
+
+
 def _load_state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     machine.emit(StateRestored(site, base, arguments.get(0, "state_dict"), arguments))
     return Symbol(".load_state_dict", (base, *arguments.all()), site, arguments=arguments)
@@ -364,7 +371,7 @@ _METHODS: dict[str, Method] = {
     "to_empty": _same_module,
     "parameters": _parameters,
     "named_parameters": _parameters,
-    "state_dict": _parameters,
+    "state_dict": _state_dict,
     "children": _parameters,
     "named_children": _parameters,
     "modules": _parameters,
