@@ -53,6 +53,15 @@ class ModesOfModules(Phases, Sources):
         flow: Flow[State] = self.follow("start", _next, _KINDS, partial(self.may_set_mode, model))
         return Modes(start, assumptions, flow)
 
+    def is_inside_model(self, event: ModelForward, model: Value) -> bool:
+        """Whether a module is called as a part of a model, or by its constructor, so that the caller of that decides
+        about its mode and its gradients."""
+        frames = list(event.frame.stack())
+        if any(frame.function in ("forward", "__init__") for frame in frames):
+            return True
+        wholes = (frame.receiver for frame in frames if frame.receiver is not None and self.is_module(frame.receiver))
+        return any(whole is not model and self.is_part(model, whole) for whole in wholes)
+
     def may_set_mode(self, model: Value, event: Event) -> bool:
         """Whether an event is a call of a module, sets its mode, or may set it out of sight."""
         if isinstance(event, ModeChange):

@@ -109,11 +109,7 @@ def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> boo
 
 def is_a_part_of_a_model(event: ModelForward, model: Value, ctx: Context) -> bool:
     """it is a part of a model, whose mode is that of the whole, or is only being made"""
-    frames = list(event.frame.stack())
-    if any(frame.function in ("forward", "__init__") for frame in frames):
-        return True
-    wholes = (frame.receiver for frame in frames if frame.receiver is not None and ctx.is_module(frame.receiver))
-    return any(whole is not model and ctx.is_part(model, whole) for whole in wholes)
+    return ctx.is_inside_model(event, model)
 
 
 def is_no_measurement(event: ModelForward, model: Value, ctx: Context) -> bool:
