@@ -32,6 +32,7 @@ def test_entries_are_written_as_they_are_looked_up() -> None:
         ("harmless-call", "log save_checkpoint self.logger.info add_scalar adjust_lr", "catalog step autosave blog"),
         ("adversary", "netG net_D model.D generator discriminators", "grid model head data"),
         ("attack", "attack adv_x PGD torchattacks.FGSM fgsm_attack perturbed adversarial", "advance advice padding"),
+        ("normalization", "bn freeze_bn model.bn1 BatchNorm2d SyncBatchNorm normalize", "subnet abnormal bnb"),
         ("padding", "pad_id PAD padding tokenizer.pad_token_id", "keypad ipad"),
         ("optimizer", "opt optimizer_G optims myoptimizer self.optim1", "option adopt topology"),
         ("adaptive-optimizer", "torch.optim.AdamW RMSprop lion.Lion adam", "SGD torch.optim.LBFGS adamant"),

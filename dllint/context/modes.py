@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from dllint.assumptions import Assumption, Assumptions
@@ -47,11 +46,27 @@ class ModesOfModules(Phases, Sources):
 
         Args:
             model: the module.
-            calls: those of its calls that are in question; by them the mode of a module that is handed in is told.
+            calls: the calls that are in question, of it or of what it is a part of; by them the mode of a module that
+                is handed in is told.
         """
         start, assumptions = self._start(model, calls)
-        flow: Flow[State] = self.follow("start", _next, _KINDS, partial(self.may_set_mode, model))
+        flow: Flow[State] = self.follow("start", _next, _KINDS, lambda e: e in calls or self.may_set_mode(model, e))
         return Modes(start, assumptions, flow)
+
+    def is_called_as_model(self, event: ModelForward, model: Value) -> bool:
+        """Whether what is called is a model, as far as its class, or else its name, tells."""
+        if isinstance(model, Instance):
+            return self.role(model) != "loss-class"
+        if isinstance(event.site.node, ast.Call) and isinstance(event.site.node.func, ast.Call):
+            return False  # what `get_model(name)(config)` calls is a class
+        return any(self.guessed_role(value) in ("module", "wrapper") for value in (model, event.model))
+
+    def callee_of(self, event: ModelForward) -> str:
+        """What is called, as it is written, where that is a name or an attribute; else an empty string."""
+        function = event.site.node.func if isinstance(event.site.node, ast.Call) else None
+        if not isinstance(function, ast.Name | ast.Attribute):
+            return ""
+        return ast.unparse(function).removesuffix(".forward")
 
     def is_inside_model(self, event: ModelForward, model: Value) -> bool:
         """Whether a module is called as a part of a model, or by its constructor, so that the caller of that decides

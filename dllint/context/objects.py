@@ -10,6 +10,7 @@ from typing import Any
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
+from dllint.interp.ask.norms import has_batch_norm
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
 from dllint.interp.ask.sensitivity import is_mode_sensitive
@@ -120,6 +121,10 @@ class Objects(Naming):
             if parts:
                 return any(is_mode_sensitive(self._machine, part) for part in parts)
         return in_doubt and not isinstance(model, Instance)
+
+    def has_batch_norm(self, model: Value) -> bool:
+        """Whether a module certainly has a batch norm that keeps running statistics."""
+        return has_batch_norm(self._machine, model)
 
     def library_bases(self, value: Value) -> tuple[str, ...]:
         """The library classes that an instance's class derives from (or is)."""

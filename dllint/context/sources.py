@@ -19,6 +19,7 @@ from dllint.values import Class
 N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
+_READS_NUMBER = re.compile(r"\.data\[0\]")
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -53,6 +54,10 @@ class Sources(ProgramView):
     def ancestors(self, site: Site, *types: type[N]) -> Iterator[N]:
         """The nodes of some types (statements, expressions, definitions) around a place, innermost first."""
         return (node for node in ancestors(site) if isinstance(node, types))
+
+    def predates_no_grad(self, site: Site) -> bool:
+        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        return "volatile" in site.module.words or site.module.contains(_READS_NUMBER)
 
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""

@@ -19,8 +19,9 @@ NAMES = Path(__file__).resolve().parents[2] / "knowledge" / "names.toml"
 Topic = Literal[
     "training", "evaluation", "inference", "data", "phase", "checkpoint", "sampled-evaluation", "random-by-design",
     "training-only", "shape", "losses", "score", "test-time-augmentation", "benchmark", "resuming", "export",
-    "progress", "averaged-model", "frozen-model", "loss-model", "adversary", "attack", "padding", "ignored-label",
-    "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
+    "progress", "averaged-model", "frozen-model", "loss-model", "adversary", "attack", "normalization", "padding",
+    "ignored-label", "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring",
+    "accumulation", "warm-up",
     "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options",
 ]  # fmt: skip
 """What a name can be asked about."""
