@@ -44,6 +44,7 @@ that puts norms into evaluation mode one by one; copies that follow another netw
 want the statistics to move.
 
 ## On real code
+XXX
 """
 
 from __future__ import annotations
