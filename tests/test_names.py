@@ -31,6 +31,8 @@ def test_entries_are_written_as_they_are_looked_up() -> None:
         ("averaged-model", "model_ema emaModel EMAModel teacher target_net net_avg", "schema cinema tempo"),
         ("harmless-call", "log save_checkpoint self.logger.info add_scalar adjust_lr", "catalog step autosave blog"),
         ("adversary", "netG net_D model.D generator discriminators", "grid model head data"),
+        ("growing-metric", "val_acc accuracy f1 best_iou mAP AUC dice_loss", "accept adapt score"),
+        ("falling-metric", "val_loss rmse dice_loss losses WER perplexity", "terror fidelity closs"),
         ("attack", "attack adv_x PGD torchattacks.FGSM fgsm_attack perturbed adversarial", "advance advice padding"),
         ("normalization", "bn freeze_bn model.bn1 BatchNorm2d SyncBatchNorm normalize", "subnet abnormal bnb"),
         ("padding", "pad_id PAD padding tokenizer.pad_token_id", "keypad ipad"),
