@@ -25,6 +25,7 @@ from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
+from dllint.context.uses import Kept
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -150,6 +151,7 @@ __all__ = [
     "Instance",
     "Invocation",
     "Items",
+    "Kept",
     "Leave",
     "LibraryCall",
     "LoaderCreated",
