@@ -10,8 +10,8 @@ from functools import cached_property
 from dllint.assumptions import Assumption, Assumptions, union
 from dllint.context.assuming import of_alternatives
 from dllint.context.data import DataView
-from dllint.context.freezing import Freezing
 from dllint.context.loops import Loops
+from dllint.context.precision import Precisions
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.run import graph
@@ -46,7 +46,7 @@ class Phase:
 _UNKNOWN = Phase("unknown")
 
 
-class Phases(Freezing, Loops, Uses):
+class Phases(Precisions, Loops, Uses):
     """The phases of a program."""
 
     @cached_property

@@ -42,6 +42,9 @@ class Uses(ProgramView):
         variable = _variable_of(statement) if statement is not None else None
         if statement is None or value.site is None or variable is None:
             return []
+        made: Any = getattr(statement, "value", None)
+        if not _is_term(value.site.node, made):
+            return []  # it may be one of several things, or go through something
         module: Any = value.site.module
         around = enclosing_definition(value.site) or module.tree
         places = (Site(module, node) for node in _reads_of(variable, statement, value.site))
