@@ -29,6 +29,7 @@ from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
 from dllint.context.unpickling import ObjectUse
+from dllint.context.uses import Kept
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -161,6 +162,7 @@ __all__ = [
     "Instance",
     "Invocation",
     "Items",
+    "Kept",
     "Leave",
     "LibraryCall",
     "Load",

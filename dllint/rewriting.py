@@ -267,11 +267,13 @@ def remove(place: Site) -> Edits:
 def wrap_in(place: Site, header: str) -> Edits:
     """Put the statement at a place into a block of its own: ``wrap_in(place, "with torch.no_grad():")``.
 
-    Only a simple statement that has its lines to itself is, and none with a text that goes over several lines, which
-    would get the indentation as well.
+    Only a statement that has its lines to itself is, and none with a text that goes over several lines, which would get
+    the indentation as well. A loop is with all that is in it, if its own place is given, and no other compound
+    statement.
     """
-    statement = statement_around(place)
-    if statement is None or any(blocks_of(statement)) or not _has_its_lines(place.module, statement):
+    statement = place.node if isinstance(place.node, ast.For | ast.While) else statement_around(place)
+    is_loop = isinstance(statement, ast.For | ast.While)
+    if statement is None or (any(blocks_of(statement)) and not is_loop) or not _has_its_lines(place.module, statement):
         return Edits()
     source = place.module.source
     begins = source.offset(statement.lineno, statement.col_offset)

@@ -10,8 +10,8 @@ from functools import cached_property
 from dllint.assumptions import Assumption, Assumptions, union
 from dllint.context.data import DataView
 from dllint.context.loops import Loops
-from dllint.context.optimizers import Optimizers
 from dllint.context.options import assumed_of_options
+from dllint.context.precision import Precisions
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.run import graph
@@ -46,7 +46,7 @@ class Phase:
 _UNKNOWN = Phase("unknown")
 
 
-class Phases(Optimizers, Loops, Uses):
+class Phases(Precisions, Loops, Uses):
     """The phases of a program."""
 
     @cached_property
@@ -87,6 +87,13 @@ class Phases(Optimizers, Loops, Uses):
     def phase(self, event: Event) -> Phase:
         """What the program does at an event: the structure tells it, or else names do."""
         return self._by_framework(event) or self._by_structure(event) or self._by_names(event) or _UNKNOWN
+
+    def evaluating_functions(self, event: Event) -> tuple[Frame, ...]:
+        """The functions that an event happens in, up to the first that is for evaluation or inference by its name.
+
+        None if there is no such function.
+        """
+        return tuple(_evaluating_frames(event))
 
     def _by_framework(self, event: Event) -> Phase | None:
         for frame in event.frame.stack():

@@ -21,6 +21,7 @@ N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
+_READS_NUMBER = re.compile(r"\.data\[0\]")
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -71,6 +72,10 @@ class Sources(ProgramView):
             if tried and again and any(each is call for each in tried + again):
                 return True
         return False
+
+    def predates_no_grad(self, site: Site) -> bool:
+        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        return "volatile" in site.module.words or site.module.contains(_READS_NUMBER)
 
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""

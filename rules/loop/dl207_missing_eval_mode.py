@@ -57,7 +57,6 @@ from dllint.api import (
     Phase,
     Program,
     Rule,
-    Site,
     StateRestored,
     Symbol,
     Value,
@@ -76,16 +75,12 @@ _DETECTION = "torchvision.models.detection."  # these return their losses in tra
 
 def is_no_model(event: ModelForward, model: Value, ctx: Context) -> bool:
     """what is called may be something else than a model"""
-    if isinstance(model, Instance):
-        return ctx.role(model) == "loss-class"
-    if isinstance(event.site.node, ast.Call) and isinstance(event.site.node.func, ast.Call):
-        return True  # what `get_model(name)(config)` calls is a class
-    return all(ctx.guessed_role(value) not in ("module", "wrapper") for value in (model, event.model))
+    return not ctx.is_called_as_model(event, model)
 
 
 def does_not_depend_on_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """no layer of the model is known to depend on the mode"""
-    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), _as_written(event, ctx))
+    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), ctx.callee_of(event))
     return not ctx.is_mode_sensitive(model, in_doubt=not is_adversary)  # GANs often have neither norms nor dropout
 
 
@@ -107,11 +102,7 @@ def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> boo
 
 def is_a_part_of_a_model(event: ModelForward, model: Value, ctx: Context) -> bool:
     """it is a part of a model, whose mode is that of the whole, or is only being made"""
-    frames = list(event.frame.stack())
-    if any(frame.function in ("forward", "__init__") for frame in frames):
-        return True
-    wholes = (frame.receiver for frame in frames if frame.receiver is not None and ctx.is_module(frame.receiver))
-    return any(whole is not model and ctx.is_part(model, whole) for whole in wholes)
+    return ctx.is_inside_model(event, model)
 
 
 def is_no_measurement(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -164,7 +155,7 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
     """another method, or a base class that calls this one, may switch the model before"""
-    name = _as_written(event, ctx)
+    name = ctx.callee_of(event)
     frames = list(event.frame.stack())
     here = [other for other in ctx.all_of(ModeChange) if other.training and ctx.is_same(other.model, model)]
     if not name or ctx.program.complete or any(other.frame in frames for other in here):
@@ -227,7 +218,7 @@ class MissingEvalMode(Rule):
         modes: Modes,
         ctx: Context,
     ) -> Finding:
-        called = _as_written(event, ctx)
+        called = ctx.callee_of(event)
         name = called or ctx.name_of(model) or "model"
         edits = Edits() if _is_shared(event, evaluations, ctx) else _switch(event, called, model, ctx)
         return ctx.finding(
@@ -241,14 +232,6 @@ class MissingEvalMode(Rule):
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
             fix=("Switch to evaluation mode", edits),
         )
-
-
-def _as_written(event: ModelForward, ctx: Context) -> str:
-    """What is called, as it is written, where that is a name or an attribute."""
-    node = event.site.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
-        return ""
-    return ctx.source_of(Site(event.site.module, node.func)).removesuffix(".forward")
 
 
 def _shows_training(event: Event, model: Value, ctx: Context) -> bool:

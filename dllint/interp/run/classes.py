@@ -68,9 +68,21 @@ def _is_setter(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _decorator_name(machine: Machine, decorator: ast.expr, scope: Scope) -> str:
-    target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    value = machine.evaluate(target, scope)
+    value = _decorator(machine, decorator, scope)
     return value.name if isinstance(value, External) else ""
+
+
+def _decorator(machine: Machine, decorator: ast.expr, scope: Scope) -> Value:
+    """What decorates, whether it is called for that or not."""
+    return machine.evaluate(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
+
+
+def _may_switch_gradients(machine: Machine, decorator: Value) -> bool:
+    """Whether a decorator of the project has a word for gradients being switched in its code."""
+    if not isinstance(decorator, Function):
+        return False
+    modes = {name.rpartition(".")[2] for name in machine.facts.grad_modes}
+    return not modes.isdisjoint(decorator.module.words_in(decorator.node))
 
 
 def make_function(
@@ -79,8 +91,11 @@ def make_function(
     """The value of a function definition, with what its decorators say about it."""
     function = Function(node, scope.module, scope, owner)
     for decorator in node.decorator_list:
-        name = _decorator_name(machine, decorator, scope)
-        if name in machine.facts.grad_modes:
+        value = _decorator(machine, decorator, scope)
+        name = value.name if isinstance(value, External) else ""
+        if _may_switch_gradients(machine, value):
+            function.grad = "unknown"
+        elif name in machine.facts.grad_modes:
             function.grad = _decorated_grad(machine, name, decorator)
         elif name in _PROPERTIES:
             function.kind = "property"

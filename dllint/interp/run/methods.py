@@ -65,6 +65,7 @@ _AS_FUNCTIONS = {
     "relu": "torch.relu",
     "tanh": "torch.tanh",
 }
+_SCHEDULERS = "torch.optim.lr_scheduler."
 _UPDATES = frozenset(("add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_", "div_"))
 
 
@@ -104,6 +105,10 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
         return result
     if isinstance(base, Instance) and base.library_name in machine.facts.random_generators:
         return _draw(machine, base, name, arguments, site)
+    if name == "get_lr" and isinstance(base, Instance) and base.library_name.startswith(_SCHEDULERS):
+        result = Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments)
+        machine.emit(LibraryCall(site, f"{base.library_name}.{name}", _with_receiver(base, arguments), result))
+        return result
     if name in _UPDATES:
         owner = graph.gradient_owner(base)
         if owner is not None:

@@ -97,6 +97,7 @@ class Facts:
         self.module_factories: tuple[str, ...] = ()
         self.module_names: tuple[re.Pattern[str], ...] = ()
         self.classifiers: tuple[re.Pattern[str], ...] = ()
+        self._with_batch_norms: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
@@ -186,6 +187,7 @@ class Facts:
         self.module_names += tuple(re.compile(each) for each in factory.get("patterns", ()))
         self.module_classmethods.update(factory.get("classmethods", ()))
         self.classifiers += tuple(re.compile(each) for each in factory.get("classifiers", ()))
+        self._with_batch_norms += tuple(re.compile(each) for each in factory.get("with-batch-norms", ()))
         self.constants.update((name, tuple(numbers)) for name, numbers in table.get("constants", {}).items())
         for amount, patterns in table.get("parameters", {}).items():
             self._parameters[amount] = self._parameters.get(amount, ()) + tuple(map(re.compile, patterns))
@@ -272,6 +274,11 @@ class Facts:
     def is_classifier(self, name: str) -> bool:
         """Whether the models that a call of this name makes return logits, unless their head is replaced."""
         return any(each.match(name) for each in self.classifiers)
+
+    def has_batch_norms(self, name: str) -> bool:
+        """Whether the models that a call of this name makes have batch norms; where it takes the name of a network,
+        that follows after a colon."""
+        return any(each.fullmatch(name) for each in self._with_batch_norms)
 
     def draws_from(self, name: str) -> str:
         """The library (``torch``, ``numpy``, ``random``) from whose global generator a function draws, or nothing."""
