@@ -66,9 +66,12 @@ from dllint.events import (
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
+from dllint.interp.ask.axes import Shape
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
@@ -155,6 +158,7 @@ __all__ = [
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "Mixture",
     "ModeChange",
     "ModelChanged",
     "ModelForward",
@@ -185,7 +189,9 @@ __all__ = [
     "SchedulerCreated",
     "SchedulerStep",
     "Setting",
+    "Shape",
     "Site",
+    "Size",
     "StateRead",
     "StateRestored",
     "StateSaved",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dllint.context.axes import AxesOfTensors
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
@@ -10,5 +11,5 @@ from dllint.context.resuming import Resuming
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Resuming, Decisions):
+class Context(Excuses, AxesOfTensors, ModesOfModules, Resuming, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
