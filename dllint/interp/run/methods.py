@@ -69,7 +69,7 @@ _UPDATES = frozenset(("add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "
 
 def call_library_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
     """A method that a library class (perhaps an ancestor of a project class) defines."""
-    if isinstance(base, Instance) and base.library_name.startswith("argparse."):
+    if isinstance(base, Instance) and base.library_name.startswith(("argparse.", "configargparse.")):
         found = argparse_calls.call_method(machine, base, name, arguments, site)
         if found is not None:
             return found
@@ -378,5 +378,6 @@ _METHODS: dict[str, Method] = {
     "register_module": _add_module,
     "append": _add_module,
     "apply": _apply,
+    "add_argument": argparse_calls.add_to_unknown,
     **helpers.METHODS,
 }
