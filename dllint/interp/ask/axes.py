@@ -82,12 +82,12 @@ class Axes:
             read = _axis_read_by(value)
             if read is not None:
                 tensor, index = read
-                size = self.of(tensor).axis(index)
-                return of_value(value) if size is None else size
+                shape = self.of(tensor)
+                return shape.axis(index) or of_axis(shape.rest[0] if shape.rest is not None else tensor, index)
         return of_value(value)
 
     def sizes(self, given: Sequence[Value]) -> list[Size | None] | None:
-        """The sizes that ``view`` and its like are given, one by one or in a tuple; ``None`` where these are not told."""
+        """The sizes that ``view`` and its like are given, one by one or in a tuple, if they are told."""
         if len(given) == 1 and isinstance(given[0], Items):
             given = given[0].items if given[0].exact else ()
         if not given or any(isinstance(each, Choice | Items) for each in given):
@@ -143,9 +143,8 @@ class Axes:
             return Shape((first[0], channels, *spatial))
         if (fact := self._facts.embedding.get(name)) is not None and given.rest is None:
             return Shape((*given.sizes, self._argument(layer, fact)))
-        if (fact := self._facts.features.get(name)) is not None:
-            if given.rest is None and given.sizes:
-                return Shape((*given.sizes[:-1], self._argument(layer, fact)))
+        if (fact := self._facts.features.get(name)) is not None and given.rest is None and given.sizes:
+            return Shape((*given.sizes[:-1], self._argument(layer, fact)))
         return None
 
     def _argument(self, layer: Instance, fact: Layer) -> Size:

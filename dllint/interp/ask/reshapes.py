@@ -1,8 +1,9 @@
 """Views that mix axes: the sizes fit, and the numbers do not stand where the new axes say.
 
 ``view`` and ``reshape`` keep the order of the numbers in memory. An axis that is on both sides keeps its meaning only
-if as many numbers lie before each of its steps as before, that is, if the axes before it have the same product. ``(batch,
-time, features)`` viewed as ``(time, batch, features)`` has all sizes right, and every row is a mixture of samples.
+if as many numbers lie before each of its steps as before, that is, if the axes before it have the same product.
+``(batch, time, features)`` viewed as ``(time, batch, features)`` has all sizes right, and every row is a mixture of
+samples.
 """
 
 from __future__ import annotations
@@ -25,6 +26,18 @@ class Mixture:
     before: int
     after: int
     moved: Size
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether one of two axes that change places may have a single step, so that nothing is mixed.
+
+        That of the batch, those of a product and those that a layer sets are longer.
+        """
+        return _may_be_one(self.axis) and _may_be_one(self.moved)
+
+
+def _may_be_one(size: Size) -> bool:
+    return size.number == 1 and len(size.factors) == 1 and size.factors[0].axis not in (None, 0)
 
 
 def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:

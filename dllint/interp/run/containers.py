@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 
-RANK = "<rank>"  # among the attributes of a tensor: how many axes it has, where the program tells by unpacking its shape
+RANK = (
+    "<rank>"  # among the attributes of a tensor: how many axes it has, where the program tells by unpacking its shape
+)
 
 
 def is_conditional(value: Items) -> bool:
