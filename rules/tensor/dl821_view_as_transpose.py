@@ -1,9 +1,9 @@
 """A `view` or `reshape` that exchanges axes, which only a transposition can do.
 
-`view` leaves the numbers where they are in memory and counts them differently. With `(batch, time, features)` viewed as
-`(time, batch, features)`, with `(batch, channels, height, width)` viewed as `(batch, height * width, channels)`, or with
-attention heads taken off as `view(batch, heads, time, size)`, all sizes are right, and every row is a mixture of samples,
-time steps or channels. No error says so.
+`view` leaves the numbers where they are in memory and counts them differently. With `(batch, time, features)` viewed
+as `(time, batch, features)`, with `(batch, channels, height, width)` viewed as `(batch, height * width, channels)`, or
+with attention heads taken off as `view(batch, heads, time, size)`, all sizes are right, and every row is a mixture of
+samples, time steps or channels. No error says so.
 
 Measured on torch 2.13 (three seeds each): a GRU that tells the sign of a sum, on batches viewed as `(time, batch,
 features)`: test accuracy .49 to .51 instead of .94 to .96. An attention layer that copies a sequence backward, its four
@@ -23,7 +23,8 @@ axes. Where one of two axes that change places may have a single step, in which 
 question.
 
 ## Fix (unsafe)
-Views in order, then transposes, where two neighboring axes change places. Unsafe because it changes what the network computes, as it should.
+Views in order, then transposes, where two neighboring axes change places. Unsafe because it changes what the network
+computes, as it should.
 
 ## On real code
 Not counted yet.

@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 
-RANK = (
-    "<rank>"  # among the attributes of a tensor: how many axes it has, where the program tells by unpacking its shape
-)
+RANK = "<rank>"  # among the attributes of a tensor: the number of its axes, which unpacking its shape tells
 
 
 def is_conditional(value: Items) -> bool:

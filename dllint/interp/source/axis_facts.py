@@ -18,7 +18,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer that sets the size of one axis: by which argument, if by one, and how many axes come after the channels."""
+    """A layer that sets the size of an axis: by which argument, and how many axes come after that of the channels."""
 
     argument: str
     position: int | None
