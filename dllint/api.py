@@ -73,10 +73,13 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.forms import attribute_of, element_of
+from dllint.interp.ask.axes import Shape
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
@@ -169,6 +172,7 @@ __all__ = [
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "Mixture",
     "ModeChange",
     "ModelChanged",
     "ModelForward",
@@ -202,7 +206,9 @@ __all__ = [
     "SchedulerCreated",
     "SchedulerStep",
     "Setting",
+    "Shape",
     "Site",
+    "Size",
     "StateRead",
     "StateRestored",
     "StateSaved",

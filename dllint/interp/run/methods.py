@@ -66,6 +66,7 @@ _AS_FUNCTIONS = {
     "tanh": "torch.tanh",
 }
 _SCHEDULERS = "torch.optim.lr_scheduler."
+_RESHAPES = frozenset(("view", "reshape"))
 _UPDATES = frozenset(("add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_", "div_"))
 
 
@@ -118,7 +119,10 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
     note_saving(machine, name, arguments, site)
     if name not in machine.facts.harmless_methods:
         _maybe_opaque(machine, base, name, arguments, site)
-    return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    result = Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if name in _RESHAPES:
+        machine.emit(LibraryCall(site, f"torch.Tensor.{name}", _with_receiver(base, arguments), result))
+    return result
 
 
 def _draw(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:

@@ -23,6 +23,7 @@ else:
     import tomli as tomllib
 
 KNOWLEDGE = Path(__file__).resolve().parents[2] / "knowledge"
+AXES = KNOWLEDGE / "axes.toml"
 
 # The leading parameters of what is declared without any.
 _PARAMETERS = {
@@ -316,7 +317,7 @@ def _names(signature: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def builtin_tables() -> tuple[Mapping[str, Any], ...]:
     """The tables shipped with dllint, parsed once per process."""
-    paths = (path for path in sorted(KNOWLEDGE.glob("*.toml")) if path != NAMES)  # these are no facts
+    paths = (path for path in sorted(KNOWLEDGE.glob("*.toml")) if path not in (NAMES, AXES))  # read by others
     return tuple(tomllib.loads(path.read_text("utf-8")) for path in paths)
 
 
