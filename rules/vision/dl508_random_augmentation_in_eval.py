@@ -59,6 +59,7 @@ from dllint.api import (
     Guards,
     Instance,
     Items,
+    Loop,
     Program,
     Rule,
     Setting,
@@ -91,8 +92,12 @@ def trained_on_as_well(place: Site, dataset: Instance, name: str, trained: list[
 
 
 def augmented_at_test_time(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
-    """the name says that predictions for several views are averaged"""
-    return ctx.speaks_of("test-time-augmentation", name)
+    """predictions for several views are averaged: a name says so, or a loop that trains nothing repeats the pass"""
+    if ctx.speaks_of("test-time-augmentation", name):
+        return True
+    loaders = _loaders_of(dataset, ctx)
+    passes = (loop for loop in ctx.all_of(Loop) if any(ctx.reaches(loop.iterable, loader) for loader in loaders))
+    return any(not ctx.trains(outer) for each in passes for outer in ctx.loops_around(each))
 
 
 class RandomAugmentationInEval(Rule):
