@@ -197,7 +197,7 @@ class SourceModule:
         """
         if self.source.notebook is not None or name in self._bound or not self._bound.isdisjoint(_BINDERS):
             return False
-        return bool(get_close_matches(name, self._bound, n=1, cutoff=0.85))
+        return bool(get_close_matches(name, self._bound, n=1, cutoff=0.8))
 
     @cached_property
     def _bound(self) -> frozenset[str]:
