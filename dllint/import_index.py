@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -116,9 +116,12 @@ class ImportIndex:
             (self._file.parent / ".gitignore").write_text("*\n", "utf-8")
             write_atomic(self._file, json.dumps(kept, separators=(",", ":")).encode())
 
-    def importers(self, files: Iterable[Path], working_directory: Path) -> list[Path]:
-        """The files that import one of some files, directly or not, in order; without these themselves."""
-        search = _Search(self._entries, self._unsaved, working_directory)
+    def importers(self, files: Iterable[Path], working_directory: Path, otherwise: Path | None = None) -> list[Path]:
+        """The files that import one of some files, directly or not, in order; without these themselves.
+
+        ``otherwise`` bounds the search for imports where nothing marks a project (see ``project_root``).
+        """
+        search = _Search(self._entries, self._unsaved, lambda file: project_root(file, working_directory, otherwise))
         wanted = {str(file) for file in files}
         return sorted(Path(path) for path in search.importers(wanted) - wanted)
 
@@ -179,10 +182,12 @@ class _Lead:
 class _Search:
     """One search for importers, from the imported files upward. All paths are strings, which is faster."""
 
-    def __init__(self, saved: Mapping[str, Entry], unsaved: Mapping[str, Entry], working_directory: Path) -> None:
+    def __init__(
+        self, saved: Mapping[str, Entry], unsaved: Mapping[str, Entry], root_of: Callable[[Path], Path]
+    ) -> None:
         self._entries = {**saved, **unsaved}
         self._new = unsaved.keys() - saved.keys()
-        self._working_directory = working_directory
+        self._root_of = root_of
         self._listings: dict[str, frozenset[str]] = {}
         self._bases: dict[str, list[str]] = {}
         self._found: dict[tuple[str, str], str | None] = {}
@@ -259,7 +264,7 @@ class _Search:
     def _search_path(self, folder: str) -> list[str]:
         known = self._bases.get(folder)
         if known is None:
-            root = str(project_root(Path(folder, _PACKAGE), self._working_directory))
+            root = str(self._root_of(Path(folder, _PACKAGE)))
             known = [folder]
             while known[-1] != root and known[-1].startswith(root):
                 known.append(os.path.dirname(known[-1]))

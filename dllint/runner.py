@@ -68,7 +68,7 @@ def lint_files(
     outcomes = run.over(files)
     if around:
         index = ImportIndex.open(settings.cache_directory if cache else None)
-        outcomes += run.over(_importers(outcomes, around, index, overlay))
+        outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
         index.save()
     run.save()
     report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
@@ -77,7 +77,7 @@ def lint_files(
 
 
 def _importers(
-    outcomes: Sequence[Outcome], around: Sequence[Path], index: ImportIndex, overlay: Mapping[Path, str]
+    outcomes: Sequence[Outcome], around: Sequence[Path], index: ImportIndex, root: Path, overlay: Mapping[Path, str]
 ) -> list[Path]:
     """The other files of the project that have a bearing on what is to be reported in some files."""
     analysed = [outcome.file for outcome in outcomes]
@@ -85,7 +85,7 @@ def _importers(
     if not imported:
         return []
     index.refresh([*analysed, *around], overlay)
-    return sorted(set(index.importers(imported, Path.cwd())).difference(analysed))
+    return sorted(set(index.importers(imported, Path.cwd(), root)).difference(analysed))
 
 
 # -------------------------------------------------------------------------------------------------- execution

@@ -123,7 +123,7 @@ class Worker:
     def _project(self, file: Path) -> Project:
         root = self._roots.get(file.parent)
         if root is None:
-            root = self._roots[file.parent] = project_root(file, self._working_directory)
+            root = self._roots[file.parent] = project_root(file, self._working_directory, self._settings.root)
         project = self._projects.get(root)
         if project is None:
             project = self._projects[root] = Project(root, self._overlay)

@@ -192,6 +192,31 @@ def test_a_tree_of_packages_is_one_project(tmp_path: Path, monkeypatch: pytest.M
     assert [finding.location.path for finding in report(["net/net.py"])] == ["train.py"]
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_folder_named_from_elsewhere_is_where_its_imports_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    (folder := tmp_path / "unmarked").mkdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    for name, text in FLAT.items():
+        place = folder / "scripts" / name if name == "main.py" else folder / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+    for number in range(20):  # more than are linted in one process
+        (folder / f"more{number}.py").write_text("")
+
+    def codes(path: str) -> list[tuple[str, str]]:
+        project = find_project([path], ConfigLoader())
+        lint(project, jobs=jobs, cache=False)
+        [part] = project.parts
+        return [(finding.code, Path(finding.location.path).name) for finding in part.report.findings]
+
+    monkeypatch.chdir(elsewhere)
+    from_elsewhere = codes(str(folder))
+    monkeypatch.chdir(folder)
+    assert from_elsewhere == codes(".") == [("DL101", "engine.py")]
+
+
 def test_a_folder_that_is_no_project_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {"model.py": MODEL, "train.py": TRAINING, "deep/er.py": "from model import Net"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

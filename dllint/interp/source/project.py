@@ -439,11 +439,12 @@ class Project:
         return list(found)
 
 
-def project_root(file: Path, working_directory: Path) -> Path:
+def project_root(file: Path, working_directory: Path, otherwise: Path | None = None) -> Path:
     """The folder that bounds the search for a file's imports.
 
     It is the nearest folder above the file with a ``.git`` or a packaging file, or the working directory if that lies
-    nearer or nothing is found; for a file elsewhere, its own folder.
+    nearer. Where nothing is found it is ``otherwise``, the folder that the user named or configured, if the file is
+    below it; for a file elsewhere, its own folder.
     """
     for folder in file.parents:
         if folder == working_directory:
@@ -453,7 +454,7 @@ def project_root(file: Path, working_directory: Path) -> Path:
                 return folder
         except OSError:
             break
-    return file.parent
+    return otherwise if otherwise is not None and otherwise in file.parents else file.parent
 
 
 @lru_cache(maxsize=4096)
