@@ -4,7 +4,7 @@
 
 Time: each model trains in one process that is run by `dllint confirm`, on one thread. After a while in which the probes
 settle how often they look, every second block of steps is trained while the observers are idle; what is shown is the
-median, over pairs of neighbouring blocks, of what the block with probes took more. CPU time is compared, which other
+median, over pairs of neighboring blocks, of what the block with probes took more. CPU time is compared, which other
 programs disturb less than time on the clock. Memory: each model is trained in a process of its own, with dllint and
 without; the largest resident size of each is compared.
 

@@ -241,7 +241,7 @@ if __name__ == "__main__":
 """
 
 HELPER = """
-def summarise{n}(history, window={size}):
+def summarize{n}(history, window={size}):
     values = [value for value in history[-window:] if not math.isnan(value)]
     if not values:
         return 0.0

@@ -17,7 +17,7 @@ from dllint.worker import Worker, in_deep_thread
 
 
 def main() -> None:
-    """Analyse the files in this process, and print the profile."""
+    """Analyze the files in this process, and print the profile."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("-n", "--rows", type=int, default=40, help="how many functions to show")

@@ -42,7 +42,7 @@ class File:
 
 
 def measured(package: Path) -> list[File]:
-    """Analyse a library's files one after the other in this process, as a project of its own."""
+    """Analyze a library's files one after the other in this process, as a project of its own."""
     os.chdir(package.parent)
     relax_collector()
     found: list[File] = []

@@ -104,7 +104,7 @@ class Bench:
         measured = f"{ratio:.2f} times ({each_longer * 1e6:.0f} against {each * 1e6:.0f} µs)"
         complete = "DL003" not in longer.output
         yield Row("a line of a 20,000-line file against one of a 1,000-line file", measured, "2 times", ratio <= 2)
-        yield Row("the 20,000-line file is analysed to the end", "yes" if complete else "no", "yes", complete)
+        yield Row("the 20,000-line file is analyzed to the end", "yes" if complete else "no", "yes", complete)
 
     def _over_corpus(self, corpus: Path) -> Iterator[Row]:
         copy = self._copy(corpus)

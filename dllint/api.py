@@ -12,19 +12,24 @@ from dllint.context.checkpoints import (
     Wrapping,
     is_same_path,
     key_loaded,
+    keys_needed,
     keys_read,
     path_texts,
 )
+from dllint.context.continuing import Continuation
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
+from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
-from dllint.context.normalization import Normalization, Numbers
+from dllint.context.normalization import Normalization, NormalizationUse, Numbers
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
+from dllint.context.unpickling import ObjectUse
+from dllint.context.uses import Kept
 from dllint.events import (
     Arm,
     AttributeAssigned,
@@ -60,16 +65,23 @@ from dllint.events import (
     StateRead,
     StateRestored,
     StateSaved,
+    StateTaken,
     TransformsComposed,
     ZeroGrad,
     walk,
 )
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
+from dllint.forms import attribute_of, element_of
+from dllint.interp.ask.axes import Shape
+from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
+from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
@@ -77,11 +89,12 @@ from dllint.rewriting import (
     insert_after,
     insert_before,
     is_bound_at,
+    misspelled,
     misspellings,
-    misspelt,
     move_after,
     move_before,
     remove,
+    remove_argument,
     remove_operation,
     rename_attribute,
     rename_call,
@@ -131,6 +144,7 @@ __all__ = [
     "Class",
     "Const",
     "Context",
+    "Continuation",
     "DataView",
     "DatasetCreated",
     "Draw",
@@ -147,21 +161,27 @@ __all__ = [
     "GradientClip",
     "Guard",
     "Guards",
+    "Image",
     "Instance",
     "Invocation",
     "Items",
+    "Kept",
     "Leave",
     "LibraryCall",
+    "Load",
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "Mixture",
     "ModeChange",
     "ModelChanged",
     "ModelForward",
     "Modes",
     "Node",
     "Normalization",
+    "NormalizationUse",
     "Numbers",
+    "ObjectUse",
     "OpaqueCall",
     "OptimizerCreated",
     "OptimizerStep",
@@ -176,6 +196,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "Removal",
     "Restored",
     "Resumption",
     "Rule",
@@ -185,10 +206,13 @@ __all__ = [
     "SchedulerCreated",
     "SchedulerStep",
     "Setting",
+    "Shape",
     "Site",
+    "Size",
     "StateRead",
     "StateRestored",
     "StateSaved",
+    "StateTaken",
     "Symbol",
     "Table",
     "Topic",
@@ -202,7 +226,9 @@ __all__ = [
     "add_entry",
     "alternatives",
     "assumed_under",
+    "attribute_of",
     "beside",
+    "element_of",
     "flatten",
     "insert_after",
     "insert_before",
@@ -210,14 +236,16 @@ __all__ = [
     "is_same_path",
     "judge",
     "key_loaded",
+    "keys_needed",
     "keys_read",
+    "misspelled",
     "misspellings",
-    "misspelt",
     "move_after",
     "move_before",
     "path_texts",
     "receiver_of",
     "remove",
+    "remove_argument",
     "remove_operation",
     "rename_attribute",
     "rename_call",

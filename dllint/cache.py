@@ -1,7 +1,8 @@
 """Results kept between runs, in ``.dllint_cache`` of the project.
 
-An entry is valid while the file, the other files and the folders that had a bearing on it, the settings, the rules and
-dllint itself are what they were. It is stored as JSON: nothing in a repository's cache can run code.
+An entry is valid while the file, the other files and the folders that had a bearing on it, the folder in which its
+project starts, the settings, the rules and dllint itself are what they were. It is stored as JSON: nothing in a
+repository's cache can run code.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from dllint.engine import Analysis
 from dllint.files.atomic import write_atomic
 from dllint.findings import Edit, Finding, Fix, Hop, Location
 from dllint.interp.run.machine import Place
-from dllint.interp.source.project import listing_digest
+from dllint.interp.source.listings import digest_of
+from dllint.interp.source.project import project_root
 from dllint.registry import all_rule_files
 from dllint.worker import Outcome
 
-_FORMAT = 4
+_FORMAT = 5
 _CONFIGURATIONS = 12  # of so many configurations, those used last, results are kept
 
 State = tuple[str, str]  # a file or folder, and its digest
@@ -37,34 +39,48 @@ class Cache:
 
     Args:
         file: where they are kept.
-        entries: what is kept, by path of the file analysed. What an entry depends on is given as numbers of ``states``.
+        project: the folder of the project.
+        entries: what is kept, by path of the file analyzed. What an entry depends on is given as numbers of ``states``.
         states: the files and folders that entries depend on, as they were.
+        overlay: unsaved text of some files. What is kept is used as far as it holds with it, and nothing is added.
     """
 
-    def __init__(self, file: Path, entries: Mapping[str, dict[str, Any]], states: Sequence[State]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        project: Path,
+        entries: Mapping[str, dict[str, Any]],
+        states: Sequence[State],
+        overlay: Mapping[Path, str],
+    ) -> None:
         self._file = file
+        self._project = project
+        self._overlay = overlay
         self._entries = dict(entries)
         self._states = list(states)
         self._numbers: dict[State, int] = {}
         self._digests: dict[str, str] = {}
+        self._roots: dict[Path, str] = {}
+        self._working_directory = Path.cwd()
         self._changed = False
 
     @classmethod
-    def open(cls, settings: Settings) -> Cache:
+    def open(cls, settings: Settings, overlay: Mapping[Path, str] | None = None) -> Cache:
         """The cache for runs with some settings from this working directory; empty if it cannot be read."""
         file = settings.cache_directory / f"{_key(settings)}.json"
         try:
             kept = json.loads(file.read_bytes())
-            return cls(file, kept["entries"], [(path, digest) for path, digest in kept["states"]])
+            states = [(path, digest) for path, digest in kept["states"]]
+            return cls(file, settings.root, kept["entries"], states, overlay or {})
         except (OSError, ValueError, KeyError, TypeError):
-            return cls(file, {}, ())
+            return cls(file, settings.root, {}, (), overlay or {})
 
     def get(self, file: Path) -> Outcome | None:
         """The outcome of a file, if it is still valid."""
         try:
             entry = self._entries[str(file)]
-            unchanged = entry["digest"] == self._digest(str(file)) and all(map(self._holds, entry["dependencies"]))
-            return _outcome(file, entry) if unchanged else None
+            unchanged = entry["digest"] == self._digest(str(file)) and entry["root"] == self._root(file)
+            return _outcome(file, entry) if unchanged and all(map(self._holds, entry["dependencies"])) else None
         except (KeyError, TypeError, IndexError, AttributeError):
             return None  # not there, or damaged
 
@@ -73,27 +89,27 @@ class Cache:
         return self._digest(path) == digest
 
     def _digest(self, path: str) -> str:
-        """What the engine calls the digest of a file or folder, at this moment."""
+        """The digest of a file or folder at this moment."""
         known = self._digests.get(path)
         if known is None:
-            try:
-                if os.path.isdir(path):
-                    known = listing_digest(frozenset(os.listdir(path)))
-                else:
-                    with open(path, "rb") as content:
-                        known = blake2b(content.read(), digest_size=16).hexdigest()
-            except OSError:
-                known = ""
-            self._digests[path] = known
+            known = self._digests[path] = digest_of(Path(path), self._overlay)
+        return known
+
+    def _root(self, file: Path) -> str:
+        """Where the project of a file starts at this moment."""
+        known = self._roots.get(file.parent)
+        if known is None:
+            known = self._roots[file.parent] = str(project_root(file, self._working_directory, self._project))
         return known
 
     def add(self, outcome: Outcome) -> None:
         """Keep an outcome; one with a problem is not kept, so that it is tried again."""
-        if outcome.analysis.problems or not outcome.digest:
+        if outcome.analysis.problems or not outcome.digest or self._overlay:
             return
         self._changed = True
         self._entries[str(outcome.file)] = {
             "digest": outcome.digest,
+            "root": self._root(outcome.file),
             "dependencies": [self._number((str(path), digest)) for path, digest in outcome.dependencies],
             "has_comments": outcome.has_comments,
             "findings": [asdict(finding) for finding in outcome.analysis.findings],

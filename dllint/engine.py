@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dllint.assumptions import Assumption, union
+from dllint.bans import Ban, banned_calls
 from dllint.config.settings import Settings
 from dllint.context import Context
-from dllint.engine_rules import CrashRule, LimitRule, SyntaxErrorRule
+from dllint.engine_rules import BannedCallRule, CrashRule, LimitRule, SyntaxErrorRule
 from dllint.events import Program
 from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location, Problem, Silence
 from dllint.hooks import hooks_of
@@ -65,14 +66,18 @@ class Engine:
         self._interesting = frozenset(
             word for trigger in self._triggers.values() for words in trigger for word in words
         )
+        self._bans = [Ban.read(table) for table in settings.bans]
         self._graphs: dict[Project, WordGraph] = {}
         self._machine: Machine | None = None  # of the analysis under way
 
     def analyse(self, module: SourceModule, project: Project) -> Analysis:
-        """Analyse one module of a project."""
+        """Analyze one module of a project."""
         analysis = Analysis()
         if not _parses(module, analysis):
             return analysis
+        if self._bans and BannedCallRule.code in self.settings.enabled:
+            severity = self.settings.severities.get(BannedCallRule.code, BannedCallRule.severity)
+            analysis.findings += (replace(found, severity=severity) for found in banned_calls(module, self._bans))
         analysis.matters = not self._interesting.isdisjoint(module.words) or not all(self._triggers.values())
         project.start_noting()
         closure = project.closure(module)
@@ -121,7 +126,7 @@ class Engine:
 
     def view(self, machine: Machine, program: Program) -> Context:
         """What rules see of a program."""
-        return Context(machine, program, self.settings.versions)
+        return Context(machine, program, self.settings.versions, self.settings.limits)
 
 
 def syntax_errors(module: SourceModule) -> list[Finding]:
@@ -143,7 +148,7 @@ def _parses(module: SourceModule, analysis: Analysis) -> bool:
     except ValueError as error:
         analysis.findings.append(_engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error)))
     except (RecursionError, MemoryError):
-        message = "not analysed: an expression is nested too deeply for Python's own parser"
+        message = "not analyzed: an expression is nested too deeply for Python's own parser"
         analysis.findings.append(_engine_finding(LimitRule, _place(module, 1, 0), message))
     else:
         return True
@@ -215,9 +220,9 @@ class _Run:
         try:
             interpret(self.machine, self._visit)
         except RecursionError:
-            self._limited("not analysed to the end: the code is nested too deeply")
+            self._limited("not analyzed to the end: the code is nested too deeply")
         except LimitError:
-            self._limited(f"not analysed to the end: more than {self.settings.time_limit:g} s (time-limit)")
+            self._limited(f"not analyzed to the end: more than {self.settings.time_limit:g} s (time-limit)")
         except Exception as error:
             self._crashed("the interpreter", error)
         self.analysis.reached = self._reached()
@@ -266,6 +271,9 @@ class _Run:
 
     def _adjust(self, finding: Finding) -> Finding:
         severity = self.settings.severities.get(finding.code)
+        safety = self.settings.fix_safety.get(finding.code)
+        if safety is not None:
+            finding = replace(finding, fixes=tuple(replace(fix, safety=safety) for fix in finding.fixes))
         if self.module.syntax_error is not None:
             finding = replace(finding, fixes=())  # what the text would be afterwards cannot be checked
         return replace(finding, severity=severity) if severity is not None else finding

@@ -32,14 +32,14 @@ class CrashRule(Rule):
 
 
 class LimitRule(Rule):
-    """A file that was not analysed to the end: too large, too deeply nested, or over the time limit.
+    """A file that was not analyzed to the end: too large, too deeply nested, or over the time limit.
 
     Limits keep one generated file from stalling a run: 5 MB of source, Python's own recursion limit for nested
     expressions, and a time limit per file (`time-limit` in the configuration).
     """
 
     code = "DL003"
-    name = "not-analysed"
+    name = "not-analyzed"
     category = "suspicious"
     severity = "info"
 
@@ -61,7 +61,7 @@ class UnusedSuppressionRule(Rule):
 class InvalidSuppressionRule(Rule):
     """A suppression comment that names no known rule, has no rule in it, or lacks a required reason.
 
-    With `require-reason = true`, a comment needs ` -- reason` behind the codes.
+    With `require-reason = true`, a comment needs ` -- reason` after the codes.
     """
 
     code = "DL005"
@@ -70,10 +70,27 @@ class InvalidSuppressionRule(Rule):
     severity = "error"
 
 
+class BannedCallRule(Rule):
+    """A call that the configuration of the project bans.
+
+    Each `[[tool.dllint.ban]]` names a `call` by its full name, an argument with which it is fine (`unless`), and what
+    to say of it (`message`). Such rules are data: they run no code.
+
+    ## Not reported
+    Calls of what a file may have bound otherwise, and calls with `**options`, among which the argument may be.
+    """
+
+    code = "DL006"
+    name = "banned-call"
+    category = "suspicious"
+    severity = "warning"
+
+
 ENGINE_RULES: tuple[type[Rule], ...] = (
     SyntaxErrorRule,
     CrashRule,
     LimitRule,
     UnusedSuppressionRule,
     InvalidSuppressionRule,
+    BannedCallRule,
 )

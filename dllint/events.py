@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dllint.sites import Guards, Site
+from dllint.terms import Framework
 from dllint.values import Arguments, Value
 
 
@@ -27,7 +28,7 @@ class Frame:
 
     function: str
     owner: str = ""
-    framework: str = ""
+    framework: Framework = ""
     call: Site | None = None
     caller: Frame | None = None
     definition: Site | None = None
@@ -240,6 +241,14 @@ class AttributeAssigned(Event):
     target: Value
     attribute: str
     value: Value
+
+
+@dataclass(slots=True, eq=False)
+class StateTaken(Event):
+    """``state_dict()`` is called on ``target``; ``state`` is what it returned, which shares memory with the target."""
+
+    target: Value
+    state: Value
 
 
 @dataclass(slots=True, eq=False)

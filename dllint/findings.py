@@ -103,6 +103,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A finding that is held back: by a ``comment`` in the code, which may give a ``reason``, or by the baseline."""
+
+    finding: Finding
+    by: Literal["comment", "baseline"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """That a rule had something in view and did not report it. ``reason`` says why, in words."""
 
@@ -140,8 +149,10 @@ class Report:
     fingerprints: dict[Finding, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     files: int = 0
+    cached: int = 0  # of these files, and of those that import them, those whose results an earlier run has kept
     suppressed: int = 0
     baselined: int = 0
+    held: list[Held] = field(default_factory=list)  # what is suppressed or in the baseline
     seconds: float = 0.0
     timing: dict[str, float] = field(default_factory=dict)  # rule code or phase -> CPU seconds
     silences: list[Silence] = field(default_factory=list)  # only where somebody asks for them

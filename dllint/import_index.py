@@ -18,16 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from dllint.files.atomic import write_atomic
-from dllint.files.source import MAX_BYTES, SourceError, read_source, source_from_text
+from dllint.files.source import MAX_BYTES, SourceError, read_bytes, read_source, source_from_text
 from dllint.interp.source.import_statements import Import, has_definitions, imports_of
-from dllint.interp.source.project import SOURCES, project_root
+from dllint.interp.source.listings import text_of
+from dllint.interp.source.project import project_root
+from dllint.interp.source.search_path import SearchPaths
 
-_FORMAT = 1
+_FORMAT = 2
 _NAME = "imports.index"
 _DOUBTFUL = 2_000_000_000  # nanoseconds: a file as young as that may change and keep its time
 _PACKAGE = "__init__.py"
 
-State = tuple[int, int]  # time of the last change, and size
+State = tuple[int, int, int, int]  # times of the last change of contents and of anything, size, number of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +90,20 @@ class ImportIndex:
 
     def _entries_of(self, overlay: Mapping[Path, str]) -> dict[str, Entry]:
         texts = {str(path): text for path, text in overlay.items()}
-        return {path: _entry_of(path, texts[path], (0, 0)) for path in self._files if path in texts}
+        return {path: _entry_of(path, texts[path], (0, 0, 0, 0)) for path in self._files if path in texts}
 
     def _read(self, path: str) -> Entry | None:
         try:
             status = os.stat(path)
         except OSError:
             return None
-        state = (status.st_mtime_ns, status.st_size)
+        # The first time is set by programs that copy or unpack files, so that alone it does not tell files apart.
+        state = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._entries.get(path)
         if known is not None and known.state == state and state[0] < self._written - _DOUBTFUL:
             return known
         self._changed = True
-        return _entry_of(path, _text(path, status.st_size), state)
+        return _entry_of(path, _text(path), state)
 
     def save(self) -> None:
         """Write what has changed. A project that cannot be written to has no index."""
@@ -127,9 +130,10 @@ class ImportIndex:
 
 
 def _entry(data: Sequence[Any]) -> Entry:
-    changed, size, passes_on, imports = data
+    *state, passes_on, imports = data
+    modified, changed, size, number = state
     return Entry(
-        (changed, size),
+        (modified, changed, size, number),
         tuple(Import(level, module, None if names is None else tuple(names)) for level, module, names in imports),
         passes_on,
     )
@@ -146,17 +150,14 @@ def _entry_of(path: str, text: str, state: State) -> Entry:
     return Entry(state, tuple(imports_of(text)), passes_on)
 
 
-def _text(path: str, size: int) -> str:
+def _text(path: str) -> str:
     """The text of a file as it is on disk; empty if it cannot be read."""
     try:
         if not path.endswith(".py"):
             return read_source(Path(path)).file_text
-        if size <= MAX_BYTES:
-            with open(path, "rb") as content:
-                return content.read().decode("utf-8", "replace")
-    except (OSError, SourceError):
+        return read_bytes(Path(path), MAX_BYTES).decode("utf-8", "replace")
+    except SourceError:
         return ""
-    return ""
 
 
 @dataclass(slots=True)
@@ -190,8 +191,8 @@ class _Search:
         self._root_of = root_of
         self._listings: dict[str, frozenset[str]] = {}
         self._bases: dict[str, list[str]] = {}
+        self._search_paths = SearchPaths(lambda path: self._list(str(path)), text_of)
         self._found: dict[tuple[str, str], str | None] = {}
-        self._roots: dict[str, str] = {}
 
     def importers(self, files: Iterable[str]) -> set[str]:
         """The files that lead to some files, and these."""
@@ -264,12 +265,8 @@ class _Search:
     def _search_path(self, folder: str) -> list[str]:
         known = self._bases.get(folder)
         if known is None:
-            root = str(self._root_of(Path(folder, _PACKAGE)))
-            known = [folder]
-            while known[-1] != root and known[-1].startswith(root):
-                known.append(os.path.dirname(known[-1]))
-            known += [f"{base}{os.sep}{name}" for base in known for name in SOURCES if name in self._list(base)]
-            self._bases[folder] = known
+            root = self._root_of(Path(folder, _PACKAGE))
+            known = self._bases[folder] = [str(base) for base in self._search_paths.of(Path(folder), root)]
         return known
 
     def _list(self, folder: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ Rule files are loaded *by path*, never by dotted name: the built-in ones from ``
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,13 @@ from dllint.findings import Category, Safety, Severity
 from dllint.hooks import hooks_of
 from dllint.rule import CODE, NAME, Rule
 
+RULE_FILE = re.compile(r"[a-z]{2,8}\d{2,4}_\w+\.py")
 _HERE = Path(__file__).resolve().parent
 
-RETIRED: dict[str, str] = {}
+RETIRED: dict[str, str] = {
+    "not-analysed": "the name is not-analyzed",
+    "unnormalised-gradient-accumulation": "the name is unnormalized-gradient-accumulation",
+}
 """Codes and names that were used once and must not be given to another rule, with what replaced them."""
 
 
@@ -94,10 +99,8 @@ def _check_metadata(rule: type[Rule], path: Path) -> None:
 
 
 def rule_files(directory: Path) -> list[Path]:
-    """The rule files below a directory: ``dlNNN_*.py`` and ``axcNN_*.py`` in it and in its family folders."""
-    return sorted(
-        path for pattern in ("dl[0-9]*.py", "axc[0-9]*.py") for path in directory.rglob(pattern) if path.is_file()
-    )
+    """The rule files below a directory, ``dl101_some_name.py`` in it and in its family folders; with any prefix."""
+    return sorted(path for path in directory.rglob("*.py") if RULE_FILE.fullmatch(path.name) and path.is_file())
 
 
 @dataclass(frozen=True, slots=True)

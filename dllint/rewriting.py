@@ -14,6 +14,7 @@ from dllint.interp.source.positions import enclosing_definition, sibling_around,
 from dllint.sites import Module, Site
 from dllint.syntax.edits import (
     remove_call_wrapper,
+    remove_keyword,
     remove_last_item,
     remove_method_call,
     rename_callee,
@@ -44,6 +45,13 @@ def set_argument(call: Site, name: str, text: str, *, position: int | None = Non
     if not isinstance(call.node, ast.Call):
         return Edits()
     return Edits.of(call.module, replace_call_argument(call.module.source, call.node, name, text, position=position))
+
+
+def remove_argument(call: Site, name: str) -> Edits:
+    """Take a keyword argument out of a call."""
+    if not isinstance(call.node, ast.Call):
+        return Edits()
+    return Edits.of(call.module, remove_keyword(call.module.source, call.node, name))
 
 
 def unwrap_call(call: Site, argument: ast.expr) -> Edits:
@@ -259,11 +267,13 @@ def remove(place: Site) -> Edits:
 def wrap_in(place: Site, header: str) -> Edits:
     """Put the statement at a place into a block of its own: ``wrap_in(place, "with torch.no_grad():")``.
 
-    Only a simple statement that has its lines to itself is, and none with a text that goes over several lines, which
-    would get the indentation as well.
+    Only a statement that has its lines to itself is, and none with a text that goes over several lines, which would get
+    the indentation as well. A loop is with all that is in it, if its own place is given, and no other compound
+    statement.
     """
-    statement = statement_around(place)
-    if statement is None or any(blocks_of(statement)) or not _has_its_lines(place.module, statement):
+    statement = place.node if isinstance(place.node, ast.For | ast.While) else statement_around(place)
+    is_loop = isinstance(statement, ast.For | ast.While)
+    if statement is None or (any(blocks_of(statement)) and not is_loop) or not _has_its_lines(place.module, statement):
         return Edits()
     source = place.module.source
     begins = source.offset(statement.lineno, statement.col_offset)
@@ -328,7 +338,7 @@ def misspellings(name: str) -> frozenset[str]:
     return frozenset((missing | twice | swapped) - {name})
 
 
-def misspelt(name: str, known: Iterable[str]) -> str:
+def misspelled(name: str, known: Iterable[str]) -> str:
     """The known name that a name is a misspelling of; empty if it is none, or may be of several."""
     found = [each for each in known if name in misspellings(each)]
     return found[0] if len(found) == 1 else ""

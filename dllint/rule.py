@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from dllint import SITE
+
 if TYPE_CHECKING:
     from dllint.findings import Category, Safety, Severity
 
-CODE = re.compile(r"(DL|AXC)\d{2,3}")
+CODE = re.compile(r"[A-Z]{2,8}\d{2,4}")  # dllint's own begin with DL; those of plug-ins with what they like
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 Triggers = tuple[tuple[str, ...], ...]
@@ -21,7 +23,7 @@ Excuse = Callable[..., bool]
 
 
 class Rule:
-    """One rule. A fresh instance is made for every program analysed, so a rule may keep notes on ``self``.
+    """One rule. A fresh instance is made for every program analyzed, so a rule may keep notes on ``self``.
 
     A rule listens to events by defining ``on_<event>`` for an event class of :mod:`dllint.events` in snake case
     (``on_loss_call`` for ``LossCall``), and looks at a whole program by defining ``on_program``. Each hook
@@ -47,6 +49,11 @@ class Rule:
     fix_safety: ClassVar[Safety | Literal[""]] = ""  # empty for a rule that offers no fix
     references: ClassVar[tuple[str, ...]] = ()
     excuses: ClassVar[tuple[Excuse, ...]] = ()
+
+
+def address_of(code: str) -> str:
+    """The address of the page of a rule; empty where the documentation has none."""
+    return f"{SITE}rules/{code}/" if SITE else ""
 
 
 def is_triggered(triggers: Triggers, words: frozenset[str]) -> bool:

@@ -6,9 +6,10 @@ Whatever happens to a worker costs at most the file it was working on.
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, as_completed
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +20,10 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
-from dllint.findings import Finding, Location, Problem, Report, Silence, sort_key
+from dllint.findings import Finding, Held, Location, Problem, Report, Silence, sort_key
 from dllint.import_index import ImportIndex
 from dllint.merging import by_file
+from dllint.processes import Pool, chunks_of, noting_interrupts
 from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
@@ -49,7 +51,7 @@ def lint_files(
     Args:
         files: absolute paths.
         settings: the resolved configuration.
-        around: the other files of the project. Those that import one of ``files`` are analysed as well, as what they
+        around: the other files of the project. Those that import one of ``files`` are analyzed as well, as what they
             do with it may show what is wrong in it.
         named: those of ``files`` that findings elsewhere are reported for, too: where their trace leads through one.
         jobs: how many processes to use; as many as there are processors by default.
@@ -59,19 +61,22 @@ def lint_files(
 
     Returns:
         The findings in these files in order of presentation, with suppressions, per-file ignores and severities
-        applied, and everything that kept a file from being analysed. Possible findings are among the questions unless
+        applied, and everything that kept a file from being analyzed. Possible findings are among the questions unless
         the settings ask for them.
     """
     started = time.perf_counter()
     overlay = dict(overlay or {})
     run = _Analysing(settings, jobs, cache, overlay, progress)
-    outcomes = run.over(files)
-    if around:
-        index = ImportIndex.open(settings.cache_directory if cache else None)
-        outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
-        index.save()
-    run.save()
+    try:
+        outcomes = run.over(files)
+        if around:
+            index = ImportIndex.open(settings.cache_directory if cache else None)
+            outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
+            index.save()
+    finally:  # also when it is interrupted
+        run.save()
     report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
+    report.cached = run.kept
     report.seconds = time.perf_counter() - started
     return report
 
@@ -92,7 +97,7 @@ def _importers(
 
 
 class _Analysing:
-    """Analyses files, some and then perhaps more, with the results that are kept."""
+    """Analyzes files, some and then perhaps more, with the results that are kept."""
 
     def __init__(
         self,
@@ -104,24 +109,31 @@ class _Analysing:
     ) -> None:
         self._settings = settings
         self._count = jobs or os.cpu_count() or 1
-        self._store = Cache.open(settings) if cache and not overlay else None
+        self._store = Cache.open(settings, overlay) if cache else None
         self._overlay = overlay
         self._progress = progress
         self._here = Path.cwd()
         self._done = self._total = 0
+        self.kept = 0  # outcomes that an earlier run has left
 
     def over(self, files: Sequence[Path]) -> list[Outcome]:
-        """The outcomes of some files, in no particular order."""
+        """The outcomes of some files, in no particular order. On Ctrl-C what there is so far is kept.
+
+        Raises:
+            KeyboardInterrupt: soon after Ctrl-C.
+        """
         outcomes, pending = self._look_up(files)
         self._total += len(files)
         self._done += len(outcomes)
-        for outcome in self._analyse(pending):
-            outcomes.append(outcome)
-            if self._store is not None:
-                self._store.add(outcome)
-            self._done += 1
-            if self._progress is not None:
-                self._progress(self._done, self._total)
+        self.kept += len(outcomes)
+        with noting_interrupts() as interrupted:
+            for outcome in self._analyse(pending, interrupted):
+                outcomes.append(outcome)
+                if self._store is not None:
+                    self._store.add(outcome)
+                self._done += 1
+                if self._progress is not None:
+                    self._progress(self._done, self._total)
         return outcomes
 
     def save(self) -> None:
@@ -130,7 +142,7 @@ class _Analysing:
             self._store.save()
 
     def _look_up(self, files: Sequence[Path]) -> tuple[list[Outcome], list[Path]]:
-        """The outcomes that are still valid, and the files that must be analysed."""
+        """The outcomes that are still valid, and the files that must be analyzed."""
         if self._store is None:
             return [], list(files)
         known, pending = [], []
@@ -142,24 +154,30 @@ class _Analysing:
                 known.append(outcome)
         return known, pending
 
-    def _analyse(self, files: Sequence[Path]) -> Iterator[Outcome]:
+    def _analyse(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
         if self._count == 1 or len(files) <= _IN_PROCESS:
-            for file in files:
-                yield worker.in_deep_thread(
-                    lambda file=file: self._alone.analyse(file),  # type: ignore[misc]
-                    self._alone.interrupt_if_overdue,
-                )
+            yield from self._analyse_here(files, interrupted)
             return
-        chunks = list(_chunks(files, self._count * _CHUNKS_EACH))
+        chunks = list(chunks_of(files, self._count * _CHUNKS_EACH))
         lost: list[Path] = []
         with self._pool(min(self._count, len(chunks))) as pool:
-            yield from _collect(pool, chunks, lost)
+            yield from pool.analyse(chunks, lost, interrupted)
         for file in lost:  # a worker died: find out on which file, each in a process of its own
             died: list[Path] = []
             with self._pool(1) as pool:
-                yield from _collect(pool, [[file]], died)
+                yield from pool.analyse([[file]], died, interrupted)
             for victim in died:
                 yield _died(victim)
+
+    def _analyse_here(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
+        def watch(thread: int) -> None:
+            if interrupted.is_set():
+                raise KeyboardInterrupt
+            self._alone.interrupt_if_overdue(thread)
+
+        with suppress(KeyboardInterrupt):
+            for file in files:
+                yield worker.in_deep_thread(lambda file=file: self._alone.analyse(file), watch)  # type: ignore[misc]
 
     @cached_property
     def _alone(self) -> Worker:
@@ -167,49 +185,12 @@ class _Analysing:
         worker.relax_collector()
         return Worker(self._settings, self._here, self._overlay)
 
-    def _pool(self, count: int) -> Executor:
-        from concurrent.futures import ProcessPoolExecutor
-
-        initial = (self._settings, self._here, self._overlay)
-        return ProcessPoolExecutor(count, initializer=worker.start, initargs=initial)
-
-
-def _chunks(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
-    """The files in their order, in about so many parts of equal weight: neighbours import the same."""
-    weights = [_size(file) for file in files]
-    limit = sum(weights) / number
-    start, weight = 0, 0
-    for end, more in enumerate(weights, 1):
-        weight += more
-        if weight >= limit or end == len(files):
-            yield files[start:end]
-            start, weight = end, 0
-
-
-def _size(file: Path) -> int:
-    """The bytes of a file, and some for having it; what cannot be read costs nothing."""
-    try:
-        return file.stat().st_size + 1000
-    except OSError:
-        return 0
-
-
-def _collect(pool: Executor, chunks: Iterable[Sequence[Path]], lost: list[Path]) -> Iterator[Outcome]:
-    """The outcomes of all chunks as they come; the files of chunks whose worker died go to ``lost``."""
-    from concurrent.futures.process import BrokenProcessPool
-
-    running: dict[Future[list[Outcome]], Sequence[Path]] = {}
-    for chunk in chunks:
-        running[pool.submit(worker.analyse_chunk, chunk)] = chunk
-    for future in as_completed(running):
-        try:
-            yield from future.result()
-        except BrokenProcessPool:
-            lost.extend(running[future])
+    def _pool(self, count: int) -> Pool:
+        return Pool(count, self._settings, self._here, self._overlay)
 
 
 def _died(file: Path) -> Outcome:
-    message = "the process that analysed this file died"
+    message = "the process that analyzed this file died"
     place = Location(display_path(str(file)), 1, 1, 1, 1)
     outcome = Outcome(file, Analysis(problems=[Problem("crash", message, str(file))]))
     outcome.analysis.findings.append(
@@ -243,10 +224,11 @@ def _assemble(
             if settings.why_silent:
                 report.silences += _left_open(there)
             kept, hidden = of_file(outcome.file, there, settings, overlay, has_comments=outcome.has_comments)
-            report.suppressed += hidden
+            report.suppressed += len(hidden)
+            report.held += hidden
             report.findings.extend(kept)
     report.findings += _through(named, found, around, settings, overlay)
-    report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), possible=settings.possible)
+    report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), confidence=settings.confidence)
     return report
 
 
@@ -285,7 +267,7 @@ def of_file(
     overlay: Mapping[Path, str],
     *,
     has_comments: bool = True,
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Held]]:
     """What is to be reported in a file.
 
     Args:
@@ -296,11 +278,11 @@ def of_file(
         has_comments: whether the file may have comments that suppress findings.
 
     Returns:
-        The findings, and the number of those that comments suppress.
+        The findings, and those that comments suppress.
     """
     ignored = settings.ignored_in(file)
     findings = [finding for finding in found if finding.code not in ignored]
-    return _suppress(file, findings, settings, ignored, overlay) if has_comments else (findings, 0)
+    return _suppress(file, findings, settings, ignored, overlay) if has_comments else (findings, [])
 
 
 def _suppress(
@@ -309,17 +291,17 @@ def _suppress(
     settings: Settings,
     ignored: frozenset[str],
     overlay: Mapping[Path, str],
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Held]]:
     """Apply the suppression comments of a file, and report those that are of no use or make no sense."""
     text = overlay.get(file)
     try:
         source = read_source(file) if text is None else source_from_text(text, file)
     except SourceError:
-        return findings, 0  # it was readable a moment ago; the findings stand
+        return findings, []  # it was readable a moment ago; the findings stand
     rules = load_rules(settings.rule_paths, settings.plugins)
     known = {key: rule.code for rule in rules for key in (rule.code, rule.name)}
     suppressions = Suppressions.parse(source, known, require_reason=settings.require_reason)
-    kept, hidden = suppressions.apply(findings)
+    kept, _ = suppressions.apply(findings)
     ran = settings.enabled - ignored
     own = suppressions.invalid()
     if not any(finding.code in ("DL001", "DL002", "DL003") for finding in findings):
@@ -328,4 +310,4 @@ def _suppress(
         if finding.code in ran:
             severity = settings.severities.get(finding.code, finding.severity)
             kept.append(replace(finding, severity=severity))
-    return kept, hidden
+    return kept, suppressions.held

@@ -1,4 +1,4 @@
-"""``--since REV``: which lines have changed since a revision of git, and which findings are about them.
+"""``--since REV``: what has changed since a revision of git, and which findings are about that.
 
 The comparison is with the point where the present branch left the revision, as a pull request is shown. It includes
 what is not committed yet, and files git does not know.
@@ -11,10 +11,12 @@ import re
 import subprocess
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
 
 from dllint.errors import UserError
+from dllint.files.discovery import SUFFIXES
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_bytes
 from dllint.findings import Finding, Location
 from dllint.syntax.statements import Layout, read_layout, split_lines
@@ -30,6 +32,18 @@ _EVERYTHING: Ranges = [(1, 1 << 62)]
 
 class SinceError(UserError):
     """The changes cannot be had: git is missing, this is no repository, or it has no such revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The changed files of a repository as they were.
+
+    ``texts`` has the text of each one; of one that did not exist it is empty. ``names`` says what files that have been
+    renamed since were called.
+    """
+
+    texts: dict[Path, str] = field(default_factory=dict)
+    names: dict[Path, Path] = field(default_factory=dict)
 
 
 class Changes:
@@ -49,7 +63,8 @@ class Changes:
         self._base = _merge_base(Path(self._top), revision)
         self._ranges = dict(_changed_ranges(_diff(Path(self._top), self._base)))
         untracked = _git(Path(self._top), "ls-files", "--others", "--exclude-standard", "-z")
-        self._ranges.update((os.fsdecode(path), _EVERYTHING) for path in untracked.split(b"\0") if path)
+        self._untracked = [os.fsdecode(path) for path in untracked.split(b"\0") if path]
+        self._ranges.update((name, _EVERYTHING) for name in self._untracked)
         self._files: dict[str, tuple[SourceFile, Layout, Ranges] | None] = {}
 
     def keep(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -66,6 +81,26 @@ class Changes:
             if any(self._is_changed(place) for place in places):
                 kept.append(finding)
         return kept
+
+    def before(self, working_directory: Path) -> Before:
+        """What the changed modules and notebooks were at the revision, as files below a working directory see them."""
+        top = _as_seen(self._top, working_directory)
+        before = Before()
+        ids: dict[Path, bytes] = {}
+        for status, old_id, old, new in _changed_files(_raw_diff(Path(self._top), self._base)):
+            if new.endswith(SUFFIXES):
+                before.texts[top / new] = ""
+            if old.endswith(SUFFIXES) and status != b"A":
+                ids[top / old] = old_id
+            if status == b"R":
+                before.names[top / new] = top / old
+        before.texts.update((top / name, "") for name in self._untracked if name.endswith(SUFFIXES))
+        for path, raw in zip(ids, _blobs(Path(self._top), ids.values()), strict=True):
+            try:
+                before.texts[path] = source_from_bytes(raw, path).file_text
+            except SourceError:
+                before.texts[path] = ""  # nothing was found in it
+        return before
 
     def _name(self, path: str) -> str | None:
         """How git calls a file, or None if it is not in the repository."""
@@ -136,12 +171,48 @@ def _diff(top: Path, base: str) -> bytes:
     return _git(top, "diff", *options, "--src-prefix=a/", "--dst-prefix=b/", base, "--")
 
 
-def _git(directory: Path, *arguments: str) -> bytes:
+def _raw_diff(top: Path, base: str) -> bytes:
+    return _git(top, "diff", "--raw", "-z", "--no-abbrev", "--find-renames", "--ignore-submodules", base, "--")
+
+
+def _changed_files(raw: bytes) -> Iterator[tuple[bytes, bytes, str, str]]:
+    """The regular files that were or are in a raw diff: its status, former blob, former name and present name."""
+    words = iter(raw.split(b"\0"))
+    for word in words:
+        if word.startswith(b":"):
+            old_mode, _, old_id, _, status = word[1:].split(b" ")
+            old = new = os.fsdecode(next(words))
+            if status[:1] in (b"R", b"C"):
+                new = os.fsdecode(next(words))
+            is_file = old_mode.startswith(b"100")
+            yield status[:1] if is_file else b"A", old_id, old, new
+
+
+def _blobs(top: Path, ids: Iterable[bytes]) -> Iterator[bytes]:
+    """The contents of some objects."""
+    asked = b"".join(each + b"\n" for each in ids)
+    told = _git(top, "cat-file", "--batch", given=asked) if asked else b""
+    at = 0
+    while at < len(told):
+        end = told.index(b"\n", at)
+        size = int(told[at:end].split(b" ")[2])
+        yield told[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+
+
+def _as_seen(top: str, working_directory: Path) -> Path:
+    """The top of a repository by the name that the working directory has, which a symbolic link may lead to."""
+    inside = os.path.relpath(os.path.realpath(working_directory), top)
+    above = working_directory if inside == "." else Path(str(working_directory).removesuffix(f"{os.sep}{inside}"))
+    return above if os.path.realpath(above) == top else Path(top)
+
+
+def _git(directory: Path, *arguments: str, given: bytes = b"") -> bytes:
     """What a git command prints. Raises SinceError with what it says when it fails."""
     command = ["git", "-C", str(directory), "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", *arguments]
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK} | {"LC_ALL": "C"}
     try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, env=environment, check=False)
     except OSError as error:
         raise SinceError(f"git cannot be run: {error.strerror}") from error
     if done.returncode:

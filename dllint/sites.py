@@ -42,6 +42,10 @@ class Module(Protocol):
     def entry_makers(self) -> Sequence[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
         """All nodes that can give a dict an entry, or an object a field."""
 
+    @property
+    def comments(self) -> Mapping[int, str]:
+        """The comments of the file by line."""
+
     def contains(self, pattern: re.Pattern[str], /) -> bool:
         """Whether the text has a match of a pattern in it."""
 
@@ -73,7 +77,7 @@ GuardTopic = Literal["mode", "phase", "resume", "period", "none", ""]
 class Guard:
     """A condition under which something holds: ``subject relation operand`` is ``holds``.
 
-    ``subject`` is the normalised text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
+    ``subject`` is the normalized text of an expression. ``relation`` is ``truthy``, ``is``, ``==``, ``<``, ``<=``,
     ``>``, ``>=`` or ``in``; the negated forms are expressed by ``holds``. ``names`` are the variables it reads.
     ``by_default`` tells, where the subject is a setting with a default, whether the condition holds under it.
     ``periodic`` marks conditions that hold every so many times: a remainder takes part in them. ``assumption`` is what

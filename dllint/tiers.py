@@ -8,6 +8,7 @@ question, which is shown when somebody asks for it and which a run can answer.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
 from typing import cast
@@ -22,7 +23,11 @@ _RATES = Path(__file__).parent / "assumptions.toml"
 
 def confidence_of(assumptions: Iterable[Assumption]) -> Confidence:
     """How sure a claim is that rests on these assumptions."""
-    kinds = {assumption.kind for assumption in assumptions}
+    return confidence_of_kinds({assumption.kind for assumption in assumptions})
+
+
+def confidence_of_kinds(kinds: AbstractSet[Kind]) -> Confidence:
+    """How sure a claim is that assumes things of these kinds."""
     if not kinds:
         return "certain"
     return "likely" if kinds <= reliable_kinds() else "possible"
@@ -35,13 +40,14 @@ def reliable_kinds() -> frozenset[Kind]:
     return frozenset(kind for kind, counts in rates.items() if _rate(counts) >= _RELIABLE)
 
 
-def asked_for(findings: Iterable[Finding], *, possible: bool) -> tuple[list[Finding], list[Finding]]:
-    """What is to be reported of some findings, and what is a question that nobody has asked: the possible ones."""
-    found = list(findings)
-    if possible:
-        return found, []
-    questions = [finding for finding in found if finding.confidence == "possible"]
-    return [finding for finding in found if finding.confidence != "possible"], questions
+def asked_for(findings: Iterable[Finding], *, confidence: Confidence) -> tuple[list[Finding], list[Finding]]:
+    """What is to be reported of some findings, and what is a question that nobody has asked: those less sure."""
+    least = CONFIDENCE_RANK[confidence]
+    sure: list[Finding] = []
+    questions: list[Finding] = []
+    for finding in findings:
+        (sure if CONFIDENCE_RANK[finding.confidence] >= least else questions).append(finding)
+    return sure, questions
 
 
 def _rate(counts: dict[str, int]) -> float:

@@ -263,11 +263,9 @@ class Instance(Value):
 class Symbol(Value):
     """The result of an operation, or something unresolved.
 
-    ``name`` is a canonical library name (``torch.softmax``, ``torch.nn.Linear()`` for a call of an instance), an
-    operator (``+``, ``/``), or one of the forms ``parameter``, ``attribute``, ``item``, ``element`` (of an iteration),
-    ``forward`` (a call of a project module, whose first input is the module), ``call`` (of the unresolved first
-    input), ``generator`` and ``unknown``. ``grad`` is the gradient mode in which it was computed.
-    ``detail`` is the attribute's, parameter's or item's name. ``hint`` is the first variable it was bound to.
+    ``name`` is a canonical library name (``torch.softmax``, ``torch.nn.Linear()`` for a call of an instance), a method
+    (``.mean``), an operator (``+``, ``/``), or one of :data:`dllint.forms.FORMS`. ``grad`` is the gradient mode in
+    which it was computed. ``detail`` is what its form says. ``hint`` is the first variable it was bound to.
     """
 
     __slots__ = ("_attributes", "arguments", "detail", "grad", "hint", "inputs", "name")
@@ -419,7 +417,7 @@ def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
             kind = type(option)
             for index, (known, seen) in enumerate(flat):
                 if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
-                    flat[index] = (_shared(known, guards + more), seen)  # whichever of the two ways it came
+                    flat[index] = (shared(known, guards + more), seen)  # whichever of the two ways it came
                     break
             else:
                 flat.append((guards + more, option))
@@ -445,7 +443,7 @@ def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guard
         yield guards, value
 
 
-def _shared(left: Guards, right: Guards) -> Guards:
+def shared(left: Guards, right: Guards) -> Guards:
     """The conditions that two ways have in common."""
     if not left or not right:
         return ()

@@ -1,4 +1,4 @@
-"""The part of a run that happens in one process: analyse some files, one after the other, with shared caches.
+"""The part of a run that happens in one process: analyze some files, one after the other, with shared caches.
 
 A worker gets paths and settings, never rule objects, and loads the rules itself.
 """
@@ -6,13 +6,15 @@ A worker gets paths and settings, never rule objects, and loads the rules itself
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dllint.config.settings import Settings
 from dllint.engine import Analysis, Engine
@@ -25,6 +27,9 @@ from dllint.registry import load_rules
 from dllint.rule import Rule
 from dllint.syntax.directives import mentions_suppression
 
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
+
 T = TypeVar("T")
 
 _STACK = 512 * 1024 * 1024
@@ -34,7 +39,8 @@ _RECURSION_LIMIT = 20_000
 # for ever, is interrupted after so many times the limit. That is CPU time, and this is time on the clock:
 # a busy machine gives a process only a part of itself.
 _PATIENCE = 4
-_GLANCE = 0.25  # seconds between two looks at the clock
+_GLANCE = 0.1  # seconds between two looks at the clock
+_FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told to
 
 
 @dataclass(slots=True)
@@ -49,7 +55,7 @@ class Outcome:
 
 
 class Worker:
-    """Analyses files under one configuration. Modules are read and parsed once, however many files import them."""
+    """Analyzes files under one configuration. Modules are read and parsed once, however many files import them."""
 
     def __init__(self, settings: Settings, working_directory: Path, overlay: Mapping[Path, str] | None = None) -> None:
         self._settings = settings
@@ -70,12 +76,12 @@ class Worker:
         return load_facts(settings.knowledge), [rule for rule in rules if rule.code in settings.enabled], settings
 
     def analyse(self, file: Path) -> Outcome:
-        """Analyse one file. What cannot be read, or takes too long, is told in the outcome and is no exception."""
+        """Analyze one file. What cannot be read, or takes too long, is told in the outcome and is no exception."""
         self._overdue = time.monotonic() + _PATIENCE * self._settings.time_limit
         try:
             return self._analyse(file)
         except LimitError:
-            message = f"not analysed: more than {self._settings.time_limit:g} s (time-limit)"
+            message = f"not analyzed: more than {self._settings.time_limit:g} s (time-limit)"
             return Outcome(file, Analysis(problems=[Problem("limit", message, str(file))]))
         finally:
             self._overdue = float("inf")
@@ -89,11 +95,9 @@ class Worker:
     def interrupt_if_overdue(self, thread: int) -> None:
         """Stop the analysis that runs on a thread (by its identifier) if it goes on for far longer than it may."""
         if time.monotonic() > self._overdue:
-            import ctypes
-
             self._overdue += self._settings.time_limit
             self._was_interrupted = True
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(LimitError))
+            _raise_in(thread, LimitError)
 
     def _analyse(self, file: Path) -> Outcome:
         project = self._project(file)
@@ -135,7 +139,7 @@ def in_deep_thread(function: Callable[[], T], watch: Callable[[int], None]) -> T
 
     Args:
         function: what to run.
-        watch: called every now and then, with the identifier of the thread.
+        watch: called every now and then, with the identifier of the thread. What it raises ends the thread, too.
     """
     results: list[T] = []
     failures: list[BaseException] = []
@@ -148,12 +152,16 @@ def in_deep_thread(function: Callable[[], T], watch: Callable[[int], None]) -> T
 
     limit, size = sys.getrecursionlimit(), threading.stack_size(_STACK)
     sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    thread = threading.Thread(target=run, name="dllint", daemon=True)
     try:
-        thread = threading.Thread(target=run, name="dllint")
         thread.start()
         while thread.is_alive():
             thread.join(_GLANCE)
             watch(thread.ident or 0)
+    except BaseException:
+        _raise_in(thread.ident or 0, KeyboardInterrupt)
+        thread.join(_FAREWELL)
+        raise
     finally:
         threading.stack_size(size)
         sys.setrecursionlimit(limit)
@@ -162,14 +170,23 @@ def in_deep_thread(function: Callable[[], T], watch: Callable[[int], None]) -> T
     return results[0]
 
 
+def _raise_in(thread: int, exception: type[BaseException]) -> None:
+    """Raise an exception in a thread, given by its identifier, once it is back from what is not Python."""
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(exception))
+
+
 _worker: Worker | None = None
+_stop: Event | None = None
 
 
-def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, str]) -> None:
-    """Make this process a worker."""
-    global _worker
+def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, str], stop: Event) -> None:
+    """Make this process a worker, which hands in what it has when ``stop`` is set. Ctrl-C is left to its parent."""
+    global _worker, _stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     relax_collector()
-    _worker = Worker(settings, working_directory, overlay)
+    _worker, _stop = Worker(settings, working_directory, overlay), stop
 
 
 def relax_collector() -> None:
@@ -182,7 +199,19 @@ def relax_collector() -> None:
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:
-    """Analyse some files in this worker process."""
-    assert _worker is not None
-    worker = _worker
-    return in_deep_thread(lambda: [worker.analyse(file) for file in files], worker.interrupt_if_overdue)
+    """Analyse some files in this worker process; only the first ones if it is told to stop."""
+    assert _worker is not None and _stop is not None
+    worker, stop = _worker, _stop
+    outcomes: list[Outcome] = []
+
+    def analyse() -> None:
+        outcomes.extend(map(worker.analyse, files))  # one by one
+
+    def watch(thread: int) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        worker.interrupt_if_overdue(thread)
+
+    with suppress(KeyboardInterrupt):
+        in_deep_thread(analyse, watch)
+    return list(outcomes)

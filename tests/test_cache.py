@@ -52,7 +52,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def analysed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that were analysed and not taken from the cache."""
+    """The names of the files that were analyzed and not taken from the cache."""
     names: list[str] = []
     analyse = worker.Worker.analyse
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -196,6 +197,24 @@ class TestConfiguration:
         for name in ("out.py", "in.py", "a.py"):
             write(project / "sub" / name, BOTH)
         assert {line.partition(":")[0] for line in dllint(".").lines} == {"sub/a.py"}
+
+    def test_per_file_ignores_of_the_command_line_start_from_the_working_directory(
+        self, dllint: Run, project: Path
+    ) -> None:
+        shutil.rmtree(project / ".git")  # each folder that is named is a project by itself
+        for name, text in {"lab/a.py": "a = softmax(1)\n", "lab/deep/a.py": "softmax(2)\n"}.items():
+            write(project / name, text)
+        everything = ["lab/a.py:1 DL101", "lab/deep/a.py:1 DL101"]
+        for glob, expected in {
+            "lab/a.py": everything[1:],
+            "lab/**": [],
+            "l*/deep/": everything[:1],
+            "!lab/**": everything,
+            "a.py": [],
+            "deep/a.py": everything,
+        }.items():
+            assert dllint("lab", "--per-file-ignores", f"{glob}:DL101").lines == expected, glob
+        assert dllint("lab/a.py", "--per-file-ignores", "lab/a.py:DL101").lines == []
 
     def test_per_file_ignores(self, dllint: Run, project: Path) -> None:
         write(project / "dllint.toml", "[per-file-ignores]\n'tests/**' = ['DL1']\n")

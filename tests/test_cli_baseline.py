@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from cli_support import BOTH, Run, write
 
 
@@ -69,6 +70,40 @@ class TestBaseline:
         write(project / "a.py", "x = 1\n")
         assert "0 added, 1 removed, 1 in all" in dllint("baseline", "a.py").err
         assert dllint().code == 0
+
+    def test_a_part_without_a_configuration_shares_the_baseline_of_the_whole(
+        self, dllint: Run, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("a.py", "lab/b.py", "lab/c.py"):
+            write(project / name, "b = nozero(y)\n")
+        write(project / "lab" / "pyproject.toml", "[project]\n")
+        dllint("baseline")
+        for paths in (["lab"], ["lab/b.py"]):
+            assert dllint(*paths).code == 0
+            assert "0 added, 0 removed, 3 in all" in dllint("baseline", *paths).err
+        monkeypatch.chdir(project / "lab")
+        assert dllint("c.py").code == 0
+        write(project / "lab" / "c.py", BOTH)
+        assert "1 added, 0 removed, 4 in all" in dllint("baseline", ".").err
+        assert not (project / "lab" / ".dllint_baseline.json").exists()
+        monkeypatch.chdir(project)
+        assert dllint().code == 0
+
+    def test_so_does_a_folder_that_nothing_marks(self, dllint: Run, project: Path) -> None:
+        shutil.rmtree(project / ".git")
+        for name in ("a.py", "lab/b.py"):
+            write(project / name, "b = nozero(y)\n")
+        dllint("baseline")
+        assert dllint("lab").code == 0
+        assert "0 added, 0 removed, 2 in all" in dllint("baseline", "lab/b.py").err
+
+    def test_a_part_with_a_configuration_has_its_own(self, dllint: Run, project: Path) -> None:
+        write(project / "a.py", "b = nozero(y)\n")
+        write(project / "lab" / "b.py", "b = nozero(y)\n")
+        write(project / "lab" / "dllint.toml", "baseline = 'known.json'\n")
+        dllint("baseline")
+        assert (project / "lab" / "known.json").exists() and (project / ".dllint_baseline.json").exists()
+        assert dllint("lab").code == dllint().code == 0
 
     def test_a_file_that_cannot_be_read_keeps_its_entries(self, dllint: Run, project: Path) -> None:
         path = write(project / "a.py", "b = nozero(y)\n")

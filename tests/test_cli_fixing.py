@@ -19,7 +19,26 @@ class TestFixing:
         result = dllint("--fix")
         assert (result.code, result.lines) == (1, ["a.py:1 DL101"])
         assert path.read_text() == "a = softmax(x)\nb = zero(y)\n"
-        assert result.err == "dllint: fixed 1 finding in 1 file\n"
+        assert result.err.splitlines() == [
+            "dllint: fixed 1 finding in 1 file",
+            "dllint: 1 finding has a fix that changes the numbers of a run; --diff --unsafe-fixes shows it",
+        ]
+
+    @pytest.mark.parametrize("option", ["--fix", "--diff"])
+    def test_where_there_are_unsafe_fixes_alone_it_is_said_how_to_see_them(
+        self, dllint: Run, project: Path, option: str
+    ) -> None:
+        write(project / "a.py", "a = softmax(x)\n")
+        write(project / "b.py", "b = softmax(x)\nc = fussy(x)\n")
+        result = dllint(option)
+        assert (result.code, result.err.splitlines()) == (
+            1,
+            ["dllint: 2 findings have fixes that change the numbers of a run; --diff --unsafe-fixes shows them"],
+        )
+        assert "+a = logits(x)" in dllint("--diff", "--unsafe-fixes").out
+        write(project / "b.py", "")
+        write(project / "a.py", "b = fussy(x)\n")
+        assert dllint(option, "--extend-select", "DL110").err == ""
 
     def test_unsafe_fixes_when_asked_for(self, dllint: Run, project: Path) -> None:
         path = write(project / "a.py", BOTH)

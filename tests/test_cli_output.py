@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from cli_support import BOTH, Run, write
 
+from dllint.assumptions import KINDS
+from dllint.cli.outcome import note_timing
+from dllint.findings import Report
+
 
 class TestOutput:
     def test_several_reports_at_once(self, dllint: Run, project: Path) -> None:
@@ -57,7 +61,13 @@ class TestOutput:
             ["500.0", "ms", "in", "all,", "on", "the", "clock"],
         ]
 
-    def test_colours(self, dllint: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_timing_of_a_cached_run_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+        note_timing(Report(files=3, cached=2, seconds=0.5))
+        assert "results of 2 files come from the cache, for which no rule ran" in capsys.readouterr().err
+        note_timing(Report(files=3, seconds=0.5))
+        assert "cache" not in capsys.readouterr().err
+
+    def test_colors(self, dllint: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write(project / "a.py", BOTH)
         assert "\x1b[" not in dllint().out
         monkeypatch.setenv("FORCE_COLOR", "1")
@@ -100,14 +110,19 @@ class TestOtherCommands:
         assert page.startswith("softmax-before-cross-entropy (DL101)\n") and "It hurts." in page
         assert dllint("rule", "softmax-before-cross-entropy").out == page
         assert dllint("rule", "dl101").out == page
+        kinds = [line.split()[1:3] for line in page.splitlines() if line.startswith("- ")]
+        assert [kind for kind, _ in kinds] == list(KINDS) and ["default", "(likely):"] in kinds
         assert dllint("rule", "DL101", "--output-format", "markdown").out.startswith("# softmax-before-cross-entropy")
         record = json.loads(dllint("rule", "DL202", "--output-format", "json").out)
         assert (record["code"], record["fix"], record["default"]) == ("DL202", "safe", True)
 
     def test_all_rules(self, dllint: Run) -> None:
-        codes = [line.partition(" ")[0] for line in dllint("rule", "--all").out.splitlines() if line.startswith("DL")]
-        assert codes == ["DL001", "DL002", "DL003", "DL004", "DL005", "DL101", "DL110", "DL202"]
-        assert [rule["code"] for rule in json.loads(dllint("rule", "--all", "--output-format", "json").out)] == codes
+        static, _, observed = dllint("rule", "--all").out.partition("What `dllint confirm` alone can show:\n")
+        codes = [line.partition(" ")[0] for line in static.splitlines() if line.startswith("DL")]
+        assert codes == ["DL001", "DL002", "DL003", "DL004", "DL005", "DL006", "DL101", "DL110", "DL202"]
+        records = json.loads(dllint("rule", "--all", "--output-format", "json").out)
+        assert [record["code"] for record in records if record["static"]] == codes
+        assert "DL220  spectral-norm-evaluated-first" in observed and "DL110" not in observed
 
     def test_an_unknown_rule(self, dllint: Run) -> None:
         assert "did you mean `missing-zero-grad`?" in dllint("rule", "missing-zerograd").err
@@ -129,7 +144,7 @@ class TestOtherCommands:
         assert ("fail-on", "=", '"error"  # --config') in rows
         assert ("select", "=", "(not set)  # default") in rows
         assert ("versions.torch", "=", '"2.3"  # found in the project') in rows
-        assert out.endswith("\nrules: DL001 DL002 DL003 DL005\n")
+        assert out.endswith("\nrules: DL001 DL002 DL003 DL005 DL006\n")
 
     def test_config_lists_and_explains_keys(self, dllint: Run) -> None:
         assert "time-limit = 20\n" in dllint("config").out

@@ -155,13 +155,13 @@ class TestTerminal:
         os.close(ours)
         return written.decode()
 
-    def test_the_full_format_in_colour_is_the_default(self, project: Path) -> None:
+    def test_the_full_format_in_color_is_the_default(self, project: Path) -> None:
         (project / "a.py").write_text("a = softmax(x)\n")
         written = self.run(project, ["."])
         assert "a = softmax(x)" in written and "\x1b[" in written
 
     @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-    def test_colours_are_left_out_where_they_are_not_wanted(self, project: Path, environment: dict[str, str]) -> None:
+    def test_colors_are_left_out_where_they_are_not_wanted(self, project: Path, environment: dict[str, str]) -> None:
         (project / "a.py").write_text("a = softmax(x)\n")
         written = self.run(project, ["."], **environment)
         assert "a = softmax(x)" in written and "\x1b[" not in written

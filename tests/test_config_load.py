@@ -128,6 +128,10 @@ class TestErrors:
             ),
             ("[knowledge.loss]\n'a.b' = {input = 'x'}\n", "dllint.toml:2: `knowledge.loss.a.b.input` must be one of"),
             ("select = [\n", "dllint.toml: not valid TOML"),
+            (
+                "# ours\n[tool.dllint]\nselect = ['DL1']\n",
+                "dllint.toml:2: [tool.dllint] is for pyproject.toml; write the keys without it in this file",
+            ),
             ("extend = 'nowhere.toml'\n", "dllint.toml:1: no such file: nowhere.toml"),
             ("extend = 'dllint.toml'\n", "dllint.toml:1: dllint.toml extends itself"),
         ],

@@ -12,8 +12,9 @@ from dllint.config.load import ConfigError, ConfigLoader, Source
 from dllint.config.resolve import resolve
 from dllint.config.selectors import ENGINE_CODES, Layer, Selection, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
-from dllint.config.versions import find_versions
+from dllint.config.versions import find_limits, find_versions
 from dllint.engine_rules import ENGINE_RULES
+from dllint.errors import nearest
 from dllint.rule import Rule
 
 
@@ -143,6 +144,13 @@ class TestSettings:
         assert second.startswith("dllint.toml:4: unknown rule `DL7`")
         assert third.startswith("dllint.toml:3: unknown rule `nothing`")
 
+    @pytest.mark.parametrize(
+        ("word", "suggested"),
+        [("DL204", "DL203"), ("dl20", "DL203"), ("DL999", "DL901"), ("DL301", None), ("softmx", "softmax")],
+    )
+    def test_a_misspelled_code_is_near_to_codes_of_its_family_alone(self, word: str, suggested: str | None) -> None:
+        assert nearest(word, ["DL101", "DL104", "DL203", "DL401", "DL901", "softmax"]) == suggested
+
     def test_the_command_line_comes_last(self, project: Path) -> None:
         override = Source("command line", project, {"select": ["DL202"], "fail-on": "never"})
         found = settings(project, "select = ['DL101']\nfail-on = 'error'\n", override)
@@ -242,6 +250,33 @@ class TestVersions:
     def test_a_requirement_gives_its_lower_bound(self, project: Path, requirement: str, version: str | None) -> None:
         self.write(project, requirements_txt=f"numpy\n{requirement}\n")
         assert find_versions(project, {}).get("torch") == version
+
+    @pytest.mark.parametrize(
+        ("requirement", "limit"),
+        [
+            ("numpy==1.23.5", "1.23.5.1"),
+            ("numpy==1.19", "1.19.0.1"),
+            ("numpy<=1.26.4", "1.26.4.1"),
+            ("numpy>=1.20,<2", "2"),
+            ("numpy~=1.26.0", "1.27"),
+            ("numpy~=1.26", "2"),
+            ("numpy==1.26.*", "1.27"),
+            ("numpy>=1.20", None),
+            ("numpy", None),
+            ("numpy @ https://example.com/numpy-1.26.whl", None),
+        ],
+    )
+    def test_a_requirement_gives_its_upper_bound(self, project: Path, requirement: str, limit: str | None) -> None:
+        self.write(project, requirements_txt=f"torch==2.1\n{requirement}\n")
+        assert find_limits(project, {}).get("numpy") == limit
+
+    def test_setup_and_environments(self, project: Path) -> None:
+        self.write(project, setup_py="from setuptools import setup\nsetup(install_requires=['numpy<1.24', 'torch'])\n")
+        pinned = "dependencies:\n  - pytorch=1.7.1=py3.8_cuda\n  - pip:\n    - transformers==4.2.1\n    - timm>=0.4\n"
+        (project / "environment.yml").write_text(pinned)
+        assert find_versions(project, {}) == {"torch": "1.7.1", "transformers": "4.2.1", "timm": "0.4"}
+        assert find_limits(project, {}) == {"numpy": "1.24", "transformers": "4.2.1.1"}  # setup.py takes any torch
+        assert find_limits(project, {"Numpy": "1.20"})["numpy"] == "1.20.0.1"
 
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:

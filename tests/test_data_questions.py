@@ -19,7 +19,7 @@ from dllint.api import (
     Program,
     Rule,
     Site,
-    misspelt,
+    misspelled,
     rename_attribute,
     spelling_of,
     together,
@@ -187,9 +187,9 @@ def test_spellings() -> None:
     assert ask("torch.zeros(3)", spelled) == ("torch", "nn", "")
 
 
-def test_names_that_are_misspelt() -> None:
-    assert misspelt("require_grad", ["requires_grad", "grad"]) == "requires_grad"
-    assert misspelt("requires_grad", ["requires_grad"]) == ""
+def test_names_that_are_misspelled() -> None:
+    assert misspelled("require_grad", ["requires_grad", "grad"]) == "requires_grad"
+    assert misspelled("requires_grad", ["requires_grad"]) == ""
 
     def rename(ctx: Context) -> str:
         event = assigned(ctx, "require_grad")

@@ -481,7 +481,7 @@ def test_the_index_is_kept_and_follows_the_files(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "[]", "{", "{}", '{"format": 1}', '{"format": 1, "written": 1, "files": {"a": 3}}']
+    "damage", ["", "[]", "{", "{}", '{"format": 2}', '{"format": 2, "written": 1, "files": {"a": 3}}']
 )
 def test_a_damaged_index_is_made_again(tmp_path: Path, damage: str) -> None:
     project = write(tmp_path, FLAT)

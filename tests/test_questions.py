@@ -76,7 +76,7 @@ def test_questions_are_kept_and_not_reported(project: Path) -> None:
         report = lint_files([project / "train.py"], settings)
         assert [finding.confidence for finding in report.findings] == ["likely"]
         assert [finding.assumptions[0].kind for finding in report.questions] == ["opaque"]
-    report = lint_files([project / "train.py"], replace(settings, possible=True))
+    report = lint_files([project / "train.py"], replace(settings, confidence="possible"))
     assert [finding.confidence for finding in report.findings] == ["possible", "likely"]
     assert report.questions == []
 
@@ -192,7 +192,7 @@ def test_an_editor_shows_each_place_and_questions_on_request(project: Path) -> N
     settings = resolve(ConfigLoader().load(project))
     (project / "train.py").write_text(BOTH + "if z:\n    " + LIKELY.format("") + "else:\n    " + LIKELY.format(""))
 
-    def lines(**changes: bool) -> list[int]:
+    def lines(**changes: str) -> list[int]:
         session = Session(replace(settings, **changes), project)
         path = project / "train.py"
         shown: dict[Path, list[Finding]] = {}
@@ -201,4 +201,4 @@ def test_an_editor_shows_each_place_and_questions_on_request(project: Path) -> N
         return [finding.location.line for finding in shown[path]]
 
     assert lines() == [4, 6, 8]
-    assert lines(possible=True) == [3, 4, 6, 8]
+    assert lines(confidence="possible") == [3, 4, 6, 8]

@@ -18,10 +18,11 @@ import pytest
 
 from dllint.assumptions import KINDS, Assumption, Kind
 from dllint.engine_rules import ENGINE_RULES
-from dllint.findings import Edit, Finding, Fix, Hop, Location, Problem, Report
+from dllint.findings import Edit, Finding, Fix, Held, Hop, Location, Problem, Report
 from dllint.report import FORMATS, render
 from dllint.report.github import SHOWN_PER_LEVEL
 from dllint.report.raw_notebook import raw_lines
+from dllint.rule import address_of
 
 # Version 2.1.0 of the OASIS standard, as published at
 # https://raw.githubusercontent.com/oasis-tcs/sarif-spec/master/Schemata/sarif-schema-2.1.0.json
@@ -146,7 +147,7 @@ def test_other_places_in_sarif_are_related_locations(report: Report) -> None:
     jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))).validate(log)
     related = log["runs"][0]["results"][0]["relatedLocations"]
     assert [place["id"] for place in related] == [1, 2, 3, 4]
-    assert [place["message"]["text"] for place in related[2:]] == ["more like this"] * 2
+    assert [place["message"]["text"] for place in related[2:]] == ["More like this."] * 2
     assert related[2]["physicalLocation"]["region"]["startLine"] == 7
 
 
@@ -164,7 +165,7 @@ def test_every_format_says_cell_and_line(fmt: str, report: Report) -> None:
 
 def test_json_round_trip(report: Report) -> None:
     found = json.loads(written(report, "json"))
-    assert [record["code"] for record in found] == ["DL303", "DL301", "DL101"]
+    assert [record["code"] for record in found] == ["DL303", "DL301", "DL101", None]
     assert {key: found[2][key] for key in ("path", "line", "column", "end_line", "end_column", "cell", "scope")} == {
         "path": "src/train.py", "line": 3, "column": 12, "end_line": 3, "end_column": 32, "cell": None,
         "scope": "Trainer.fit",
@@ -178,7 +179,9 @@ def test_json_round_trip(report: Report) -> None:
         "confirmable", "url",
     }  # fmt: skip
     assert (found[1]["severity"], found[1]["confidence"], found[1]["confirmable"]) == ("info", "likely", True)
-    assert len({record["fingerprint"] for record in found}) == 3
+    assert len({record["fingerprint"] for record in found[:3]}) == 3
+    assert found[3].keys() == found[0].keys(), "an unreadable file has the shape of a finding"
+    assert (found[3]["name"], found[3]["path"], found[3]["message"]) == ("unreadable", "gone.py", "no such file")
 
 
 def test_edits_in_json_have_both_offsets_and_lines(report: Report) -> None:
@@ -255,12 +258,12 @@ def test_sarif_places(sarif: dict[str, Any], tmp_path: Path) -> None:
         "region": {"startLine": 3, "startColumn": 12, "endLine": 3, "endColumn": 32},
     }
     flow = result["codeFlows"][0]["threadFlows"][0]["locations"]
-    assert [hop["location"]["message"]["text"] for hop in flow] == ["softmax is applied here", "the loss receives it"]
+    assert [hop["location"]["message"]["text"] for hop in flow] == ["Softmax is applied here.", "The loss receives it."]
     uri = flow[0]["location"]["physicalLocation"]["artifactLocation"]["uri"]
     assert re.fullmatch(r"[A-Za-z0-9._~/%-]+", uri)
     assert unquote(uri) == MODEL
     assert [place["id"] for place in result["relatedLocations"]] == [1, 2]
-    assert result["message"]["text"].endswith("log-softmax. the loss still falls, but not to zero. return the scores.")
+    assert result["message"]["text"].endswith("log-softmax. The loss still falls, but not to zero. Return the scores.")
 
 
 def test_sarif_fix_and_fingerprints(sarif: dict[str, Any], report: Report) -> None:
@@ -272,8 +275,8 @@ def test_sarif_fix_and_fingerprints(sarif: dict[str, Any], report: Report) -> No
     line = TRAIN_TEXT.splitlines()[region["startLine"] - 1]
     assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "Adam"
     assert replacement["insertedContent"] == {"text": "AdamW"}
-    assert fix["description"]["text"] == "use `AdamW` (unsafe)"
-    marks = [record["fingerprint"] for record in json.loads(written(report, "json"))]
+    assert fix["description"]["text"] == "Use `AdamW` (unsafe)"
+    marks = [record["fingerprint"] for record in json.loads(written(report, "json"))[:3]]
     assert [result["partialFingerprints"] for result in sarif["results"]] == [
         {"dllintFingerprint/v1": mark} for mark in marks
     ]
@@ -284,10 +287,37 @@ def test_sarif_tells_of_problems(sarif: dict[str, Any]) -> None:
     [invocation] = sarif["invocations"]
     assert invocation["executionSuccessful"] is False
     [execution] = invocation["toolExecutionNotifications"]
-    assert execution["message"]["text"] == "no such file"
+    assert execution["message"]["text"] == "No such file."
     assert execution["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "gone.py"
     [configuration] = invocation["toolConfigurationNotifications"]
     assert configuration["descriptor"] == {"id": "config"}
+
+
+def test_sarif_marks_what_is_suppressed(report: Report) -> None:
+    held = [Held(report.findings.pop(1), "comment", "as in the paper"), Held(report.findings.pop(1), "baseline")]
+    log = json.loads(written(replace(report, held=held), "sarif"))
+    jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))).validate(log)
+    assert [result.get("suppressions") for result in log["runs"][0]["results"]] == [
+        None,
+        [{"kind": "inSource", "status": "accepted", "justification": "as in the paper"}],
+        [{"kind": "external", "status": "accepted"}],
+    ]
+
+
+def test_links_come_with_the_address_of_the_documentation(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "helpUri" not in written(report, "sarif"), "without an address there are no links"
+    monkeypatch.setattr("dllint.rule.SITE", "https://example.com/dllint/")
+    assert address_of("DL101") == "https://example.com/dllint/rules/DL101/"
+    rules = {rule["id"]: rule for rule in json.loads(written(report, "sarif"))["runs"][0]["tool"]["driver"]["rules"]}
+    assert rules["DL004"]["helpUri"] == "https://example.com/dllint/rules/DL004/"
+
+
+def test_sentences_of_sarif_begin_with_capitals(sarif: dict[str, Any]) -> None:
+    texts = [result["message"]["text"] for result in sarif["results"]]
+    texts += [rule[key]["text"] for rule in sarif["tool"]["driver"]["rules"] for key in ("help", "shortDescription")]
+    assert len(texts) > 10
+    assert [text for text in texts if text[0].islower()] == []
+    assert [text for text in texts if re.search(r"\. [a-z]", text)] == []
 
 
 def test_notebook_places_are_lines_of_its_json(report: Report, sarif: dict[str, Any]) -> None:
@@ -350,7 +380,7 @@ def test_github_escapes_and_ranks(report: Report) -> None:
     assert lines[2].startswith(
         "::error file=src/train.py,line=3,endLine=3,col=12,endColumn=32,title=DL101 softmax-before-cross-entropy::"
     )
-    assert "log-softmax.%0Athe loss still falls, but not to zero.%0Areturn the scores.%0Asrc/ünet model" in lines[2]
+    assert "log-softmax.%0AThe loss still falls, but not to zero.%0AReturn the scores.%0Asrc/ünet model" in lines[2]
     assert lines[3].startswith("::warning file=nb.ipynb,line=")
     assert "col=" not in lines[3]
     assert "::Cell 3, line 1:%0A" in lines[3]
@@ -361,7 +391,7 @@ def test_github_escapes_and_ranks(report: Report) -> None:
 
 def test_github_property_escaping() -> None:
     report = Report([Finding("DL101", "x", "m", Location("a,b:c%.py", 1, 1, 2, 1), "error", "correctness")], files=1)
-    assert written(report, "github").startswith("::error file=a%2Cb%3Ac%25.py,line=1,endLine=2,title=DL101 x::m.\n")
+    assert written(report, "github").startswith("::error file=a%2Cb%3Ac%25.py,line=1,endLine=2,title=DL101 x::M.\n")
 
 
 def test_github_folds_what_would_be_dropped() -> None:

@@ -134,7 +134,7 @@ def test_what_is_said_of_the_place_itself_is_a_note(project: Report) -> None:
     assert "   = note: the loss receives it\n   = help:" in text and "trace" not in text
 
 
-def test_colours_change_nothing_else(project: Report) -> None:
+def test_colors_change_nothing_else(project: Report) -> None:
     project.findings[0] = replace(SOFTMAX, url="https://example.org/DL101")
     for fmt, plain in (("full", FULL), ("concise", render(project, "concise", root=Path()))):
         painted = render(project, fmt, root=Path(), color=True)

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run dllint.
 
     Args:
-        arguments: the words of the command line behind the program's name; those of the process by default.
+        arguments: the words of the command line after the program's name; those of the process by default.
 
     Returns:
         The exit code: 0 clean, 1 findings, 2 dllint could not do its work, 130 interrupted.

@@ -35,7 +35,7 @@ def update(**given: Any) -> int:
     return _renew(given, prune_only=False)
 
 
-@click.command("prune", short_help="Let go of what is not found any more.")
+@click.command("prune", short_help="Drop the entries of findings that are gone.")
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if the baseline would change.")
 @selection_options
 @project_options

@@ -34,7 +34,7 @@ def command(**given: Any) -> int:
     from dllint.config.schema import json_schema
 
     if sum(map(bool, (given["key"], given["show"], given["schema"]))) > 1:
-        raise click.UsageError("KEY, --show and --schema exclude each other")
+        raise click.UsageError("KEY, --show and --schema cannot be combined")
     if given["schema"]:
         streams.write(_json(json_schema(), indent=2) + "\n")
     elif given["show"]:

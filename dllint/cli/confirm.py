@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dllint.cli import streams
-from dllint.cli.options import configuration, configuration_options, possible_option
+from dllint.cli.options import color_option, configuration, configuration_options, possible_option
 from dllint.cli.target import Target, command_of, target_of
 
 if TYPE_CHECKING:
@@ -40,25 +40,38 @@ _MISSING = {
 @click.option("--run", "launcher", metavar="COMMAND", help="Run this command (torchrun ...) instead of the script.")
 @click.option("--module", "-m", metavar="NAME", help="Run a module, as `python -m` does, instead of a script.")
 @click.option("--python", metavar="FILE", help="The Python that runs the script.  [default: that of dllint]")
-@click.option("--steps", type=click.IntRange(min=0), default=24, show_default=True, help="Steps to make; 0: no bound.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=0),
+    default=24,
+    show_default=True,
+    help="Stop after this many steps; 0: no bound.",
+)
 @click.option(
     "--epoch-batches",
     type=click.IntRange(min=0),
     default=8,
     show_default=True,
-    help="End each pass over a loader after so many batches; 0: let it end by itself.",
+    help="Stop each pass over a loader after this many batches; 0: no bound.",
 )
 @click.option(
-    "--max-seconds", type=click.FloatRange(min=0), default=120.0, show_default=True, help="End after so long; 0: never."
+    "--max-seconds",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    help="Stop after this many seconds; 0: never.",
 )
-@click.option("--every", type=click.IntRange(min=1), default=10, show_default=True, help="Sample one in so many.")
-@click.option("--probes", metavar="NAMES", help="These probes only, or all but `-name,-name`; `list` shows them.")
+@click.option(
+    "--every", type=click.IntRange(min=1), default=10, show_default=True, help="Look at one event in this many."
+)
+@click.option("--probes", metavar="NAMES", help="Use these probes, or all but `-name,-name`; `list` shows them.")
 @click.option("--overfit-one-batch", is_flag=True, help="Run again, on one batch: does the loss fall?")
 @click.option("--lr-range", is_flag=True, help="Run again, with a rising learning rate: where does the loss fall?")
 @click.option("--resume-check", is_flag=True, help="Run twice again: does the second run continue the first?")
 @click.option("--in-place", is_flag=True, help="Let the script write its checkpoints and logs to where it wants.")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show what the script prints.")
 @click.option("--only", metavar="CODES", help="Decide these rules only, with commas between them.")
+@color_option
 @possible_option
 @click.option("--findings", type=click.Path(), metavar="FILE", help="Decide the findings of this JSON report.")
 @click.option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the evidence to a file as well.")
@@ -66,7 +79,7 @@ _MISSING = {
 @click.option("--html", "html_file", type=click.Path(), metavar="FILE", help="Write a page with pictures as well.")
 @configuration_options
 def command(**given: Any) -> int:
-    """Lint SCRIPT, run it with ARGUMENTS (behind `--`) for some steps, and decide each finding by what it does.
+    """Lint SCRIPT, run it with ARGUMENTS (after `--`) for some steps, and decide each finding by what it does.
 
     Needs torch, which the script needs anyway. The script's own files stay as they are.
     """
@@ -96,7 +109,7 @@ def _run(given: dict[str, Any], target: Target) -> int:
     from dllint.confirm.verdicts import drop_questions
 
     drop_questions(verdicts)
-    streams.write(render(verdicts, outcome.records, color=streams.has_colour(sys.stdout)))
+    streams.write(render(verdicts, outcome.records, color=streams.has_color(sys.stdout)))
     _write_files(given, verdicts, outcome)
     return _exit_code(verdicts, outcome)
 
@@ -244,6 +257,7 @@ def _from_report(file: str) -> list[Finding]:
                 trace=tuple(Hop(location(hop), hop["message"]) for hop in record["trace"]),
             )
             for record in records
+            if record["code"] is not None  # else it tells of a file that could not be read
             for place in (record, *record["others"])
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -23,10 +23,14 @@ _Key = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class Fixing:
-    """What fixing has come to: an outcome for each file with something to mend, and what went wrong."""
+    """What fixing has come to: an outcome for each file with something to mend, and what went wrong.
+
+    ``left`` is the number of findings that only unsafe fixes would mend, where these are not asked for.
+    """
 
     outcomes: list[FixOutcome] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    left: int = 0
 
     @property
     def changed(self) -> bool:
@@ -50,6 +54,11 @@ class Fixing:
         if mended:
             files = sum(outcome.changed for outcome in self.outcomes)
             streams.note(f"{verb} {count(len(mended), 'finding')} in {count(files, 'file')}")
+        if self.left == 1:
+            streams.note("1 finding has a fix that changes the numbers of a run; --diff --unsafe-fixes shows it")
+        elif self.left:
+            shown = f"{self.left} findings have fixes that change the numbers of a run"
+            streams.note(f"{shown}; --diff --unsafe-fixes shows them")
 
 
 def fix_project(
@@ -69,6 +78,7 @@ def fix_project(
     texts = {path: source.file_text for path, source in sources.items()}
     for part in project.parts:
         reported = {_key(finding) for finding in part.report.findings} if only_reported else None
+        fixing.left += 0 if unsafe else _with_unsafe_fixes_alone(part)
         fixable = {
             finding.location.path
             for finding in part.report.findings
@@ -92,6 +102,13 @@ def fix_project(
             fixing.outcomes.append(outcome)
             fixing.problems += outcome.problems
     return fixing
+
+
+def _with_unsafe_fixes_alone(part: Part) -> int:
+    """The number of findings in the files of a part that have unsafe fixes and no safe one."""
+    own = {display_path(str(file)) for file in part.files}
+    offered = ({fix.safety for fix in each.fixes} for each in part.report.findings if each.location.path in own)
+    return sum("unsafe" in safeties and "safe" not in safeties for safeties in offered)
 
 
 def _linter(part: Part, texts: Mapping[Path, str], reported: Collection[_Key] | None) -> Lint:

@@ -1,4 +1,4 @@
-"""Findings that are held back: those in the baseline, and those about code that has not changed."""
+"""Findings that are held back because the baseline knows them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dllint.cli import streams
 from dllint.cli.project import Part, Project
+from dllint.findings import Held
 
 if TYPE_CHECKING:
     from dllint.baseline import Baseline
@@ -31,7 +32,9 @@ def hold_back_known(project: Project) -> int:
         unknown = {id(finding) for finding in new}
         part.report.findings = [finding for finding in found if id(finding) in unknown]
         part.report.questions = [finding for finding in questions if id(finding) in unknown]
-        part.report.baselined = len(found) - len(part.report.findings)
+        known = [finding for finding in found if id(finding) not in unknown]
+        part.report.baselined = len(known)
+        part.report.held += [Held(finding, "baseline") for finding in known]
         unneeded += len(baseline.stale(matched, judged(part, baseline)))
     return unneeded
 
@@ -40,7 +43,7 @@ def tell_unneeded(number: int) -> None:
     """Warn of entries of the baseline that are not needed."""
     if number:
         entries = "1 entry is" if number == 1 else f"{number} entries are"
-        streams.warn(f"{entries} no longer needed in the baseline; `dllint baseline prune` lets go of what is gone")
+        streams.warn(f"{entries} no longer needed in the baseline; `dllint baseline prune` drops them")
 
 
 def read_baseline(part: Part) -> Baseline | None:
@@ -63,13 +66,3 @@ def judged(part: Part, baseline: Baseline) -> Mapping[str, frozenset[str]]:
     given_up = {baseline.key(Path(path)) for path in broken}
     codes = {baseline.key(file): part.settings.enabled - part.settings.ignored_in(file) for file in part.files}
     return {file: ran for file, ran in codes.items() if file not in given_up}
-
-
-def hold_back_unchanged(project: Project, revision: str) -> None:
-    """Take the findings about code that has not changed since a revision out of the reports. Raises SinceError."""
-    from dllint.since import Changes
-
-    changes = Changes(revision, Path.cwd())
-    for part in project.parts:
-        part.report.findings = changes.keep(part.report.findings)
-        part.report.questions = changes.keep(part.report.questions)

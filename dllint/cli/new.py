@@ -23,6 +23,10 @@ _FAMILIES = {
     "DL6": "finetune",
     "DL7": "checkpoint",
     "DL8": "precision",
+    "DL82": "tensor",
+    "DL83": "tensor",
+    "DL84": "script",
+    "DL87": "metrics",
     "DL9": "llm",
 }
 
@@ -129,7 +133,7 @@ def command(**given: Any) -> int:
     rules = rules_of(configuration(given).load(here))
     taken = {key for rule in rules for key in (rule.code, rule.name)} | set(RETIRED)
     code, name = _code(given["code"], taken), _name(given["name"], taken)
-    family = given["family"] or _FAMILIES[code[:3]]
+    family = given["family"] or _FAMILIES.get(code[:4], _FAMILIES[code[:3]])
     stem = f"{code.lower()}_{name.replace('-', '_')}.py"
     class_name = "".join(word.capitalize() for word in name.split("-"))
     for folder, template in (("rules", _RULE), ("fixtures", _FIXTURE)):

@@ -8,29 +8,71 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dllint.cli import streams
+
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from dllint.config.load import ConfigLoader, Source
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def complete_rules(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The codes and names that a word may become; of words with commas between them, the last."""
+    from click.shell_completion import CompletionItem
+
+    from dllint.cli.pages import pages
+    from dllint.config.load import ConfigLoader
+    from dllint.config.resolve import rules_of
+
+    before, comma, word = incomplete.rpartition(",")
+    known = pages(rules_of(ConfigLoader().load(Path.cwd())))
+    if parameter.name != "rule":  # the others select what is linted
+        known = [page for page in known if page.is_static]
+    summaries = {key: page.summary for page in known for key in (page.code, page.name)}
+    near = (key for key in summaries if key.startswith((word, word.upper() or "-")))
+    return [CompletionItem(f"{before}{comma}{key}", help=summaries[key]) for key in near]
+
+
+def _rules(name: str, help: str) -> Callable[[Decorated], Decorated]:
+    """An option that takes rules, and can be given several times."""
+    return click.option(name, multiple=True, metavar="RULES", shell_complete=complete_rules, help=help)
+
 
 _CONFIGURATION = (
     click.option("--config", "configs", multiple=True, metavar="FILE|KEY=VALUE", help="Use this file, or this value."),
     click.option("--isolated", is_flag=True, help="Read no configuration file and no baseline."),
 )
 _SELECTION = (
-    click.option("--select", multiple=True, metavar="RULES", help="Run these rules instead of the default ones."),
-    click.option("--extend-select", multiple=True, metavar="RULES", help="Run these rules too."),
-    click.option("--ignore", multiple=True, metavar="RULES", help="Do not run these rules."),
+    _rules("--select", "Run these rules instead of the default ones."),
+    _rules("--extend-select", "Run these rules too."),
+    _rules("--ignore", "Do not run these rules."),
     click.option("--per-file-ignores", multiple=True, metavar="GLOB:RULE", help="Do not report a rule in some files."),
 )
 _POSSIBLE = (
+    click.option(
+        "--confidence",
+        type=click.Choice(["certain", "likely", "possible"]),
+        help="Show findings that are at least so sure.  [default: likely]",
+    ),
     click.option("--possible", is_flag=True, help="Show also what is only possible; it never makes the exit code 1."),
+)
+_COLOR = (
+    click.option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        default="auto",
+        callback=lambda _context, _parameter, when: streams.use_color(when),
+        expose_value=False,
+        help="When to use colors.  [default: auto]",
+    ),
 )
 _PROJECT = (
     click.argument("paths", nargs=-1, type=click.Path()),
     click.option("--baseline", type=click.Path(), metavar="FILE", help="The file of known findings."),
     click.option("--no-exclude", is_flag=True, help="Check files that the configuration excludes."),
-    click.option("--no-cache", is_flag=True, help="Neither use results of earlier runs nor keep those of this one."),
+    click.option("--no-cache", is_flag=True, help="Neither read nor write the cache."),
     click.option("--jobs", "-j", type=click.IntRange(min=1), metavar="N", help="Number of processes."),
     *_CONFIGURATION,
 )
@@ -47,8 +89,13 @@ def selection_options(command: Decorated) -> Decorated:
 
 
 def possible_option(command: Decorated) -> Decorated:
-    """Add ``--possible``."""
+    """Add ``--confidence`` and ``--possible``."""
     return _add(_POSSIBLE, command)
+
+
+def color_option(command: Decorated) -> Decorated:
+    """Add ``--color``."""
+    return _add(_COLOR, command)
 
 
 def project_options(command: Decorated) -> Decorated:
@@ -86,7 +133,7 @@ def configuration(given: dict[str, Any]) -> ConfigLoader:
         else:
             raise ConfigError("--config: only one file can be given")
     if file is not None and given["isolated"]:
-        raise ConfigError("--config FILE and --isolated exclude each other")
+        raise ConfigError("--config FILE and --isolated cannot be combined")
     if values := _values(given):
         sources.append(checked(Source(COMMAND_LINE, here, values)))
     return ConfigLoader(file, isolated=given["isolated"], overrides=sources)
@@ -97,7 +144,7 @@ def _values(given: dict[str, Any]) -> dict[str, Any]:
     from dllint.config.load import ConfigError
 
     values: dict[str, Any] = {}
-    for key in ("fail-on", "baseline"):
+    for key in ("fail-on", "baseline", "confidence"):
         if (value := given.get(key.replace("-", "_"))) is not None:
             values[key] = value
     for key in ("select", "extend-select", "ignore"):

@@ -16,6 +16,7 @@ import click
 from dllint.cli import streams
 from dllint.findings import SEVERITY_RANK, Finding, Report
 from dllint.report import FORMATS, render
+from dllint.report.text import count
 
 if TYPE_CHECKING:
     from dllint.cli.project import Part, Project
@@ -42,13 +43,13 @@ class Reports:
         """Write it to a standard stream; formats for people only if anything was linted. Raises OutputError."""
         if self.report.files or fmt not in ("concise", "full"):
             stream = sys.stderr if to_stderr else sys.stdout
-            text = self._text(fmt, streams.has_colour(stream))
+            text = self._text(fmt, streams.has_color(stream))
             (streams.draw if to_stderr else streams.write)(text)
 
-    def _text(self, fmt: str, colour: bool = False) -> str:
+    def _text(self, fmt: str, color: bool = False) -> str:
         width = shutil.get_terminal_size((100, 24)).columns
         root = repository_root()
-        return render(self.report, fmt, root=root, color=colour, width=width, rules=self.rules, overlay=self.overlay)
+        return render(self.report, fmt, root=root, color=color, width=width, rules=self.rules, overlay=self.overlay)
 
 
 def tell_problems(report: Report) -> None:
@@ -105,6 +106,9 @@ def note_timing(report: Report) -> None:
     """Write to standard error what each rule and phase took, the longest first."""
     for name, seconds in sorted(report.timing.items(), key=lambda item: -item[1]):
         streams.draw(f"{seconds * 1000:10.1f} ms  {name}\n")
+    if report.cached:
+        files = count(report.cached, "file")
+        streams.draw(f"              results of {files} come from the cache, for which no rule ran (see --no-cache)\n")
     streams.draw(f"{report.seconds * 1000:10.1f} ms  in all, on the clock\n")
 
 

@@ -34,4 +34,4 @@ class ProgressBar:
             streams.draw("\r\x1b[2K")
 
     def _paint(self, bar: str) -> str:
-        return f"\x1b[36m{bar}\x1b[0m" if streams.has_colour(sys.stderr) else bar
+        return f"\x1b[36m{bar}\x1b[0m" if streams.has_color(sys.stderr) else bar

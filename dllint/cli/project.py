@@ -140,23 +140,25 @@ def lint(
     bar = ProgressBar()
     total = len(project.files)
     before = 0
-    for part in project.parts:
+    try:
+        for part in project.parts:
 
-        def progress(done: int, _: int, before: int = before) -> None:
-            bar(before + done, total)
+            def progress(done: int, _: int, before: int = before) -> None:
+                bar(before + done, total)
 
-        part.report = lint_files(
-            part.files,
-            part.settings,
-            around=part.around,
-            named=part.named,
-            jobs=jobs,
-            cache=cache,
-            overlay=overlay,
-            progress=progress,
-        )
-        before += len(part.files)
-    bar.close()
+            part.report = lint_files(
+                part.files,
+                part.settings,
+                around=part.around,
+                named=part.named,
+                jobs=jobs,
+                cache=cache,
+                overlay=overlay,
+                progress=progress,
+            )
+            before += len(part.files)
+    finally:
+        bar.close()
 
 
 def merged(project: Project) -> Report:
@@ -171,8 +173,10 @@ def merged(project: Project) -> Report:
         questions=sorted((finding for report in reports for finding in report.questions), key=sort_key),
         problems=project.problems + [problem for report in reports for problem in report.problems],
         files=sum(report.files for report in reports),
+        cached=sum(report.cached for report in reports),
         suppressed=sum(report.suppressed for report in reports),
         baselined=sum(report.baselined for report in reports),
+        held=sorted((held for report in reports for held in report.held), key=lambda held: sort_key(held.finding)),
         seconds=sum(report.seconds for report in reports),
         timing=timing,
         silences=[silence for report in reports for silence in report.silences],

@@ -2,106 +2,98 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dllint.cli import streams
-from dllint.cli.options import configuration, configuration_options
+from dllint.cli.options import complete_rules, configuration, configuration_options
 
 if TYPE_CHECKING:
-    from dllint.rule import Rule
+    from dllint.cli.pages import Page
 
-_FIXES = {"": "none", "safe": "safe", "unsafe": "unsafe (changes the numbers of a run)", "suggestion": "suggestion"}
+_ON_ASSUMPTIONS = """\
+## What a finding may assume
+A finding that assumes nothing is certain. Where something is taken for granted, the finding says what. It is likely if
+claims that assume such a thing were measured to be true at least nine times in ten, and else possible: a question,
+which `--possible` shows and `dllint confirm` can answer."""
 
 
 @click.command("rule", short_help="Explain a rule.")
-@click.argument("rule", required=False, metavar="CODE|NAME")
+@click.argument("rule", required=False, metavar="CODE|NAME", shell_complete=complete_rules)
 @click.option("--all", "every", is_flag=True, help="List all rules; as Markdown or JSON, in full.")
-@click.option("--output-format", type=click.Choice(["text", "markdown", "json"]), default="text", show_default=True)
+@click.option(
+    "--output-format",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="The format of the page.",
+)
 @configuration_options
 def command(**given: Any) -> int:
-    """Explain the rule of a code or a name: what it finds, what that does to training, what to do about it."""
+    """Explain the rule of a code or a name: what it finds, what that does to training, what to do about it.
+
+    Codes that only `dllint confirm` prints are explained, too.
+    """
     from pathlib import Path
 
+    from dllint.cli.pages import pages
     from dllint.config.resolve import rules_of
 
     if bool(given["rule"]) == given["every"]:
         raise click.UsageError("give the code or the name of a rule, or --all")
-    rules = rules_of(configuration(given).load(Path.cwd()))
-    chosen = rules if given["every"] else [_find(given["rule"], rules)]
+    known = pages(rules_of(configuration(given).load(Path.cwd())))
+    chosen = known if given["every"] else [_find(given["rule"], known)]
     if given["output_format"] == "json":
-        streams.write(_json([_record(rule) for rule in chosen] if given["every"] else _record(chosen[0])))
+        records = [page.record for page in chosen]
+        streams.write(_json(records if given["every"] else records[0]))
     elif given["output_format"] == "text" and given["every"]:
         streams.write(_table(chosen))
     else:
-        page = _markdown if given["output_format"] == "markdown" else _text
-        streams.write("\n".join(page(rule) for rule in chosen))
+        render = _markdown if given["output_format"] == "markdown" else _text
+        streams.write("\n".join([*map(render, chosen), _footer()]))
     return 0
 
 
-def _find(word: str, rules: Sequence[type[Rule]]) -> type[Rule]:
+def _find(word: str, known: Sequence[Page]) -> Page:
     from dllint.config.schema import did_you_mean
 
-    for rule in rules:
-        if word in (rule.code, rule.name) or word.upper() == rule.code:
-            return rule
-    known = dict.fromkeys(key for rule in rules for key in (rule.code, rule.name))
-    raise click.BadParameter(f"unknown rule `{word}`{did_you_mean(word, known)}", param_hint="CODE|NAME")
+    for page in known:
+        if word in (page.code, page.name) or word.upper() == page.code:
+            return page
+    words = dict.fromkeys(key for page in known for key in (page.code, page.name))
+    raise click.BadParameter(f"unknown rule `{word}`{did_you_mean(word, words)}", param_hint="CODE|NAME")
 
 
-def _page(rule: type[Rule]) -> str:
-    return inspect.cleandoc(rule.__doc__ or "")
+def _text(page: Page) -> str:
+    width = max(len(name) for name, _ in page.facts) + 2
+    facts = "\n".join(f"{name + ':':{width}}{value}" for name, value in page.facts)
+    return f"{page.title}\n\n{facts}\n\n{page.text}\n"
 
 
-def _summary(rule: type[Rule]) -> str:
-    return _page(rule).partition("\n\n")[0].replace("\n", " ").rstrip(".")
+def _markdown(page: Page) -> str:
+    facts = "\n".join(f"- {name}: {value}" for name, value in page.facts)
+    return f"# {page.title}\n\n{facts}\n\n{page.text}\n"
 
 
-def _facts(rule: type[Rule]) -> list[tuple[str, str]]:
-    facts = [
-        ("category", f"{rule.category}, reported as {rule.severity}"),
-        ("default", "on" if rule.default else "off, has to be selected"),
-        ("fix", _FIXES[rule.fix_safety]),
-        ("since", rule.since),
-    ]
-    if rule.confirmable:
-        facts.append(("confirm", "`dllint confirm` can settle a finding by running the script"))
-    return facts + [("see", reference) for reference in rule.references]
+def _footer() -> str:
+    """What findings of all rules may assume, and how sure that makes them."""
+    from dllint.assumptions import KINDS
+    from dllint.tiers import confidence_of_kinds
+
+    lines = (f"- {kind} ({confidence_of_kinds({kind})}): {meaning}" for kind, meaning in KINDS.items())
+    return f"{_ON_ASSUMPTIONS}\n\n" + "\n".join(lines) + "\n"
 
 
-def _text(rule: type[Rule]) -> str:
-    facts = "\n".join(f"{name + ':':10}{value}" for name, value in _facts(rule))
-    return f"{rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
-
-
-def _markdown(rule: type[Rule]) -> str:
-    facts = "\n".join(f"- {name}: {value}" for name, value in _facts(rule))
-    return f"# {rule.name} ({rule.code})\n\n{facts}\n\n{_page(rule)}\n"
-
-
-def _table(rules: Sequence[type[Rule]]) -> str:
-    width = max(len(rule.name) for rule in rules)
-    lines = (f"{rule.code:6} {rule.name:{width}}  {' ' if rule.default else '-'} {_summary(rule)}" for rule in rules)
-    return "\n".join(lines) + "\n\n- off by default\n"
-
-
-def _record(rule: type[Rule]) -> dict[str, Any]:
-    return {
-        "code": rule.code,
-        "name": rule.name,
-        "summary": _summary(rule),
-        "category": rule.category,
-        "severity": rule.severity,
-        "default": rule.default,
-        "fix": rule.fix_safety or None,
-        "since": rule.since,
-        "confirmable": rule.confirmable,
-        "references": list(rule.references),
-        "explanation": _page(rule),
-    }
+def _table(known: Sequence[Page]) -> str:
+    rules = [page for page in known if page.is_static]
+    observed = [(page.code if page.code != page.name else "", page) for page in known if not page.is_static]
+    width = max(len(page.name) for page in known)
+    lines = [f"{page.code:6} {page.name:{width}}  {' ' if page.is_default else '-'} {page.summary}" for page in rules]
+    lines += ["", "- off by default", "", "What `dllint confirm` alone can show:"]
+    lines += [f"{code:6} {page.name:{width}}    {page.summary}" for code, page in observed]
+    return "\n".join(lines) + "\n"
 
 
 def _json(data: Any) -> str:

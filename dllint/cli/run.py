@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dllint.cli import streams
-from dllint.cli.known import hold_back_known, hold_back_unchanged, tell_unneeded
+from dllint.cli.known import hold_back_known, tell_unneeded
 from dllint.cli.options import configuration
 from dllint.cli.outcome import (
     Reports,
@@ -83,6 +83,10 @@ class Run:
             from dllint.cli.fixing import suppress_all  # changing files needs modules that linting does not
 
             suppress_all(project, self._given["add_ignore"].strip())
+        if self._given["verbose"]:
+            from dllint.cli.verbose import tell  # reads the imports of all files
+
+            tell(project)
         self._report(project)
         tell_unneeded(unneeded)
         code = exit_code(project, exit_zero=self._given["exit_zero"])
@@ -116,13 +120,21 @@ class Run:
     def _lint(self, project: Project) -> int:
         """Fill in the reports, less what is known or unchanged. Returns the number of baseline entries not needed."""
         lint(project, jobs=self._given["jobs"], cache=not self._given["no_cache"], overlay=self._overlay)
-        unneeded = hold_back_known(project)
-        if self._given["since"]:
-            hold_back_unchanged(project, self._given["since"])
+        unneeded = self._hold_back_unchanged(project) if self._given["since"] else hold_back_known(project)
         if self._given["confirm"]:
             from dllint.cli.confirm import settle_project  # running scripts needs modules that linting does not
 
             settle_project(project, self._given["confirm"])
+        return unneeded
+
+    def _hold_back_unchanged(self, project: Project) -> int:
+        """Take what is known, or older than a revision, out of the reports. Returns as :meth:`_lint`."""
+        from dllint.cli.unchanged import hold_back_unchanged, marks_of
+
+        marks = marks_of(project)  # findings are told apart by their number, so all have to be there
+        unneeded = hold_back_known(project)
+        options = self._given
+        hold_back_unchanged(project, options["since"], marks, jobs=options["jobs"], cache=not options["no_cache"])
         return unneeded
 
     def _mend(self, project: Project, *, write: bool) -> Fixing:
@@ -161,6 +173,10 @@ class Run:
     def _report(self, project: Project) -> None:
         """Write the reports and what else is asked for."""
         report = presented(project, self._overlay)
+        if self._given["notes"] is False:
+            report.notes = []
+        if not self._given["show_suppressed"]:  # who shows SARIF may not know of suppressions, as GitHub does not
+            report.held = []
         tell_problems(report)
         reports = Reports(report, project.rules, self._overlay)
         for fmt, file in self._files:

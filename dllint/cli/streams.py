@@ -12,6 +12,8 @@ from typing import TextIO
 
 from dllint.errors import UserError
 
+_color = "auto"
+
 
 class OutputError(UserError):
     """Something could not be written. The message says what and why."""
@@ -62,8 +64,19 @@ def fail(text: str) -> None:
         note(f"error: {line}")
 
 
-def has_colour(stream: TextIO | None) -> bool:
-    """Whether to use colours: on a terminal that has them, unless ``NO_COLOR`` is set; always with ``FORCE_COLOR``."""
+def use_color(when: str) -> None:
+    """Use colors ``always``, ``never``, or where that makes sense (``auto``)."""
+    global _color
+    _color = when
+
+
+def has_color(stream: TextIO | None) -> bool:
+    """Whether to use colors: as ``--color`` says; else on a terminal that has them.
+
+    ``NO_COLOR`` in the environment switches them off, and ``FORCE_COLOR`` on.
+    """
+    if _color != "auto":
+        return _color == "always"
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)

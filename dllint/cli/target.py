@@ -44,7 +44,7 @@ def target_of(given: dict[str, Any], folder: Path) -> Target:
     """
     ways = [way for way in ("launcher", "module", "script") if given[way]]
     arguments = list(given["arguments"])
-    if given["module"] and given["script"]:  # the word behind the module is its first argument
+    if given["module"] and given["script"]:  # the word after the module is its first argument
         arguments.insert(0, given["script"])
         ways.remove("script")
     if len(ways) != 1:

@@ -174,6 +174,9 @@ def checked(source: Source) -> Source:
     """The source itself, if its values are sound. Raises ConfigError that lists everything that is not."""
     if not isinstance(source.values, dict):
         raise ConfigError(f"{source.origin()}: tool.dllint must be a table")
+    if _table_of_dllint(source.values) is not None:
+        line = source.origin("tool", "dllint")
+        raise ConfigError(f"{line}: [tool.dllint] is for pyproject.toml; write the keys without it in this file")
     if errors := [f"{source.origin(*path)}: {message}" for path, message in check(source.values)]:
         raise ConfigError("\n".join(errors))
     return source

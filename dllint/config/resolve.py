@@ -7,13 +7,14 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dllint.config.load import Config, ConfigError, Source
 from dllint.config.selectors import Layer, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
-from dllint.config.versions import find_versions
+from dllint.config.versions import find_limits, find_versions
 from dllint.files.globs import Globs
-from dllint.findings import Severity
+from dllint.findings import Confidence
 from dllint.registry import RegistryError, load_registry, load_rules
 from dllint.rule import Rule
 
@@ -38,7 +39,9 @@ def resolve(config: Config) -> Settings:
         enabled=selection.enabled,
         explicit=selection.explicit,
         defaults=selectors.defaults,
-        severities=_severities(config, selectors),
+        severities=_by_code(config, "severity", selectors),
+        fix_safety=_by_code(config, "fix-safety", selectors),
+        bans=tuple(table for _, tables in config.setters("ban") for table in tables),
         per_file_ignores=tuple(
             (anchored(glob, source, config.root), selectors.union(codes))
             for glob, (codes, source) in config.table("per-file-ignores").items()
@@ -49,11 +52,12 @@ def resolve(config: Config) -> Settings:
         rule_paths=_rule_paths(config),
         plugins=_plugins(config),
         versions=find_versions(config.root, configured_versions(config)),
+        limits=find_limits(config.root, configured_versions(config)),
         knowledge={name: value for name, (value, _) in config.table("knowledge").items()},
         require_reason=config.value("require-reason")[1],
         time_limit=float(config.value("time-limit")[1]),
         fail_on=config.value("fail-on")[1],
-        possible=config.value("possible")[1],
+        confidence=_confidence(config),
         notes=config.value("notes")[1],
         baseline=_baseline(config),
     )
@@ -123,21 +127,29 @@ def _check_selectors(config: Config, selectors: Selectors) -> None:
 
 
 def _selectors_of(config: Config) -> Iterator[tuple[str, str]]:
-    """Every selector in the configuration, behind the file and line it stands in."""
+    """Every selector in the configuration, after the file and line it stands in."""
     for source in config.sources:
-        for key in ("select", "extend-select", "ignore", "severity"):
+        for key in ("select", "extend-select", "ignore", "severity", "fix-safety"):
             yield from ((source.origin(key), selector) for selector in source.values.get(key, ()))
         for glob, selectors in source.values.get("per-file-ignores", {}).items():
             yield from ((source.origin("per-file-ignores", glob), selector) for selector in selectors)
 
 
-def _severities(config: Config, selectors: Selectors) -> dict[str, Severity]:
-    """The severity of each code the configuration gives one: of two selectors that mean it, the more precise one's."""
-    severities: dict[str, Severity] = {}
-    table = config.table("severity")
+def _by_code(config: Config, key: str, selectors: Selectors) -> dict[str, Any]:
+    """What a table gives each code: of two selectors that mean it, the more precise one's value."""
+    values: dict[str, Any] = {}
+    table = config.table(key)
     for selector in sorted(table, key=selectors.precision):
-        severities.update(dict.fromkeys(selectors.expand(selector), table[selector][0]))
-    return severities
+        values.update(dict.fromkeys(selectors.expand(selector), table[selector][0]))
+    return values
+
+
+def _confidence(config: Config) -> Confidence:
+    """How sure a finding must be to be reported: as the last source says that sets ``confidence`` or ``possible``."""
+    least: Confidence = "likely"
+    for source in config.sources:
+        least = source.values.get("confidence", "possible" if source.values.get("possible") else least)
+    return least
 
 
 def _rule_paths(config: Config) -> tuple[Path, ...]:
@@ -157,4 +169,14 @@ def _baseline(config: Config) -> Path | None:
     source, name = config.value("baseline")
     if not name:
         return None
-    return Path(os.path.abspath((source.directory if source else config.root) / name))
+    if source is None:
+        return _nearest(name, config.root)
+    return Path(os.path.abspath(source.directory / name))
+
+
+def _nearest(name: str, root: Path) -> Path:
+    """A file in a project's folder or, as a part of a repository shares what the whole has, further up."""
+    folders = (root, *root.parents)
+    top = next((folder for folder in folders if os.path.exists(folder / ".git")), Path.cwd())
+    places = (folder / name for folder in folders if folder.is_relative_to(top))
+    return next((place for place in places if place.is_file()), root / name)

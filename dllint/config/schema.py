@@ -7,11 +7,15 @@ editor accepts with the published schema and what dllint accepts cannot differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dllint.errors import nearest
+
 SEVERITIES = ("error", "warning", "info")
+CONFIDENCES = ("certain", "likely", "possible")
+SAFETIES = ("safe", "unsafe", "suggestion")
 FAIL_ON = (*SEVERITIES, "never")
 BASELINE_FILE = ".dllint_baseline.json"
 
@@ -34,6 +38,7 @@ def _record(**values: Mapping[str, Any]) -> dict[str, Any]:
 _Fault = tuple[tuple[str, ...], str]  # the path of a key, and a message about it
 
 _SIGNATURES = _table(_STRING)
+_BANS = {"type": "array", "items": {**_record(call=_STRING, unless=_STRING, message=_STRING), "required": ["call"]}}
 
 # What `dllint/knowledge/*.toml` can say of a library, as far as it makes sense for names of a project.
 _KNOWLEDGE = _record(
@@ -79,6 +84,8 @@ KEYS: tuple[Key, ...] = (
     Key("ignore", _STRINGS, [], "Rules not to run. At equal precision it wins over `select`."),
     Key("per-file-ignores", _table(_STRINGS), {}, "Rules not to report in the files that match a glob."),
     Key("severity", _table({"enum": list(SEVERITIES)}), {}, "The severity of a rule, or of all a selector means."),
+    Key("fix-safety", _table({"enum": list(SAFETIES)}), {}, "The safety of a rule's fixes in this project."),
+    Key("ban", _BANS, [], "Calls that are reported (DL006): their full name, what excuses them, what to say."),
     Key("exclude", _STRINGS, [], "Globs of files and folders to leave out, also when they are named one by one."),
     Key("rule-paths", _STRINGS, [], "Files and folders with rules of the project."),
     Key("plugins", _STRINGS, [], "Installed packages whose rules to load, by name of their entry point."),
@@ -88,7 +95,8 @@ KEYS: tuple[Key, ...] = (
     Key("require-reason", _BOOLEAN, False, "Report suppression comments that give no ` -- reason`."),
     Key("time-limit", {"type": "number", "exclusiveMinimum": 0}, 20, "CPU seconds after which a file is given up."),
     Key("fail-on", {"enum": list(FAIL_ON)}, "warning", "The severity from which findings make the exit code 1."),
-    Key("possible", _BOOLEAN, False, "Report also what is only possible: findings that assume what may well not hold."),
+    Key("confidence", {"enum": list(CONFIDENCES)}, "likely", "How sure a finding must be to be reported."),
+    Key("possible", _BOOLEAN, False, 'Report also what is only possible, as `confidence = "possible"` does.'),
     Key("notes", _BOOLEAN, False, "List findings of severity info instead of counting them."),
     Key("baseline", _STRING, BASELINE_FILE, 'The file of known findings, relative to this one; "" for none.'),
 )
@@ -136,9 +144,13 @@ def _check_value(path: tuple[str, ...], value: Any, schema: Mapping[str, Any]) -
         yield path, f"`{'.'.join(path)}` must be {expected}, not {_describe(value)}"
     elif isinstance(value, dict):
         yield from _check_table(path, value, schema.get("properties", {}), schema["additionalProperties"])
+        missing = (name for name in schema.get("required", ()) if name not in value)
+        yield from ((path, f"`{'.'.join(path)}` lacks the key `{name}`") for name in missing)
     elif isinstance(value, list):
         for item in value:
-            if not _is_a(item, schema["items"]):
+            if isinstance(item, dict) and schema["items"].get("type") == "object":
+                yield from _check_value(path, item, schema["items"])
+            elif not _is_a(item, schema["items"]):
                 yield path, f"`{'.'.join(path)}` must be {expected}; {_describe(item)} is none"
 
 
@@ -167,7 +179,7 @@ def _expectation(schema: Mapping[str, Any]) -> str:
         case "number":
             return "a number above 0"
         case "array":
-            return "a list of strings"
+            return "a list of tables" if schema["items"]["type"] == "object" else "a list of strings"
         case "object":
             return "a table"
     return "one of " + ", ".join(f'"{choice}"' for choice in schema["enum"])
@@ -183,10 +195,7 @@ def _describe(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def did_you_mean(word: str, known: Mapping[str, object]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A clause ``; did you mean `x`?`` with the nearest of the known words, or nothing if none is near."""
-    from difflib import get_close_matches  # only ever needed on the way to an error
-
-    near = get_close_matches(word.lower().replace("_", "-"), {key.lower(): 0 for key in known}, n=1, cutoff=0.6)
-    original = next((key for key in known if near and key.lower() == near[0]), None)
-    return f"; did you mean `{original}`?" if original else ""
+    near = nearest(word, known)
+    return f"; did you mean `{near}`?" if near else ""

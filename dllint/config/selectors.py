@@ -63,7 +63,8 @@ class Selectors:
             return frozenset((self._exact[selector],))
         if selector in CATEGORIES:
             return frozenset(rule.code for rule in self._rules if rule.category == selector)
-        if _is_prefix(selector) and (found := frozenset(c for c in self.codes if c.startswith(selector))):
+        is_prefix = selector[:2].isalpha() and selector.isalnum() and selector.isupper() and len(selector) > 1
+        if is_prefix and (found := frozenset(code for code in self.codes if code.startswith(selector))):
             return found
         known = dict.fromkeys((*self._exact, *CATEGORIES, ALL))
         raise UnknownSelectorError(f"unknown rule `{selector}`{did_you_mean(selector, known)}")
@@ -112,8 +113,3 @@ class Selectors:
         """The rules a source asks for so plainly that their pedantic findings are wanted too."""
         plain = (s for s in (*(layer.select or ()), *layer.extend_select) if s in self._exact or s in (ALL, "pedantic"))
         return self.union(plain)
-
-
-def _is_prefix(selector: str) -> bool:
-    letters = selector.rstrip("0123456789")
-    return letters in ("DL", "AXC")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dllint.files.globs import Globs
-from dllint.findings import Severity
+from dllint.findings import Confidence, Safety, Severity
 
 FailOn = Severity | Literal["never"]
 CACHE_FOLDER = ".dllint_cache"
@@ -25,10 +25,11 @@ class Settings:
     ``enabled`` are the codes of the rules to run, ``explicit`` those among them whose pedantic findings are wanted
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
-    lowest versions of torch and its relatives that the project runs with, by normalised package name, and
-    ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. ``possible`` says that possible findings are
-    reported too, ``notes`` that those of severity ``info`` are listed and not just counted. With ``why_silent`` rules
-    note what they do not report, and why.
+    lowest versions of torch and its relatives that the project runs with, by normalized package name, and ``limits``
+    those below which they stay, where the project says so. ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it
+    was read, ``bans`` those of ``[[tool.dllint.ban]]``. ``fix_safety`` maps codes to a safety of their fixes other than
+    the rule's own. ``confidence`` is how sure a finding must be to be reported, ``notes`` says that those of severity
+    ``info`` are listed and not just counted. With ``why_silent`` rules note what they do not report, and why.
     """
 
     root: Path
@@ -38,14 +39,17 @@ class Settings:
     severities: Mapping[str, Severity] = field(default_factory=dict)
     per_file_ignores: tuple[tuple[str, frozenset[str]], ...] = ()
     exclude: tuple[str, ...] = ()
+    fix_safety: Mapping[str, Safety] = field(default_factory=dict)
+    bans: tuple[Mapping[str, str], ...] = ()
     rule_paths: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
     knowledge: Mapping[str, Any] = field(default_factory=dict)
     require_reason: bool = False
     time_limit: float = 20.0
     fail_on: FailOn = "warning"
-    possible: bool = False
+    confidence: Confidence = "likely"
     notes: bool = False
     baseline: Path | None = None
     why_silent: bool = False
@@ -62,8 +66,11 @@ class Settings:
 
     def is_in_glob(self, file: Path, glob: str) -> bool:
         """Whether a glob of ``per_file_ignores`` takes in a file (an absolute path)."""
-        path = os.path.relpath(file, self.root).replace(os.sep, "/")
-        return _compiled(glob.removeprefix("!")).matches(path) != glob.startswith("!")
+        base, pattern = self.root, glob.removeprefix("!")
+        while pattern.startswith("../"):  # it is relative to a folder further up
+            base, pattern = base.parent, pattern.removeprefix("../")
+        path = os.path.relpath(file, base).replace(os.sep, "/")
+        return _compiled(pattern).matches(path) != glob.startswith("!")
 
     def ignored_in(self, file: Path) -> frozenset[str]:
         """The codes that are not to be reported in a file (an absolute path)."""
@@ -77,9 +84,12 @@ class Settings:
             "defaults": sorted(self.defaults),
             "severities": dict(self.severities),
             "per_file_ignores": [(glob, sorted(codes)) for glob, codes in self.per_file_ignores],
+            "fix_safety": dict(self.fix_safety),
+            "bans": self.bans,
             "rule_paths": [os.path.relpath(path, self.root) for path in self.rule_paths],
             "plugins": self.plugins,
             "versions": dict(self.versions),
+            "limits": dict(self.limits),
             "knowledge": self.knowledge,
             "require_reason": self.require_reason,
             "time_limit": self.time_limit,

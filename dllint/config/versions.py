@@ -1,12 +1,15 @@
 """Which versions of torch and its relatives a project runs with, found without importing anything.
 
-A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1"), a lock file and an installed package the
-exact one. The first source that says something about a package is believed: the configuration, the dependencies in
-``pyproject.toml``, ``requirements*.txt``, ``uv.lock`` or ``poetry.lock``, and the active virtual environment.
+A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
+lock file and an installed package the exact one. The first source that says something about a package is believed: the
+configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
+``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
+read off such files in the folders of the project, and off its README.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,30 +17,62 @@ from pathlib import Path
 from typing import Any
 
 from dllint.files import toml
+from dllint.files.source import SourceError, read_bytes
 
 # fmt: off
 PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
+    "pillow", "pyyaml", "scikit-learn", "scipy", "pandas",
 ))
 # fmt: on
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;#)]*)")
-_LOWER_BOUND = re.compile(r"(?:===?|>=?|~=|\^|~|^)\s*v?(\d+(?:\.\d+)*)")
+_LOWER_BOUND = re.compile(r"(?:===?|>=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)")
 _LOCKED = re.compile(r'^name = "([^"\n]+)"\nversion = "(\d+(?:\.\d+)*)', re.MULTILINE)
+_UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
+_CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
+_IN_PROSE = re.compile(
+    r"\b(pytorch|torch|numpy|transformers|pytorch[- ]lightning)(?:\s*\(|\s*[:|*`]*)\s*(>=?|≥|==?|~=|v(?:ersion)?)?\s*"
+    r"(\d+\.\d+(?:\.\d+)?)(\+(?!cu)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater))?",
+    re.IGNORECASE,
+)
+_PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
+_NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
+_ALSO_CALLED = {"pytorch": "torch"}  # by conda
+_UNLIMITED = "99999"
 _INSTALLED = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
 
 def find_versions(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     """The versions of the known packages for the project at ``root``; packages nothing is said about are left out."""
-    versions = {_normalise(name): version for name, version in configured.items()}
-    for read in (_from_pyproject, _from_requirements, _from_lock, _from_environment):
+    versions = {_normalized(name): version for name, version in configured.items()}
+    for read in _SOURCES:
         found: dict[str, str] = {}
-        for name, version in read(root):
-            if name in PACKAGES:
+        for name, specifier in read(root):
+            version = _lower_bound(specifier)
+            if name in PACKAGES and version:
                 found[name] = min(found.get(name, version), version, key=version_key)
         versions = found | versions
     return dict(sorted(versions.items()))
+
+
+def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
+    """The versions below which the known packages stay; packages that may be of any later version are left out."""
+    limits = {_normalized(name): just_above(version) for name, version in configured.items()}
+    for read in _FOR_LIMITS:
+        found: dict[str, str] = {}
+        for name, specifier in read(root):
+            if name in PACKAGES:
+                limit = _upper_bound(specifier)
+                found[name] = max(found.get(name, limit), limit, key=version_key) if limit else _UNLIMITED
+        limits = found | limits
+    return {name: limit for name, limit in sorted(limits.items()) if limit != _UNLIMITED}
+
+
+def just_above(version: str) -> str:
+    """The version below which a version is the last one."""
+    return ".".join(map(str, (*(*version_key(version), 0, 0, 0)[: max(3, len(version_key(version)))], 1)))
 
 
 def version_key(version: str) -> tuple[int, ...]:
@@ -46,28 +81,53 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
-def _normalise(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _read(path: Path) -> str:
     """The text of a file, or nothing: a version is a hint, and a file that cannot be read gives none."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_bytes(path).decode("utf-8", "replace")
+    except SourceError:
         return ""
 
 
 def _requirement(text: str) -> Iterator[tuple[str, str]]:
-    """The package and lowest version of one requirement (PEP 508), if it gives one."""
-    if (match := _REQUIREMENT.match(text)) and (bound := _lower_bound(match.group(2))):
-        yield _normalise(match.group(1)), bound
+    """The package of one requirement (PEP 508), and what is said of its version."""
+    if match := _REQUIREMENT.match(text):
+        yield _normalized(match.group(1)), match.group(2)
 
 
 def _lower_bound(specifier: str) -> str:
     """``">=2.1,<3"`` -> ``"2.1"``; of several bounds the highest, as all must hold; "" where there is none."""
     bounds = [match.group(1) for part in specifier.split(",") if (match := _LOWER_BOUND.match(part.strip()))]
     return max(bounds, key=version_key, default="")
+
+
+def _upper_bound(specifier: str) -> str:
+    """``">=2.1,<3"`` -> ``"3"``, ``"==2.1"`` -> ``"2.1.0.1"``; of several bounds the lowest; "" where there is none."""
+    bounds = []
+    for part in specifier.split(","):
+        if match := _UPPER_BOUND.match(part.strip()):
+            sign, version, star = match.groups()
+            bounds.append(_limit(sign, version, is_prefix=bool(star)))
+    return min(bounds, key=version_key, default="")
+
+
+def _limit(sign: str, version: str, *, is_prefix: bool) -> str:
+    numbers = version_key(version)
+    if sign == "<":
+        return version
+    if sign == "^":  # the first number that is not zero stays
+        kept = next((index for index, number in enumerate(numbers) if number), 0) + 1
+    elif sign in ("~=", "~"):
+        kept = max(1, len(numbers) - 1) if sign == "~=" or len(numbers) > 2 else len(numbers)
+    elif is_prefix or sign == "=":
+        kept = len(numbers)
+    else:
+        return just_above(version)
+    return ".".join(map(str, (*numbers[: kept - 1], numbers[kept - 1] + 1)))
 
 
 def _from_pyproject(root: Path) -> Iterator[tuple[str, str]]:
@@ -91,8 +151,8 @@ def _from_pyproject(root: Path) -> Iterator[tuple[str, str]]:
 def _poetry(dependencies: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
     for name, value in dependencies:
         specifier = value.get("version") if isinstance(value, dict) else value
-        if isinstance(specifier, str) and (bound := _lower_bound(specifier)):
-            yield _normalise(name), bound
+        if isinstance(specifier, str):
+            yield _normalized(name), specifier
 
 
 def _table(data: object, key: str) -> dict[str, Any]:
@@ -109,7 +169,34 @@ def _from_requirements(root: Path) -> Iterator[tuple[str, str]]:
 def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
     for name in ("uv.lock", "poetry.lock"):
         for match in _LOCKED.finditer(_read(root / name).replace("\r\n", "\n")):
-            yield _normalise(match.group(1)), match.group(2)
+            yield _normalized(match.group(1)), f"=={match.group(2)}"
+    for name, version in _PIPFILE.findall(_read(root / "Pipfile.lock")):
+        yield _normalized(name), f"=={version}"
+
+
+def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
+    """The texts in ``install_requires`` of ``setup.py``, which is read and not run."""
+    text = _read(root / "setup.py")
+    if "install_requires" not in text:
+        return
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "install_requires" and isinstance(node.value, ast.List):
+            for item in node.value.elts:
+                if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                    yield from _requirement(item.value)
+
+
+def _from_conda(root: Path) -> Iterator[tuple[str, str]]:
+    """``- pytorch=1.7.1`` is of conda, ``- torch==1.7.1`` below it of pip."""
+    for path in sorted({*root.glob("*env*.y*ml"), *root.glob("conda*.y*ml")}):
+        for name, specifier in _CONDA.findall(_read(path)):
+            sign = specifier.split("=")  # of `=1.7.1=py3.8_cuda`, the build at the end says nothing
+            is_plain = specifier.startswith("=") and not specifier.startswith("==")
+            yield _ALSO_CALLED.get(_normalized(name), _normalized(name)), f"={sign[1]}" if is_plain else specifier
 
 
 def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
@@ -124,4 +211,25 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
             continue
         for match in map(_INSTALLED.fullmatch, names):
             if match:
-                yield _normalise(match.group(1)), match.group(2)
+                yield _normalized(match.group(1)), f"=={match.group(2)}"
+
+
+def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
+    """``PyTorch 1.11.0`` says what the authors ran with; ``numpy >= 1.16`` gives a lower bound alone."""
+    for path in sorted(root.glob("README*")):
+        for name, sign, version, later in _IN_PROSE.findall(_read(path)):
+            name = _ALSO_CALLED.get(_normalized(name), _normalized(name))
+            yield name, f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"
+
+
+def _from_below(root: Path) -> Iterator[tuple[str, str]]:
+    """What the files for installation in the folders of a project say."""
+    for pattern in ("*/", "*/*/"):
+        for folder in sorted(root.glob(pattern)):
+            if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in folder.relative_to(root).parts):
+                for read in (_from_requirements, _from_conda, _from_lock):
+                    yield from read(folder)
+
+
+_SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
+_FOR_LIMITS = (*_SOURCES, _from_below, _from_readme)

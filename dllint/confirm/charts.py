@@ -12,7 +12,7 @@ from dllint.confirm.evidence import Record
 from dllint.confirm.pictures import Histogram, Layer, Units
 
 _LOGARITHMIC = ("lr", "scale", "update_ratio", "rate")
-_BLUE, _ORANGE, _RED, _GREY = "#2f6db3", "#d9822b", "#b3261e", "#9aa3ad"
+_BLUE, _ORANGE, _RED, _GRAY = "#2f6db3", "#d9822b", "#b3261e", "#9aa3ad"
 _TITLES = {
     "loss": "Loss",
     "lr": "Learning rate",
@@ -158,15 +158,15 @@ def _spread(values: Sequence[float]) -> tuple[float, float]:
 def _units(layers: Sequence[Units]) -> Chart:
     shown = layers[:_MOST_ROWS]
     shares = [units.dead / units.units if units.kind == "ReLU" else units.saturated for units in shown]
-    names = _distinct([f"{units.kind} behind {_short(units.name)}" for units in shown])
+    names = _distinct([f"{units.kind} after {_short(units.name)}" for units in shown])
     texts = [
         f"{units.dead} of {units.units} dead" if units.kind == "ReLU" else f"{100 * units.saturated:.0f} % saturated"
         for units in shown
     ]
-    colours = [_RED if share >= 0.9 else _ORANGE if share > 0.2 else _BLUE for share in shares]
+    colors = [_RED if share >= 0.9 else _ORANGE if share > 0.2 else _BLUE for share in shares]
     data = [
         {"type": "bar", "orientation": "h", "x": shares, "y": names, "text": texts, "textposition": "outside",
-         "cliponaxis": False, "marker": {"color": colours}, "hovertemplate": "%{y}: %{text}<extra></extra>"}
+         "cliponaxis": False, "marker": {"color": colors}, "hovertemplate": "%{y}: %{text}<extra></extra>"}
     ]  # fmt: skip
     axis = _axis("share", range=[0, 1.3], tickformat=".0%")
     axis["tickvals"] = [0, 0.25, 0.5, 0.75, 1]
@@ -193,11 +193,11 @@ def _orders(orders: list[tuple[str, list[int]]]) -> Chart:
     return Chart("Order of the samples", caption, {"data": data, "layout": layout}, 100 + 24 * len(shown), True)
 
 
-def _bars(title: str, bars: Histogram, colour: str, is_counted: bool = False) -> Chart:
+def _bars(title: str, bars: Histogram, color: str, is_counted: bool = False) -> Chart:
     """A histogram; of numbers that are counted one by one where ``is_counted``."""
     width = (bars.high - bars.low) / len(bars.counts) or 1.0
     middles = [bars.low + (number + (0 if is_counted else 0.5)) * width for number in range(len(bars.counts))]
-    data = [{"type": "bar", "x": middles, "y": bars.counts, "width": width, "marker": {"color": colour},
+    data = [{"type": "bar", "x": middles, "y": bars.counts, "width": width, "marker": {"color": color},
              "hovertemplate": "%{x:.3g}: %{y}<extra></extra>"}]  # fmt: skip
     layout = _layout(xaxis=_axis(nticks=6), yaxis=_axis(nticks=4), bargap=0.02)
     total = sum(bars.counts)
@@ -209,12 +209,12 @@ def _bars(title: str, bars: Histogram, colour: str, is_counted: bool = False) ->
 def _of_layers(layers: Sequence[Layer], units: Sequence[Units]) -> Iterator[Chart]:
     """Histograms of weights, gradients and activations, of some layers from the first to the last."""
     for layer in _some([layer for layer in layers if layer.weights is not None]):
-        for what, bars, colour in (("Weights", layer.weights, _BLUE), ("Gradient", layer.gradient, _GREY)):
+        for what, bars, color in (("Weights", layer.weights, _BLUE), ("Gradient", layer.gradient, _GRAY)):
             if bars is not None:
-                yield _bars(f"{what} of {_short(layer.name)}", bars, colour)
+                yield _bars(f"{what} of {_short(layer.name)}", bars, color)
     for item in _some([item for item in units if item.values is not None]):
         if item.values is not None:
-            yield _bars(f"Outputs of {item.kind} behind {_short(item.name)}", item.values, _ORANGE)
+            yield _bars(f"Outputs of {item.kind} after {_short(item.name)}", item.values, _ORANGE)
 
 
 def _some(items: list[Any]) -> list[Any]:

@@ -170,7 +170,7 @@ def _figure(chart: Chart, identity: str) -> str:
 
 
 def _fingerprints(record: Record) -> Iterator[str]:
-    """The random states of workers side by side: equal ones have the same colour."""
+    """The random states of workers side by side: equal ones have the same color."""
     drawing = [judgement for judgement in record.judgements if judgement.statistics.get("draws")]
     for judgement in drawing:
         generator = escape(str(judgement.statistics.get("generator")))

@@ -1,146 +1,20 @@
-"""Which rules a run can decide, and what has to happen for it."""
+"""What a run can say, code by code: what a probe looks at, what confirms it, and what to do about it.
+
+The tables of ``dllint/confirm/judged/*.toml`` are the one declaration. ``dllint rule CODE`` prints them, reports take
+from them why a finding was not reached, and ``bench/confirm_tables.py`` writes those of ``docs/confirm.md``. They are
+read without importing torch, as the probes themselves cannot be.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
 from dllint.confirm.evidence import Mode
+from dllint.files import toml
 
-NEEDS: dict[str, str] = {
-    "DL101": "no cross-entropy was computed at this line",
-    "DL102": "no binary cross-entropy of probabilities was computed at this line",
-    "DL103": "no binary cross-entropy was computed at this line",
-    "DL104": "no negative log-likelihood was computed at this line",
-    "DL105": "no cross-entropy was computed at this line",
-    "DL106": "no cross-entropy with floating targets was computed at this line",
-    "DL107": "no binary cross-entropy was computed at this line",
-    "DL108": "no cross-entropy over sequences was computed at this line",
-    "DL109": "no mean of masked losses was sent backward here",
-    "DL110": "no metric that can ignore a class was called here, or the loss ignores none",
-    "DL111": "no loss with gradients was computed at this line",
-    "DL112": "no divergence was computed at this line",
-    "DL115": "no cross-entropy with class indices was computed at this line",
-    "DL116": "no categorical distribution was made of logits at this line",
-    "DL117": "no loss over two tensors of numbers was computed at this line",
-    "DL201": "no gradients of the optimizer were computed here",
-    "DL202": "the optimizer took fewer than 3 steps here",
-    "DL203": "the optimizer took fewer than 3 steps here",
-    "DL204": "the optimizer took fewer than 3 steps here",
-    "DL205": "no gradients were computed here",
-    "DL206": "no gradients were computed here",
-    "DL207": "no model was called without gradients at this line",
-    "DL208": "no model was trained here before and after it was evaluated",
-    "DL209": "no model was called in evaluation mode at this line",
-    "DL210": "no gradients were computed here",
-    "DL211": "no loss was computed at this line",
-    "DL212": "gradients were clipped here less than 3 times",
-    "DL213": "gradients were clipped here less than 3 times, or no scaler was in use",
-    "DL214": "the optimizer took fewer than 3 steps here with a scaler",
-    "DL216": "no model that is in evaluation mode reached this line",
-    "DL217": "no optimizer that was made at this line took a step",
-    "DL219": "no layer that runs both ways was trained",
-    "DL220": "no model with spectral norms was called",
-    "DL301": "no optimizer that was made here took a step",
-    "DL303": "the scheduler took no step here",
-    "DL304": "the scheduler took no step here",
-    "DL305": "the scheduler took no step here",
-    "DL306": "fewer than 3 steps were made",
-    "DL307": "fewer than 3 steps were made",
-    "DL308": "fewer than 3 steps were made",
-    "DL309": "fewer than 3 steps were made, or nothing was frozen",
-    "DL310": "no adaptive optimizer took 3 steps here",
-    "DL311": "no fused optimizer took a step",
-    "DL312": "the optimizer took too few steps here, or chooses their length itself",
-    "DL313": "`get_lr` was not called at this line",
-    "DL315": "no scheduler that waits for a plateau was stepped here",
-    "DL316": "the optimizer took fewer than 3 steps here",
-    "DL401": "no worker of a training loader drew from a generator that the dataset keeps",
-    "DL402": "no worker of a training loader drew random numbers",
-    "DL403": "no worker of a training loader drew numbers from torch",
-    "DL404": "no loader over an iterable dataset was used with two workers",
-    "DL405": "no pass over a loader came to its end on several ranks",
-    "DL406": "no batch was made by the loader",
-    "DL407": "no batch was taken from a loader that pins memory",
-    "DL408": "no loader with workers was used",
-    "DL409": "the dataset did not exist any more at the end of the run",
-    "DL410": "the last sample was not taken, and the dataset did not exist any more at the end of the run",
-    "DL411": "no batch norm with one value per sample was trained with batches of this loader",
-    "DL412": "no cache was filled in a worker in two passes",
-    "DL414": "no loader with a distributed sampler that shuffles was used",
-    "DL415": "no pass over this loader with 3 batches was trained on",
-    "DL417": "no loader whose samplers divide the samples was used",
-    "DL418": "no batch was taken from a loader with workers, or there is no /dev/shm",
-    "DL503": "no images were trained on",
-    "DL504": "no images were trained on",
-    "DL505": "no sample of a loader was made of a colour image that OpenCV reads while the sample is made",
-    "DL507": "no images from loaders were trained on and evaluated on",
-    "DL508": "no loader was passed over for evaluation",
-    "DL509": "`Normalize` of torchvision was given no image",
-    "DL510": "no images were given to a model with weights of a library",
-    "DL512": "no boxes were given to a detector in training",
-    "DL513": "no detector was evaluated",
-    "DL514": "no cross-entropy with class indices was computed at this line",
-    "DL515": "no batch norm took part in training",
-    "DL516": "no model with batch norms was trained on several ranks",
-    "DL517": "no cross-entropy with class indices was computed at this line",
-    "DL601": "no optimizer held frozen parameters for 3 steps",
-    "DL602": "no model with frozen batch norms was called 3 times",
-    "DL603": "nothing was loaded at this line without being strict",
-    "DL604": "nothing was loaded at this line without being strict",
-    "DL605": "no model with adapters was called",
-    "DL606": "no model with adapters took 3 steps",
-    "DL607": "no model with new layers was loaded and trained",
-    "DL701": "nothing was saved at this line",
-    "DL703": "only `--resume-check` tells",
-    "DL704": "no checkpoint with the state of an optimizer was saved at this line",
-    "DL705": "no part of a model was saved by one of several ranks",
-    "DL706": "no step was made after the state of an optimizer was read from a distributed checkpoint",
-    "DL708": "no trainer took a step that was told to resume",
-    "DL709": "Accelerate did not save its state here, or no scheduler had stepped",
-    "DL710": "no trainer took a step that was told to resume from the last checkpoint",
-    "DL711": "no checkpoint with counters and the state of an optimizer was read and restored",
-    "DL712": "only `--resume-check` tells, if the first run ends in the middle of a pass over a loader",
-    "DL713": "no scheduler of an optimizer whose state was restored took a step",
-    "DL714": "no scaler was used with an optimizer whose state was restored",
-    "DL715": "no average existed when a checkpoint was saved",
-    "DL716": "no trainer took a step that looks for a best checkpoint by name",
-    "DL717": "nothing was saved at this line",
-    "DL719": "no state was loaded or saved a step after it was taken",
-    "DL802": "no loss of a model under autocast was scaled",
-    "DL805": "no two ranks drew 16 samples",
-    "DL806": "no wrapped model was called",
-    "DL901": "no padded texts were continued here",
-    "DL902": "no model was given padded texts and labels here",
-    "DL903": "no text that ends was trained on here",
-    "DL904": "no model with an embedding was called here",
-    "DL905": "no packed documents were trained on, or the model is gone",
-    "DL906": "no model whose configuration tells of its positions was called",
-    "DL907": "the logits of words were followed for fewer than 500 steps",
-    "DL908": "no model was given padded texts and labels without gradients here",
-    "DL909": "no trainer of trl was made here for data that has a length",
-    "DL910": "no pairs of answers were learnt from beside a reference model",
-    "DL911": "no pairs of answers were learnt from beside a reference model",
-    "DL941": "no average existed when a model was evaluated",
-    "DL942": "no latents with noise were trained on",
-    "DL943": "no latents were drawn from an autoencoder of diffusers, or nothing was trained on them",
-    "DL944": "no noise schedule existed when the model was sampled",
-    "DL945": "nothing was compared with noise while a noise scheduler existed",
-    "DL946": "fewer than 200 conditions were given to a model that removes noise",
-    "DL951": "no standard deviation over a whole tensor was computed here",
-    "DL952": "no agent with normalised observations was saved or evaluated here",
-    "DL953": "no agent that was restored learnt on here",
-    "DL956": "no loss over numbers was computed here",
-    "DL961": "no model of several modalities took a step",
-    "DL962": "no model of several modalities took 3 steps with all parts",
-    "DL963": "no tokens for images were trained on",
-}
-"""The reason for which a finding was not reached, for each rule that has a probe."""
-
-LINES = frozenset(
-    {
-        *("DL101", "DL102", "DL103", "DL104", "DL105", "DL106", "DL107", "DL108", "DL111", "DL112", "DL115", "DL116"),
-        *("DL117", "DL207", "DL209", "DL211", "DL216", "DL313", "DL603", "DL604", "DL701", "DL704", "DL717"),
-    }
-)
-"""Rules about one line: what is seen elsewhere in the same function says nothing about it."""
+FOLDER = Path(__file__).resolve().parent / "judged"
 
 EXPERIMENTS: dict[str, tuple[Mode, int]] = {
     "overfit-one-batch": ("overfit", 200),
@@ -149,3 +23,43 @@ EXPERIMENTS: dict[str, tuple[Mode, int]] = {
 }
 """What a run of its own can be made for, by the name of its judgement: the mode, and the steps that it takes; 0 for
 those of any run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One code that a probe judges.
+
+    Attributes:
+        code: what reports call it: the code of a rule, or a name where it is about no finding.
+        looks: what the probe looks at.
+        confirmed: from where on the run confirms it.
+        unreached: why a finding was not reached; empty where no finding can be about it.
+        speaks: ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers.
+        line: it is about one line, and what is seen elsewhere in the same function says nothing about it.
+        name: that of the rule which will find it in code; like the next three, empty where there is such a rule.
+        about: what is wrong, as the first line of a rule's page.
+        effect: what it does to training.
+        help: what to do, as an imperative.
+    """
+
+    code: str
+    looks: str
+    confirmed: str
+    unreached: str = ""
+    speaks: str = ""
+    line: bool = False
+    name: str = ""
+    about: str = ""
+    effect: str = ""
+    help: str = ""
+
+
+@lru_cache(maxsize=1)
+def judged() -> dict[str, Judged]:
+    """All codes that a probe judges, those of rules first."""
+    tables: dict[str, Judged] = {}
+    for path in FOLDER.glob("*.toml"):
+        for code, values in toml.parse(path.read_text("utf-8")).items():
+            tables[code] = Judged(code, **values)
+    rules = sorted(code for code, known in tables.items() if known.unreached)
+    return {code: tables[code] for code in (*rules, *tables)}

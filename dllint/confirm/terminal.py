@@ -103,4 +103,7 @@ def _summary(verdicts: Verdicts) -> str:
     answers = [item.answer for item in verdicts.settled]
     parts = [f"{answers.count(answer)} {answer.lower()}" for answer in dict.fromkeys(answers)]
     parts += [count(len(verdicts.alarms), "alarm")] if verdicts.alarms else []
-    return f"Settled {count(len(answers), 'finding')}: {', '.join(parts)}." if parts else "No findings to settle."
+    told = f"Settled {count(len(answers), 'finding')}: {', '.join(parts)}." if parts else "No findings to settle."
+    if shown := [*verdicts.alarms, *verdicts.notes]:
+        told += f"\n`dllint rule {shown[0].rule}` says what that means and what to do."
+    return told

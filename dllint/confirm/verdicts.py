@@ -9,7 +9,7 @@ from typing import Literal
 
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.ranks import compare_ranks
-from dllint.confirm.rules import EXPERIMENTS, LINES, NEEDS
+from dllint.confirm.rules import EXPERIMENTS, judged
 from dllint.findings import Finding, Hop, Location, sort_key
 
 Answer = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
@@ -94,10 +94,11 @@ def settle_by_resuming(verdicts: Verdicts, judgement: Judgement) -> None:
 
 
 def _settled(finding: Finding, matching: list[Judgement]) -> Settled:
-    if finding.code not in NEEDS:
+    known = judged().get(finding.code)
+    if known is None:
         return Settled(finding, "NOT TESTABLE", reason="no probe can decide this rule")
     if not matching:
-        return Settled(finding, "NOT REACHED", reason=NEEDS[finding.code])
+        return Settled(finding, "NOT REACHED", reason=known.unreached)
     judgement = max(matching, key=lambda item: (_RANK[item.verdict], item.events))
     return Settled(finding, judgement.verdict, judgement, "too few observations, or none that decides")
 
@@ -112,7 +113,8 @@ def _matching(finding: Finding, judgements: list[Judgement]) -> list[Judgement]:
         exact = [judgement for judgement in judgements if _is_at(judgement, place)]
         if exact:
             return exact
-    if finding.code in LINES:
+    known = judged().get(finding.code)
+    if known is not None and known.line:
         return []
     near = [judgement for judgement in judgements if _is_in(judgement, finding)]
     if near:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dllint.context.axes import AxesOfTensors
+from dllint.context.continuing import Continuing
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
-from dllint.context.resuming import Resuming
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, ModesOfModules, Resuming, Decisions):
+class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

@@ -9,18 +9,22 @@ from itertools import islice
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions, union
+from dllint.context.decisions import Decisions
+from dllint.context.options import assumed_of_options
 from dllint.context.uses import Uses
 from dllint.events import Event, Loop, LossCall, ModelForward, OpaqueCall, OptimizerStep, SchedulerStep, ZeroGrad
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
+from dllint.interp.run.guards import consistent
 from dllint.interp.source.topics import speaks_of
-from dllint.sites import Guard
+from dllint.sites import Guard, Guards
 from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, described
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
+_MAX_BEHIND = 80
 _COMPUTED = frozenset(("input", "loss"))
 _MAX_STEPS = 40
 _CONSTANT = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full", "arange"))
@@ -32,13 +36,7 @@ _MADE = frozenset(
 _ON_MADE_UP = Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
 
 
-def of_alternatives(value: Value | None, name: str) -> Iterator[Assumption]:
-    """That something which is one of several is none of those that do not resolve."""
-    if isinstance(value, Choice) and _unresolved(value):
-        yield Assumption("alternative", f"the {name} is none of those that could not be resolved")
-
-
-class Assuming(Uses):
+class Assuming(Decisions, Uses):
     """The assumptions behind events, values and conditions."""
 
     def assumptions_of(self, *evidence: Any) -> Assumptions:
@@ -62,8 +60,8 @@ class Assuming(Uses):
             return _behind_guards(evidence.guards)
         if isinstance(evidence, Guard):
             return _behind_guards((evidence,))
-        if isinstance(evidence, Loop):
-            return self._assumed(evidence.iterable)
+        if isinstance(evidence, Loop):  # which numbers it goes over does not matter to a claim about what happens in it
+            return self._assumed(evidence.iterable) if self.goes_over_data(evidence) else ()
         if isinstance(evidence, Value):
             return self._behind_value(evidence)
         return evidence.assumptions  # type: ignore[no-any-return]
@@ -73,14 +71,14 @@ class Assuming(Uses):
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
             if name != "parameters":  # of an optimizer, which matter to few claims: those name them
-                yield from of_alternatives(value, name)
+                yield from _of_choice(value, f"the {name}")
             if name in _ROLES:
                 yield from self._behind_role(value, name)
             if name in _ACTORS:
                 yield from self._behind_opaque(event, value)
             elif name in _COMPUTED:
-                for model in _models_behind(value):
-                    yield from self._behind_opaque(event, model)
+                for guards, model in _models_behind(value):
+                    yield from self._behind_opaque(event, model, guards)
         if isinstance(event, ModelForward) and _is_probed(event):
             yield _ON_MADE_UP
 
@@ -99,13 +97,19 @@ class Assuming(Uses):
         """What is assumed of an object at an event by who takes it to be as it was: that no code changed it unseen."""
         return tuple(self._behind_opaque(event, value))
 
-    def _behind_opaque(self, event: Event, value: Value) -> Iterator[Assumption]:
-        """That code which could not be followed, and had something before, left it as it was."""
+    def _behind_opaque(self, event: Event, value: Value, under: Guards = ()) -> Iterator[Assumption]:
+        """That code which could not be followed, and had something before, left it as it was.
+
+        ``under`` are conditions under which alone the event is about the value.
+        """
         position = self._order.get(id(event))
-        for option in graph.objects(self._machine, value):
+        for guards, option in graph.objects_under(self._machine, value):
             for call in self._opaque_calls.get(id(option), ()):
                 name = call.name.rpartition(".")[2]
-                if position is not None and self._order[id(call)] < position and not _only_reads(name):
+                if position is None or self._order[id(call)] >= position or _only_reads(name):
+                    continue
+                is_of_another = not consistent(call.guards, under + guards) or self.never_both(event, call)
+                if not is_of_another:
                     caller = f"`{name}`" if name else "a call that could not be followed"
                     what = roles.name_of(option) or described(option).strip("`")
                     yield Assumption("opaque", f"{caller} leaves `{what}` as it is")
@@ -125,7 +129,7 @@ class Assuming(Uses):
         for current in islice(pending, _MAX_STEPS):  # which grows meanwhile
             if is_end(current):
                 continue
-            yield from of_alternatives(current, "value")
+            yield from _of_choice(current, "the value")
             if isinstance(current, Symbol) and (current.name == "call" or current.name.startswith(".")):
                 name = current.name.removeprefix(".") if current.name != "call" else ""
                 caller = f"`{name}`" if name else "a call that could not be followed"
@@ -195,7 +199,6 @@ class Assuming(Uses):
         elif isinstance(value, Choice):
             for guards, _ in value.options:
                 yield from _behind_guards(guards)
-            yield from of_alternatives(value, roles.name_of(value) or "value")
         yield from _behind_choices(value)
 
 
@@ -213,11 +216,11 @@ def _parts_of(event: Event) -> Iterator[tuple[str, Value]]:
             yield field.name, value
 
 
-def _models_behind(value: Value) -> Iterator[Value]:
-    """The models that a value was computed with."""
-    for source in graph.sources(value, 80):
+def _models_behind(value: Value) -> Iterator[tuple[Guards, Value]]:
+    """The models that a value was computed with, each with the conditions under which it was."""
+    for guards, source in graph.sources_under(value, _MAX_BEHIND):
         if isinstance(source, Symbol) and source.inputs and source.name != "call" and _is_call(source):
-            yield source.inputs[0]
+            yield guards, source.inputs[0]
 
 
 def _is_call(symbol: Symbol) -> bool:
@@ -264,20 +267,21 @@ def _data_of(value: Symbol) -> tuple[Value, ...]:
     return value.inputs[:1] if value.name in graph.SELF_RETURNING else value.inputs
 
 
-def _behind_choices(value: Value) -> Iterator[Assumption]:
+def _behind_choices(value: Value, name: str = "") -> Iterator[Assumption]:
     """That of several things which a value was made from, or an object stands among, it is one that is known."""
     made_from = list(_made_from(value))
     choices = [source for source in made_from if isinstance(source, Choice)]
     for choice in (*choices, *(value.choices if isinstance(value, Instance) else ())):
-        if _unresolved(choice):
-            name = _name_of_options(choice)
-            what = f"`{name}`" if name else "what is one of several things"
-            yield Assumption("alternative", f"{what} is one of those that are known")
+        yield from assumed_of_options(choice, name if choice is value else "")
     for source in made_from:
         if isinstance(source, Symbol) and source.name in _LOOKUPS and source.arguments is not None:
             given = source.arguments.get(1, "default")
             if given is not None and not isinstance(given, Const):
                 yield Assumption("alternative", f"what `{source.name[1:]}` looks up is what is given for its default")
+
+
+def _of_choice(value: Value, name: str) -> Iterator[Assumption]:
+    return assumed_of_options(value, name) if isinstance(value, Choice) else iter(())
 
 
 def _made_from(value: Value) -> Iterator[Value]:
@@ -290,26 +294,6 @@ def _made_from(value: Value) -> Iterator[Value]:
             yield current
             if not (isinstance(current, Symbol) and current.name == "state_dict"):
                 pending.extend(graph.inputs_of(current))
-
-
-def _unresolved(value: Choice) -> list[Symbol]:
-    """Those of several values of which nothing is known: no tensors, and none of which one is made of another."""
-    options = [option for _, option in value.options]
-    wrapped = {id(given) for option in options if isinstance(option, Instance) for given in option.arguments.all()}
-    known = {id(option) for option in options}
-    return [
-        option
-        for option in options
-        if isinstance(option, Symbol)
-        and id(option) not in wrapped
-        and (option.name == "call" or not graph.is_tensor_operation(option))
-        and not any(source is not option and id(source) in known for source in graph.sources(option, _MAX_SOURCES))
-    ]
-
-
-def _name_of_options(value: Choice) -> str:
-    names = (getattr(option, "hint", "") for _, option in value.options)
-    return next(filter(None, names), "")
 
 
 def _of_setting(setting: Setting) -> Assumption:

@@ -19,13 +19,21 @@ Unit = Literal["batches", "epochs", "micro-batches", "runs", "unknown"]
 class ProgramView:
     """One program that was interpreted: its events and what they are about.
 
-    ``versions`` are the lowest versions of torch and its relatives that the user's project runs with, by package.
+    ``versions`` are the lowest versions of torch and its relatives that the user's project runs with, by package,
+    and ``limits`` those below which they stay.
     """
 
-    def __init__(self, machine: Machine, program: Program, versions: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        program: Program,
+        versions: Mapping[str, str],
+        limits: Mapping[str, str] | None = None,
+    ) -> None:
         self._machine = machine
         self.program = program
         self.versions = versions
+        self.limits = limits if limits is not None else {}
         self._parameters: dict[int, tuple[list[Value], bool]] = {}
         self._concerns: dict[tuple[str, int, int], bool] = {}
         self._reach: dict[int, tuple[frozenset[int], Value]] = {}

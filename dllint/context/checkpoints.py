@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
+from dllint.context.loading import keys_written
+from dllint.context.unpickling import ObjectUse, object_use, refusal
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
 from dllint.flow import Structure, follow, is_of_runs
-from dllint.interp.run import graph, roles
+from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.machine import Machine
 from dllint.sites import Guards, Site
 from dllint.values import Absent, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
@@ -48,6 +50,17 @@ class Saved:
     @property
     def is_dict(self) -> bool:
         return any(part.key for part in self.parts)
+
+    def place_of(self, part: Part) -> Site:
+        """Where a part is put in: its value in a dict that is written out, or where it is assigned in the same file."""
+        node = self.site.node
+        entries = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
+        for key, value in entries:
+            if isinstance(key, ast.Constant) and key.value == part.key.partition(".")[0] != "":
+                return Site(self.site.module, value)
+        made = part.value.site
+        is_here = made is not None and made.module is self.site.module and made.line > self.site.line
+        return made if made is not None and part.key and is_here else self.site
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,20 @@ class CheckpointView:
         if len(kinds - {"wrapper"}) > 1:
             return ""
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
+
+    def refusal(self, value: Value) -> str:
+        """What ``torch.load`` refuses by default about a value that is saved, in words; empty if that is not known."""
+        return refusal(value, lambda each: classes.role_of(self._machine, each))
+
+    @cached_property
+    def reads(self) -> tuple[StateRead, ...]:
+        """Where the program reads checkpoints with ``torch.load``, in order."""
+        return tuple(event for event in self._structure.events if isinstance(event, StateRead))
+
+    def object_use(self, read: StateRead) -> ObjectUse | None:
+        """Where something that was read is used as no tensor, number, text or container can be, and as what."""
+        facts = self._machine.facts
+        return object_use(read, self._structure.events, lambda name: facts.role(name) == "wrapper")
 
     def _common_kind(self, value: Value) -> str:
         """The kind of what is one of several values, if that is the same whichever it is."""
@@ -231,7 +258,14 @@ def keys_read(read: StateRead) -> set[str]:
     items = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
     options = [option for item in items for _, option in alternatives(item)]
     found = [option.detail for option in options if isinstance(option, Symbol) and option.name == "item"]
-    return {key for key in found if isinstance(key, str)}
+    written = keys_written(read.site.node, read.site.module) if isinstance(read.site.node, ast.Call) else frozenset()
+    return {key for key in found if isinstance(key, str)} | written
+
+
+def keys_needed(read: StateRead) -> set[str]:
+    """The keys that are looked up in what was read, and without which that fails: no `get`, and no test before."""
+    site = read.site
+    return set(keys_written(site.node, site.module, needed=True)) if isinstance(site.node, ast.Call) else set()
 
 
 def is_same_path(left: Value | None, right: Value | None) -> bool:
@@ -249,6 +283,23 @@ def is_same_path(left: Value | None, right: Value | None) -> bool:
 def _is_telling(text: str) -> bool:
     """Whether a text is more than the extension of a file name and places to fill in."""
     return len(re.findall(r"\w", re.sub(r"\.\w+$|%\w|\{.*?\}", "", text))) > 2
+
+
+def path_pattern(path: Value | None) -> str:
+    """A path with `*` for what is not known of it; settings stand for their defaults."""
+    if isinstance(path, Const):
+        return path.value if isinstance(path.value, str) else "*"
+    if isinstance(path, Setting):
+        return path_pattern(path.default)
+    if isinstance(path, Instance):
+        return "/".join(map(path_pattern, path.arguments.positional)) or "*"
+    if not isinstance(path, Symbol) or path.name not in _JOINED:
+        return "*"
+    inputs = path.inputs[:1] if path.name in (".format", "%") else path.inputs
+    return _JOINED[path.name].join(map(path_pattern, inputs)) or "*"
+
+
+_JOINED = {"os.path.join": "/", "/": "/", "+": "", "format": "", ".format": "", "%": "", "str": ""}
 
 
 def path_texts(path: Value | None) -> list[str]:

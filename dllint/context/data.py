@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from dllint.context.normalization import Normalization, normalizations
+from dllint.assumptions import Assumption, Assumptions
+from dllint.context.normalization import Normalization, NormalizationUse, may_normalize, normalizations
 from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
     Backward,
     Block,
+    DatasetCreated,
     Event,
     LibraryCall,
     LoaderCreated,
@@ -19,10 +21,12 @@ from dllint.events import (
     OpaqueCall,
     OptimizerStep,
     Program,
+    TransformsComposed,
     walk,
 )
 from dllint.flow import Structure
-from dllint.interp.ask import pipelines, splits
+from dllint.interp.ask import images, pipelines, splits
+from dllint.interp.ask.images import Image
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
@@ -38,6 +42,7 @@ from dllint.values import (
     Instance,
     Items,
     Partial,
+    Setting,
     Symbol,
     Value,
     alternatives,
@@ -81,8 +86,47 @@ class DataView:
         return pipelines.steps_of(self._machine, transform)
 
     def normalizations(self, transform: Value, guards: Guards = ()) -> list[Normalization | None]:
-        """How the pipelines that a transform may be normalise; ``None`` stands for numbers that are not known."""
+        """How the pipelines that a transform may be normalize; ``None`` stands for numbers that are not known."""
         return normalizations(self.steps(transform), guards, self._machine.facts)
+
+    def normalized_datasets(self) -> list[NormalizationUse]:
+        """How the datasets of the program are normalised, and what they are for."""
+        parts: dict[int, tuple[Instance, str]] = {}
+        for event in self._structure.all_of(DatasetCreated):
+            if isinstance(event, DatasetCreated) and isinstance(event.dataset, Instance):
+                parts[id(event.dataset)] = (event.dataset, self.part(event.dataset))
+        for loader in self.loaders:
+            for dataset in self.datasets(loader.dataset):
+                parts[id(dataset)] = (dataset, self.part_of_loader(loader) or self.part(dataset))
+        return [
+            use for dataset, part in parts.values() if not self.inner(dataset) for use in self._uses_by(dataset, part)
+        ]
+
+    def _uses_by(self, dataset: Instance, part: str) -> list[NormalizationUse]:
+        """The pipelines of a dataset; those without numbers do not count if one with numbers comes after them."""
+        bases = dataset.cls.library_bases if isinstance(dataset.cls, Class) else (dataset.cls,)
+        named = [base for base in bases if "datasets." in base]
+        kind = named[0] if len(named) == 1 else dataset.cls
+        found = [
+            NormalizationUse(part, kind, self.is_told_part(dataset), pipeline, (dataset, applied.value))
+            for applied in self.applied(dataset)
+            for pipeline in self._normalizations_for(part, applied.value, applied.guards)
+        ]
+        return [use for use in found if use.pipeline is not None] or found
+
+    def normalized_by_name(self, events: Iterable[TransformsComposed]) -> list[NormalizationUse]:
+        """The same by the names of pipelines: ``train_transform`` and ``test_transform``, as a function builds them."""
+        parts = [(event, self.part(event.composition)) for event in events]
+        return [
+            NormalizationUse(part, "name", False, pipeline, (event.composition,))
+            for event, part in parts
+            for pipeline in self._normalizations_for(part, event.composition, event.guards)
+        ]
+
+    def _normalizations_for(self, part: str, transform: Value, guards: Guards) -> list[Normalization | None]:
+        if not part or not may_normalize(self.steps(transform)):
+            return []
+        return self.normalizations(transform, guards)
 
     def list_site(self, composition: Value) -> Site | None:
         """Where the list of a composition's steps is written."""
@@ -173,6 +217,37 @@ class DataView:
             )
         return known
 
+    @cached_property
+    def made(self) -> tuple[Instance, ...]:
+        """The datasets that the program makes, or that its loaders draw from, each once."""
+        events = self._structure.all_of(DatasetCreated)
+        given = [
+            event.dataset for event in (*events, *self.loaders) if isinstance(event, DatasetCreated | LoaderCreated)
+        ]
+        found = [dataset for value in given for dataset in self.datasets(value)]
+        return tuple({id(dataset): dataset for dataset in found}.values())
+
+    @cached_property
+    def images(self) -> tuple[tuple[Instance, Guards, Image], ...]:
+        """The images in the samples of datasets of the project: what is known of them when a sample is complete.
+
+        Each comes with its dataset and the conditions under which the sample has it.
+        """
+        own = (dataset for dataset in self.made if isinstance(dataset.cls, Class))
+        samples = [(dataset, pipelines.sample_of(self._machine, dataset)) for dataset in own]
+        return tuple(
+            (dataset, guards, image)
+            for dataset, sample in samples
+            if sample is not None
+            for guards, image in images.images_in(self._machine, sample)
+        )
+
+    def assumed_reading(self, dataset: Instance) -> Assumptions:
+        """What a claim about the samples of a dataset assumes if no loader of it is read here: that somebody takes some."""
+        drawing = [made for made in self.loaders if any(d is dataset for d in self.datasets(made.dataset))]
+        is_read = any(self.is_read(made.loader) for made in drawing) or not drawing
+        return () if is_read else (Assumption("effect", "somebody takes samples from the dataset"),)
+
     # ------------------------------------------------------------------------------------------ workers
 
     def workers(self, loader: LoaderCreated) -> Workers | None:
@@ -215,6 +290,15 @@ class DataView:
         own = dataset.cls if isinstance(dataset.cls, Class) else None
         fetches = own is not None and isinstance(find_member(self._machine, own, "__getitem__"), Function)
         return (fetches or bool(steps)) and not any(isinstance(e, OpaqueCall) for e in self.fetching(dataset))
+
+    def batch_size(self, loader: Value) -> int | None:
+        """How many samples the batches of a loader have, at least by default; ``None`` where that is not known."""
+        made = next((event for event in self.loaders if event.loader is loader), None)
+        if made is None or "batch_sampler" in made.options:
+            return None
+        given = made.options.get("batch_size", Const(1))
+        given = given.default if isinstance(given, Setting) else given
+        return given.value if isinstance(given, Const) and isinstance(given.value, int) else None
 
     def is_read(self, loader: Value) -> bool:
         """Whether somebody takes batches from a loader, or it is handed to something that may.

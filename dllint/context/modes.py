@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from dllint.assumptions import Assumption, Assumptions
@@ -47,11 +46,36 @@ class ModesOfModules(Phases, Sources):
 
         Args:
             model: the module.
-            calls: those of its calls that are in question; by them the mode of a module that is handed in is told.
+            calls: the calls that are in question, of it or of what it is a part of; by them the mode of a module that
+                is handed in is told.
         """
         start, assumptions = self._start(model, calls)
-        flow: Flow[State] = self.follow("start", _next, _KINDS, partial(self.may_set_mode, model))
+        flow: Flow[State] = self.follow("start", _next, _KINDS, lambda e: e in calls or self.may_set_mode(model, e))
         return Modes(start, assumptions, flow)
+
+    def is_called_as_model(self, event: ModelForward, model: Value) -> bool:
+        """Whether what is called is a model, as far as its class, or else its name, tells."""
+        if isinstance(model, Instance):
+            return self.role(model) != "loss-class"
+        if isinstance(event.site.node, ast.Call) and isinstance(event.site.node.func, ast.Call):
+            return False  # what `get_model(name)(config)` calls is a class
+        return any(self.guessed_role(value) in ("module", "wrapper") for value in (model, event.model))
+
+    def callee_of(self, event: ModelForward) -> str:
+        """What is called, as it is written, where that is a name or an attribute; else an empty string."""
+        function = event.site.node.func if isinstance(event.site.node, ast.Call) else None
+        if not isinstance(function, ast.Name | ast.Attribute):
+            return ""
+        return ast.unparse(function).removesuffix(".forward")
+
+    def is_inside_model(self, event: ModelForward, model: Value) -> bool:
+        """Whether a module is called as a part of a model, or by its constructor, so that the caller of that decides
+        about its mode and its gradients."""
+        frames = list(event.frame.stack())
+        if any(frame.function in ("forward", "__init__") for frame in frames):
+            return True
+        wholes = (frame.receiver for frame in frames if frame.receiver is not None and self.is_module(frame.receiver))
+        return any(whole is not model and self.is_part(model, whole) for whole in wholes)
 
     def may_set_mode(self, model: Value, event: Event) -> bool:
         """Whether an event is a call of a module, sets its mode, or may set it out of sight."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dllint.context.objects import Objects
 from dllint.events import ModeChange
+from dllint.forms import attribute_of
 from dllint.interp.run import classes
 from dllint.sites import Site
 from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
@@ -47,7 +48,7 @@ class Modules(Objects):
             return False
         if _comes_from(value, _OF_MODULES) or any(self.is_same(e.model, value) for e in self.all_of(ModeChange)):
             return True  # nothing but modules has children, or a mode
-        owner = value.inputs[0] if value.name == "attribute" else None
+        owner = attribute_of(value)
         is_library = isinstance(owner, Instance) and bool(owner.library_name) and self.role(owner) == "module"
         return is_library and bool(_PARTS.fullmatch(str(value.detail)))
 
@@ -57,7 +58,7 @@ class Modules(Objects):
             return value.library_name == "torch.nn.Parameter"
         if not isinstance(value, Symbol):
             return False
-        is_part = value.name == "attribute" and value.detail in _PARAMETERS
+        is_part = attribute_of(value, *_PARAMETERS) is not None
         return value.name == "torch.nn.Parameter" or is_part or _comes_from(value, _OF_PARAMETERS)
 
     def has_parameters(self, value: Value) -> bool | None:

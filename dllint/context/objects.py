@@ -10,12 +10,15 @@ from typing import Any
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
+from dllint.interp.ask.norms import has_batch_norm
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
 from dllint.interp.ask.sensitivity import is_mode_sensitive
+from dllint.interp.ask.shapes import Shape, shape_of
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
+from dllint.terms import Framework, Role, TensorKind
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
 
 _PARTS = ("attribute", "item", "element")
@@ -43,7 +46,7 @@ class Objects(Naming):
         """Where a tensor's numbers come from (see :func:`dllint.interp.ask.origins.origins`)."""
         return origins(self._machine, value)
 
-    def kind(self, value: Value) -> str:
+    def kind(self, value: Value) -> TensorKind:
         """``probabilities``, ``log-probabilities``, ``logits``, or an empty string: what an operation returns."""
         if not isinstance(value, Symbol):
             return ""
@@ -52,6 +55,10 @@ class Objects(Naming):
     def gradient(self, value: Value) -> Gradient:
         """Whether a value carries gradients back to parameters, and where they were cut off."""
         return gradient_of(self._machine, value)
+
+    def shape(self, value: Value | None) -> Shape | None:
+        """The shape of a tensor, as far as layers, reshapes, reductions and loaders tell it."""
+        return shape_of(self._machine, value) if value is not None else None
 
     def padding(self, value: Value) -> Padding | None:
         """Where the sequences of a batch were padded to one length, if the padding reaches a value unchanged."""
@@ -65,11 +72,11 @@ class Objects(Naming):
         """An argument of the call that made a value."""
         return symbol.arguments.get(position, name) if symbol.arguments is not None else None
 
-    def role(self, value: Value) -> str:
+    def role(self, value: Value) -> Role:
         """``optimizer``, ``scheduler``, ``scaler``, ``loader``, ``module``, …, as far as it is known."""
         return classes.role_of(self._machine, value)
 
-    def guessed_role(self, value: Value) -> str:
+    def guessed_role(self, value: Value) -> Role:
         """The role of a value, guessed from its name where nothing is known."""
         return roles.known_or_guessed(self._machine, value)
 
@@ -82,6 +89,10 @@ class Objects(Naming):
     def objects(self, value: Value | None) -> list[Value]:
         """The objects a value may be, behind wrappers such as ``DataParallel``."""
         return graph.objects(self._machine, value)
+
+    def options_of(self, value: Value) -> list[Origin]:
+        """The objects a value may be, behind wrappers, each with the conditions under which it is the one."""
+        return [Origin(each, guards, ()) for guards, each in graph.objects_under(self._machine, value)]
 
     def is_same(self, left: Value | None, right: Value | None) -> bool:
         """Whether two values may be the same object."""
@@ -120,6 +131,10 @@ class Objects(Naming):
             if parts:
                 return any(is_mode_sensitive(self._machine, part) for part in parts)
         return in_doubt and not isinstance(model, Instance)
+
+    def has_batch_norm(self, model: Value) -> bool:
+        """Whether a module certainly has a batch norm that keeps running statistics."""
+        return has_batch_norm(self._machine, model)
 
     def library_bases(self, value: Value) -> tuple[str, ...]:
         """The library classes that an instance's class derives from (or is)."""
@@ -173,14 +188,14 @@ class Objects(Naming):
         leads_up = isinstance(module, Symbol) and module.name in _PARTS
         return not leads_up and self.reaches(module, part)
 
-    def framework(self, event: Event) -> str:
+    def framework(self, event: Event) -> Framework:
         """The framework under whose loop an event happens, or an empty string."""
         return event.frame.framework
 
     def is_managed(self, event: Event) -> bool:
         """Whether a framework runs the training loop here: it clears, steps, accumulates and schedules by itself.
 
-        Lightning's manual optimisation leaves these to the user.
+        Lightning's manual optimization leaves these to the user.
         """
         if event.frame.framework == "lightning":
             return not self._manual_optimization

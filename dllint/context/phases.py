@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions, union
-from dllint.context.assuming import of_alternatives
 from dllint.context.data import DataView
 from dllint.context.loops import Loops
-from dllint.context.optimizers import Optimizers
+from dllint.context.options import assumed_of_options
+from dllint.context.precision import Precisions
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.run import graph
@@ -19,7 +19,7 @@ from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.values import Choice, Value
 
 _MAX_SOURCES = 40
-_HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modelled on it
+_HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modeled on it
     "training_step": "training",
     "validation_step": "evaluation",
     "test_step": "evaluation",
@@ -46,7 +46,7 @@ class Phase:
 _UNKNOWN = Phase("unknown")
 
 
-class Phases(Optimizers, Loops, Uses):
+class Phases(Precisions, Loops, Uses):
     """The phases of a program."""
 
     @cached_property
@@ -59,6 +59,12 @@ class Phases(Optimizers, Loops, Uses):
         if self.data.is_read(loader) and self.is_used(loader):
             return ()
         return (Assumption("effect", "somebody takes batches from the loader"),)
+
+    def has_batches_of_one(self, event: Event) -> bool:
+        """Whether an event belongs to batches of one sample, at least by default: nothing in them has to be padded."""
+        around = self.loops_around(event)
+        loaders = next((one.loaders for loop in around for one in self.data.passes if one.loop is loop), ())
+        return bool(loaders) and all(self.data.batch_size(loader) == 1 for loader in loaders)
 
     def is_scored(self, loader: Value) -> bool:
         """Whether a loss or a metric is computed from the batches of a loader, here or by a framework that gets it."""
@@ -81,6 +87,13 @@ class Phases(Optimizers, Loops, Uses):
     def phase(self, event: Event) -> Phase:
         """What the program does at an event: the structure tells it, or else names do."""
         return self._by_framework(event) or self._by_structure(event) or self._by_names(event) or _UNKNOWN
+
+    def evaluating_functions(self, event: Event) -> tuple[Frame, ...]:
+        """The functions that an event happens in, up to the first that is for evaluation or inference by its name.
+
+        None if there is no such function.
+        """
+        return tuple(_evaluating_frames(event))
 
     def _by_framework(self, event: Event) -> Phase | None:
         for frame in event.frame.stack():
@@ -138,7 +151,7 @@ class Phases(Optimizers, Loops, Uses):
         behind = graph.sources(loop.iterable, _MAX_SOURCES) if loop.iterable is not None else ()
         choices = (each for each in behind if isinstance(each, Choice))
         decisive = (each for each in choices if any(id(option) in loaders for _, option in each.options))
-        return union(*(of_alternatives(choice, "loader") for choice in decisive))
+        return union(*(assumed_of_options(choice, "the loader") for choice in decisive))
 
     def _by_names(self, event: Event) -> Phase | None:
         """What the names of functions, or of what their loops go over, speak of."""

@@ -13,12 +13,10 @@ from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.positions import enclosing_scope, enclosing_statement
-from dllint.rule import Rule
+from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_of
-
-URL = "https://dllint.readthedocs.io/rules/{name}"
 
 
 class Reporting(Assuming):
@@ -71,7 +69,7 @@ class Reporting(Assuming):
             fixes=(*self._offered(rule, fix, site), *fixes),
             pedantic=pedantic or self._is_unit_test(),
             confirmable=rule.confirmable,
-            url=URL.format(name=rule.name),
+            url=address_of(rule.code),
             alone=(alone.path, alone.line) if alone is not None else None,
         )
 

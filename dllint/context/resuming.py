@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_texts
+from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_pattern, path_texts
+from dllint.context.loading import LOADS, Load, file_name, loads_in
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
+from dllint.context.sources import Sources
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
-from dllint.values import Instance, Symbol, Value
+from dllint.values import Const, External, Instance, Setting, Symbol, Value
+
+_UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +23,12 @@ class Resumption:
     """Code that reads a checkpoint back before it trains on; ``values`` are the state that it has."""
 
     event: Event
+    read: StateRead
     assumptions: Assumptions = ()
     values: tuple[Value, ...] = ()
 
 
-class Resuming(Optimizers, Paths):
+class Resuming(Optimizers, Paths, Sources):
     """Checkpoints as states to go on from."""
 
     @cached_property
@@ -41,12 +46,63 @@ class Resuming(Optimizers, Paths):
             if self._is_read_back(event, saved, read):
                 continue
             model = event.target if isinstance(event, StateRestored) else None
-            steps = [step for step in self.steps() if model is None or self._may_train(step.optimizer, model)]
+            steps = [step for step in self.steps() if model is None or self.may_train(step.optimizer, model)]
             found = self._is_earlier_one(saved, read)
             if found is not None and self.checkpoints.is_before_training(event, steps):
                 state = event.state if isinstance(event, StateRestored) else None
-                return Resumption(event, found, (state,) if state is not None else ())
+                return Resumption(event, read, found, (state,) if state is not None else ())
         return None
+
+    def readers(self, saved: Saved) -> list[tuple[StateRead, Assumptions]]:
+        """Where the program reads a checkpoint that it writes, and what is assumed by taking it for that one.
+
+        It is the same file, has the keys that are looked up in what is read, or is an earlier one to resume from.
+        """
+        keys = {part.key for part in saved.parts if part.key}
+        found: list[tuple[StateRead, Assumptions]] = []
+        for read in self.checkpoints.reads:
+            wanted = keys_read(read)
+            is_alike = len(wanted) > 1 and wanted <= keys and not _is_other_file(saved, read)
+            if is_alike or is_same_path(saved.event.path, read.path):
+                found.append((read, ()))
+        resumption = self.resumption(saved) if not found else None
+        if resumption is None or _is_other_file(saved, resumption.read):
+            return found
+        return [(resumption.read, resumption.assumptions)]
+
+    def loads_elsewhere(self, saved: Saved) -> Iterator[Load]:
+        """Where other code of the project, which this program does not run, loads a checkpoint that it writes.
+
+        By the name of the file, and one of its keys if any are looked up; or by several keys, if the file is not known.
+        """
+        keys = {part.key for part in saved.parts if part.key}
+        yield from (load for load in self.loads_of_file(saved) if not load.keys or load.keys & keys)
+        for load in self._loads_nearby(saved):
+            if not load.file and len(load.keys) > 1 and load.keys <= keys:
+                yield load
+
+    def loads_of_file(self, saved: Saved) -> Iterator[Load]:
+        """Where other code loads a file of the name of a checkpoint, from the same folder or one above or below."""
+        file = file_name(path_pattern(saved.event.path))
+        yield from (load for load in self._loads_nearby(saved) if load.file == file != "")
+
+    def _loads_nearby(self, saved: Saved) -> Iterator[Load]:
+        run = {id(read.site.node) for read in self.checkpoints.reads}
+        own = saved.event.site.module.source.path.parent
+        for module in self._machine.project.mentioning(LOADS):
+            folder = module.file.parent
+            if folder in (own, *own.parents) or own in folder.parents:
+                yield from (load for load in loads_in(module) if id(load.site.node) not in run)
+
+    def is_overwritten(self, saved: Saved) -> bool:
+        """Whether a checkpoint is written to one and the same path again and again, as far as can be told."""
+        path = saved.event.path
+        return path is not None and self.is_saved_again_and_again(saved) and _is_fixed(path)
+
+    @cached_property
+    def unpickles_more(self) -> bool:
+        """Whether the project has ``torch.load`` unpickle more than by default wherever it is called."""
+        return any(self.project_mentions(_UNPICKLES_MORE, where=where) for where in ("here", "everywhere"))
 
     def is_saved_again_and_again(self, saved: Saved) -> bool:
         """Whether a checkpoint is written while training goes on, rather than once at the end."""
@@ -114,7 +170,8 @@ class Resuming(Optimizers, Paths):
             for other in written
         )
 
-    def _may_train(self, optimizer: Value, model: Value) -> bool:
+    def may_train(self, optimizer: Value, model: Value) -> bool:
+        """Whether an optimizer may have parameters of a model; of those that are not known, the only one does."""
         modules, _ = self.parameters_of(optimizer)
         if not modules:
             return len(self.stepped_optimizers()) == 1
@@ -147,3 +204,23 @@ class Resuming(Optimizers, Paths):
         names += [frame.function for frame in read.frame.stack()] + path_texts(read.path)
         said = next((name for name in names if self.speaks_of("resuming", name)), None)
         return (Assumption("name", f"`{said.rpartition(':')[2]}` is for resuming, as its name says"),) if said else None
+
+
+def _is_other_file(saved: Saved, read: StateRead) -> bool:
+    """Whether two paths are known, and of different files."""
+    names = [file_name(path_pattern(path)) for path in (saved.event.path, read.path)]
+    return all(name and "*" not in name for name in names) and names[0] != names[1]
+
+
+_FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "os.path.abspath", "pathlib.Path"))
+
+
+def _is_fixed(path: Value) -> bool:
+    """Whether a path is made of constants, settings, parameters and attributes alone: the same in each iteration."""
+    if isinstance(path, Symbol) and path.name in ("parameter", "attribute") and path.detail is not None:
+        return all(_is_fixed(each) for each in path.inputs) or path.name == "parameter"
+    if isinstance(path, Symbol):
+        return path.name in _FIXED and bool(path.inputs) and all(map(_is_fixed, path.inputs))
+    if isinstance(path, Instance):
+        return path.library_name != "pathlib.Path" or all(map(_is_fixed, path.arguments.positional))
+    return isinstance(path, Const | Setting | External)

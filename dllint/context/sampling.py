@@ -6,9 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from dllint.assumptions import Assumption, Assumptions
+from dllint.context.judging import judge
 from dllint.events import Event, LibraryCall, LoaderCreated
+from dllint.interp.ask.origins import Origin
 from dllint.interp.source.facts import Facts
-from dllint.values import Const, Instance, Setting, Value
+from dllint.values import Const, Instance, Setting, Symbol, Value, alternatives
+
+_PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
 
 Family = Literal["torch", "numpy", "random", ""]
 """The library whose generator is meant; empty where it is one of several."""
@@ -16,11 +21,15 @@ Family = Literal["torch", "numpy", "random", ""]
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The worker processes of a loader. ``count`` is ``None`` where it is not known; ``value`` is what it is given."""
+    """The worker processes of a loader. ``count`` is ``None`` where it is not known; ``value`` is what it is given.
+
+    ``assumptions`` are what is assumed by whoever takes the loader to have any.
+    """
 
     count: int | None
     value: Value
     is_persistent: bool
+    assumptions: Assumptions = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +60,38 @@ class Randomness:
 def workers_of(loader: LoaderCreated) -> Workers | None:
     """The workers of a loader; ``None`` where there are none, or none by default."""
     given = loader.options.get("num_workers")
-    default = given.default if isinstance(given, Setting) else given
-    if given is None or (isinstance(default, Const) and not default.value):
+    options = [Origin(option, guards, ()) for guards, option in alternatives(given)] if given is not None else []
+    having = judge(options, lambda option: _has_any(option.value) is not False, loader.guards)
+    if given is None or having is None:
         return None
+    chosen, assumed = having
+    unknown = [each for each in chosen if _has_any(each.value) is None and not isinstance(each.value, Setting)]
+    if unknown:
+        assumed = (*assumed, Assumption("effect", "the loader has worker processes"))
+    default = _by_default(given)
     count = default.value if isinstance(default, Const) and isinstance(default.value, int) else None
-    persistent = loader.options.get("persistent_workers")
-    persistent = persistent.default if isinstance(persistent, Setting) else persistent
-    return Workers(count, given, isinstance(persistent, Const) and persistent.value is True)
+    persistent = _by_default(loader.options.get("persistent_workers"))
+    return Workers(count, given, isinstance(persistent, Const) and persistent.value is True, assumed)
+
+
+def _has_any(count: Value) -> bool | None:
+    """Whether a number of workers is above zero, with the program's own defaults; ``None`` where that is not known."""
+    count = _by_default(count) or count
+    if isinstance(count, Const):
+        return bool(count.value)
+    if isinstance(count, Symbol) and count.name in _PROCESSORS:
+        return True
+    if isinstance(count, Symbol) and count.name in ("min", "max"):
+        answers = [_has_any(given) for given in count.inputs]
+        decisive = count.name == "max"
+        if decisive in answers:
+            return decisive
+        return None if None in answers or not answers else not decisive
+    return None
+
+
+def _by_default(value: Value | None) -> Value | None:
+    return value.default if isinstance(value, Setting) else value
 
 
 def draws_in(events: Iterable[Event], facts: Facts) -> Iterator[Draw]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
+from dllint.interp.source.imported import dotted_uses, imported_names
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.topics import Topic, speaks_of
@@ -19,6 +20,8 @@ from dllint.values import Class
 N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
+_BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
+_READS_NUMBER = re.compile(r"\.data\[0\]")
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -35,13 +38,17 @@ class Sources(ProgramView):
             except UNPARSABLE:
                 continue  # reported on its own
 
-    def method_calls(self, name: str, receiver: str = "", about: Topic | None = None) -> Iterator[Site]:
+    def method_calls(
+        self, name: str, receiver: str = "", about: Topic | None = None, *, everywhere: bool = False
+    ) -> Iterator[Site]:
         """All calls ``x.name(...)`` written in the program's file and in the project files that it imports.
 
         With ``receiver`` only those of it, as it is written (``self.model``); with ``about`` only those of something
-        whose name speaks of a topic.
+        whose name speaks of a topic; with ``everywhere`` those in all files of the project. That is slow: ask last.
         """
-        for module, _ in self.trees(name):
+        own = [module for module, _ in self.trees(name)]
+        found = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b")) if everywhere else ()
+        for module in dict.fromkeys((*own, *filter(_is_parsed, found))):
             for node in module.method_calls.get(name, ()):
                 if not receiver and about is None:
                     yield Site(module, node)
@@ -53,6 +60,22 @@ class Sources(ProgramView):
     def ancestors(self, site: Site, *types: type[N]) -> Iterator[N]:
         """The nodes of some types (statements, expressions, definitions) around a place, innermost first."""
         return (node for node in ancestors(site) if isinstance(node, types))
+
+    def is_retried(self, site: Site) -> bool:
+        """Whether the call at a place belongs to a ``try`` that makes it twice: in its body, and where that fails."""
+        call = site.node
+        if not isinstance(call, ast.Call):
+            return False
+        name = ast.unparse(call.func)
+        for node in self.ancestors(site, ast.Try):
+            tried, again = _calls_in(node.body, name), _calls_in(node.handlers, name)
+            if tried and again and any(each is call for each in tried + again):
+                return True
+        return False
+
+    def predates_no_grad(self, site: Site) -> bool:
+        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        return "volatile" in site.module.words or site.module.contains(_READS_NUMBER)
 
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""
@@ -66,6 +89,28 @@ class Sources(ProgramView):
         """
         lowest = self.versions.get(package)
         return lowest is not None and version_key(lowest) < version_key(version)
+
+    def may_run_with(self, package: str, version: str) -> bool:
+        """Whether a project may run with a version of a package or a later one, by what it says it runs with.
+
+        Where it says nothing, or gives no upper bound, it may.
+        """
+        limit = self.limits.get(package)
+        return limit is None or version_key(limit) > version_key(version)
+
+    def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
+        """Where the program's file imports, reads or calls objects of libraries that have one of some dotted names.
+
+        ``np.Inf`` is ``numpy.Inf``; with a prefix such as ``torch.optim.`` among the names, all that is in it counts.
+        Names that the file also binds otherwise, or imports only if that works, are left out.
+        """
+        module = self.program.module
+        imported = imported_names(module.tree)
+        for node, dotted in dotted_uses(module.tree, imported):
+            if (dotted in names or f"{dotted.rpartition('.')[0]}." in names) and self._machine.project.find(
+                module, dotted.partition(".")[0]
+            ) is None:
+                yield Site(module, node), dotted
 
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.
@@ -105,23 +150,44 @@ class Sources(ProgramView):
             for module in project.mentioning(*compiled)
         )
 
-    def is_said_around(self, owner: Class, pattern: str) -> bool:
-        """Whether a class of the project, or code that names it, has a regular expression in what is not seen here.
+    def is_said_in(self, owner: Class, pattern: str) -> bool:
+        """Whether a class of the project or one of its ancestors there has a regular expression in its text."""
+        return any(re.search(pattern, _text_of(each.module, each.node)) for each in owner.lineage)
+
+    def code_around(self, owner: Class) -> Iterator[ast.AST]:
+        """All nodes of the code of a class, or of code that names it, that is not seen here.
 
         What its users do with its objects counts, and its other methods do, but not other classes beside it. Slow: ask
         last.
         """
-        wanted, name = re.compile(pattern), re.compile(rf"\b{re.escape(owner.name)}\b")
         frames = (frame for event in self.events for frame in event.frame.stack())
         seen = {frame.definition.node for frame in frames if frame.definition is not None}
-        methods = ((each.module, item) for each in owner.lineage for item in each.node.body if item not in seen)
-        if any(wanted.search(_text_of(module, method)) for module, method in methods):
-            return True
+        for ancestor in owner.lineage:
+            for item in ancestor.node.body:
+                if item not in seen:
+                    yield from ast.walk(item)
         lineage = {ancestor.node for ancestor in owner.lineage}
-        beside = (_text_of(owner.module, item) for item in owner.module.tree.body if item not in lineage)
-        if any(name.search(text) and wanted.search(text) for text in beside):
-            return True
-        return any(module is not owner.module for module in self._machine.project.mentioning(name, wanted))
+        for item in owner.module.tree.body:
+            if item not in lineage and owner.name in owner.module.words_in(item):
+                yield from ast.walk(item)
+        for module in self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b")):
+            if module is not owner.module and _is_parsed(module):
+                yield from ast.walk(module.tree)
+
+    def comments_in(self, site: Site) -> list[str]:
+        """The comments in the lines of a node."""
+        node: Any = site.node
+        first, last = (node.lineno, node.end_lineno) if hasattr(node, "lineno") else (1, float("inf"))
+        return [text for line, text in site.module.comments.items() if first <= line <= last]
+
+    def lines_at(self, site: Site) -> list[str]:
+        """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
+        last = getattr(site.node, "end_lineno", site.line)
+        return site.module.source.text.split("\n")[max(0, site.line - 2) : last]
+
+    def may_read_bgr(self) -> bool:
+        """Whether code of the project speaks of images whose channels are in the order blue, green, red."""
+        return self.project_mentions(_BGR) or self.project_mentions(_BGR, where="here")
 
     def entries_beside(self, site: Site) -> list[ast.expr]:
         """The values of the dict that an expression is written in as one of them; none if it stands elsewhere."""
@@ -140,14 +206,16 @@ class Sources(ProgramView):
         return any(_writes(node, key) for module in modules for node in module.entry_makers)
 
 
+def _calls_in(nodes: Sequence[ast.AST], name: str) -> list[ast.Call]:
+    """The calls of a function in some statements, by how it is written."""
+    found = (node for statement in nodes for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return [node for node in found if ast.unparse(node.func) == name]
+
+
 def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     function = call.func if isinstance(call, ast.Call) else None
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
-
-
-def _text_of(module: SourceModule, node: ast.AST) -> str:
-    return ast.get_source_segment(module.source.text, node) or ""
 
 
 def _is_parsed(module: SourceModule) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from dllint.files.source import SourceError, read_bytes
 
 KeyLines = Mapping[tuple[str, ...], int]
 
@@ -29,6 +32,23 @@ def parse(text: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     return tomllib.loads(text.replace("\r\n", "\n"))
+
+
+def has_table(path: Path, *names: str) -> bool:
+    """Whether a file can be read as TOML and has a table. Most do not have its last name in them, and are not parsed.
+
+    Args:
+        path: the file, which need not exist.
+        names: the path of the table.
+    """
+    try:
+        text = read_bytes(path).decode("utf-8")
+        found: Any = parse(text) if names[-1] in text else None
+    except (SourceError, ValueError):
+        return False
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    return isinstance(found, dict)
 
 
 def key_lines(text: str) -> dict[tuple[str, ...], int]:

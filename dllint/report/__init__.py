@@ -37,7 +37,7 @@ def render(
         report: the outcome of a run; findings are shown in the order they have here.
         fmt: one of :data:`FORMATS`.
         root: the folder that paths in machine formats are relative to (the root of the repository).
-        color: whether to use ANSI colours and links (``concise`` and ``full`` only).
+        color: whether to use ANSI colors and links (``concise`` and ``full`` only).
         width: columns to fit code frames and text into (``full`` only).
         rules: the rules that took part; SARIF describes them.
         overlay: unsaved text of files, by absolute path, shown instead of what is on disk.

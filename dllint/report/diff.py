@@ -26,7 +26,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """Neighbouring changes. ``column`` counts the code points before the first one on its line."""
+    """Neighboring changes. ``column`` counts the code points before the first one on its line."""
 
     lines: tuple[DiffLine, ...]
     column: int

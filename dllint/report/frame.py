@@ -15,7 +15,7 @@ _HEAD, _TAIL = 4, 2
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How frames are laid out: digits in the line numbers, columns in all, colours, and columns left free before."""
+    """How frames are laid out: digits in the line numbers, columns in all, colors, and columns left free before."""
 
     digits: int
     width: int
@@ -48,7 +48,7 @@ def frame(lines: Sequence[str], location: Location, layout: Layout, *, mark: str
     Args:
         lines: the text that the line numbers of ``location`` count in (a file, or a cell of a notebook).
         mark: the character that underlines the range.
-        tone: the colour of the marks.
+        tone: the color of the marks.
 
     Returns:
         The rows of the frame; none when the place does not exist in ``lines`` (the file has changed since).

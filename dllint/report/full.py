@@ -127,7 +127,7 @@ class _Block:
         return self.layout.row(None, "")
 
     def _note(self, label: str, text: str) -> list[str]:
-        """A labelled paragraph, wrapped to the width; nothing for an empty text."""
+        """A labeled paragraph, wrapped to the width; nothing for an empty text."""
         if not text:
             return []
         indent = " " * self.layout.digits

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dllint.findings import Edit, Finding, Fix, Location, Report, fingerprints, sort_key
+from dllint.findings import Edit, Finding, Fix, Location, Problem, Report, fingerprints, sort_key
 from dllint.report.sources import SourceCache
 
 Record = dict[str, object]
 
 
 def records(report: Report, sources: SourceCache) -> list[Record]:
-    """One record for each finding, notes included, in the order of the report."""
-    return [_record(finding, mark, sources) for finding, mark in fingerprinted(report)]
+    """One record for each finding, notes included, in the order of the report, and one for each unreadable file.
+
+    The ``code`` of the latter is null, and their ``name`` is ``unreadable``.
+    """
+    found = [_record(finding, mark, sources) for finding, mark in fingerprinted(report)]
+    return [*found, *(_unreadable(problem) for problem in report.problems if problem.kind == "unreadable")]
 
 
 def fingerprinted(report: Report, *, notes: bool = True) -> list[tuple[Finding, str]]:
@@ -41,6 +45,12 @@ def _record(finding: Finding, fingerprint: str, sources: SourceCache) -> Record:
         "confirmable": finding.confirmable,
         "url": finding.url,
     }
+
+
+def _unreadable(problem: Problem) -> Record:
+    nothing = Finding("", problem.kind, problem.message, Location(problem.path, 1, 1, 1, 1), "error", "correctness")
+    nowhere = dict.fromkeys(("code", "line", "column", "end_line", "end_column", "fingerprint"))
+    return {**_record(nothing, "", SourceCache(None)), **nowhere}
 
 
 def _location(location: Location) -> Record:

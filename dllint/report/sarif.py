@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from dllint import __version__
-from dllint.findings import Edit, Finding, Fix, Location, Problem, Report
+from dllint.findings import Edit, Finding, Fix, Held, Location, Problem, Report, fingerprints
 from dllint.report.context import Context
 from dllint.report.record import fingerprinted
-from dllint.report.text import explanation, one_line
-from dllint.rule import Rule
+from dllint.report.text import explanation, one_line, sentence
+from dllint.rule import Rule, address_of
 
 FINGERPRINT_KEY = "dllintFingerprint/v1"
 """Our own key: the one that GitHub computes itself must be left to it."""
@@ -39,7 +40,10 @@ def render(report: Report, context: Context) -> str:
         "newlineSequences": ["\r\n", "\n", "\r"],
         "originalUriBaseIds": {_ROOT: {"uri": context.root.as_uri().rstrip("/") + "/"}},
         "invocations": [_invocation(report, context)],
-        "results": [_result(finding, mark, index, context) for finding, mark in fingerprinted(report)],
+        "results": [
+            *(_result(finding, mark, index, context) for finding, mark in fingerprinted(report)),
+            *(_suppressed(held, mark, index, context) for held, mark in _held(report)),
+        ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -47,17 +51,16 @@ def render(report: Report, context: Context) -> str:
 def _descriptors(report: Report, context: Context) -> list[Json]:
     """The rules by code. A finding of a rule that was not passed describes it as well as it can."""
     known = {rule.code: _descriptor(rule) for rule in context.rules}
-    for finding in (*report.findings, *report.notes):
+    for finding in (*report.findings, *report.notes, *(held.finding for held in report.held)):
         if finding.code not in known:
             known[finding.code] = _descriptor_of_finding(finding)
-        if finding.url:
-            known[finding.code]["helpUri"] = finding.url
     return [known[code] for code in sorted(known)]
 
 
 def _descriptor(rule: type[Rule]) -> Json:
     page = inspect.cleandoc(rule.__doc__ or rule.name)
     paragraphs = [" ".join(paragraph.split()) for paragraph in page.split("\n\n")]
+    address = address_of(rule.code)
     opening = " ".join(paragraphs[:2]) if len(paragraphs) > 1 and not paragraphs[1].startswith("#") else paragraphs[0]
     return {
         "id": rule.code,
@@ -65,6 +68,7 @@ def _descriptor(rule: type[Rule]) -> Json:
         "shortDescription": {"text": _shorten(paragraphs[0])},
         "fullDescription": {"text": _shorten(opening)},
         "help": {"text": page, "markdown": page},
+        **({"helpUri": address} if address else {}),
         "defaultConfiguration": {"level": _LEVELS[rule.severity], "enabled": rule.default},
         "properties": {
             "tags": [rule.category, "deep-learning"],
@@ -78,9 +82,10 @@ def _descriptor_of_finding(finding: Finding) -> Json:
     return {
         "id": finding.code,
         "name": finding.name,
-        "shortDescription": {"text": finding.name},
-        "fullDescription": {"text": finding.name},
-        "help": {"text": finding.help or finding.name},
+        "shortDescription": {"text": sentence(finding.name)},
+        "fullDescription": {"text": sentence(finding.name)},
+        "help": {"text": sentence(finding.help or finding.name)},
+        **({"helpUri": finding.url} if finding.url else {}),
         "defaultConfiguration": {"level": _LEVELS[finding.severity]},
         "properties": {
             "tags": [finding.category, "deep-learning"],
@@ -110,16 +115,32 @@ def _result(finding: Finding, fingerprint: str, index: dict[str, int], context: 
         result["properties"]["assumptions"] = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
     if finding.location.cell is not None:
         result["properties"] |= {"cell": finding.location.cell, "cellLine": finding.location.line}
-    hops = [{**_place(hop.location, context), "message": {"text": one_line(hop.message)}} for hop in finding.trace]
+    hops = [
+        {**_place(hop.location, context), "message": {"text": sentence(one_line(hop.message))}} for hop in finding.trace
+    ]
     if hops:
         result["codeFlows"] = [{"threadFlows": [{"locations": [{"location": hop} for hop in hops]}]}]
-    others = [{**_place(other, context), "message": {"text": "more like this"}} for other in finding.others]
+    others = [{**_place(other, context), "message": {"text": "More like this."}} for other in finding.others]
     if hops or others:
         result["relatedLocations"] = [{"id": number, **near} for number, near in enumerate([*hops, *others], start=1)]
     fixes = [found for fix in finding.fixes if (found := _fix(fix, finding.location.path, context))]
     if fixes:
         result["fixes"] = fixes
     return result
+
+
+def _held(report: Report) -> Iterator[tuple[Held, str]]:
+    """What is held back, each with the fingerprint it has among the others."""
+    marks = dict(fingerprints(held.finding for held in report.held))
+    return ((held, marks[held.finding]) for held in report.held)
+
+
+def _suppressed(held: Held, fingerprint: str, index: dict[str, int], context: Context) -> Json:
+    """The result of a finding that a comment or the baseline holds back."""
+    suppression = {"kind": "inSource" if held.by == "comment" else "external", "status": "accepted"}
+    if held.reason:
+        suppression["justification"] = one_line(held.reason)
+    return {**_result(held.finding, fingerprint, index, context), "suppressions": [suppression]}
 
 
 def _place(location: Location, context: Context) -> Json:
@@ -153,7 +174,10 @@ def _fix(fix: Fix, path: str, context: Context) -> Json | None:
     if not replacements or None in replacements:
         return None
     change = {"artifactLocation": _artifact(path, context), "replacements": replacements}
-    return {"description": {"text": f"{one_line(fix.message)} ({fix.safety})"}, "artifactChanges": [change]}
+    return {
+        "description": {"text": f"{sentence(one_line(fix.message))[:-1]} ({fix.safety})"},
+        "artifactChanges": [change],
+    }
 
 
 def _replacement(edit: Edit, path: str, context: Context) -> Json | None:
@@ -172,7 +196,7 @@ def _invocation(report: Report, context: Context) -> Json:
 
 
 def _notification(problem: Problem, context: Context) -> Json:
-    note: Json = {"level": "error", "message": {"text": problem.message}, "descriptor": {"id": problem.kind}}
+    note: Json = {"level": "error", "message": {"text": sentence(problem.message)}, "descriptor": {"id": problem.kind}}
     if problem.path:
         note["locations"] = [{"physicalLocation": {"artifactLocation": _artifact(problem.path, context)}}]
     return note

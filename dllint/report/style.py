@@ -1,11 +1,11 @@
-"""ANSI colours and links, or none of them."""
+"""ANSI colors and links, or none of them."""
 
 from __future__ import annotations
 
 _CODES = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
 TONES: dict[str, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
-"""The colour of each severity."""
+"""The color of each severity."""
 
 
 class Style:
@@ -17,7 +17,7 @@ class Style:
         self.color = color
 
     def paint(self, text: str, *names: str) -> str:
-        """``text`` in the colours and weights named, which must be known ones."""
+        """``text`` in the colors and weights named, which must be known ones."""
         if not self.color or not text:
             return text
         return f"\x1b[{';'.join(_CODES[name] for name in names)}m{text}\x1b[0m"

@@ -65,11 +65,16 @@ def doubts(finding: Finding, *, brief: bool = False) -> str:
 
 
 def explanation(finding: Finding) -> list[str]:
-    """The sentences of a finding, each with its full stop.
+    """The sentences of a finding, each with its capital and its full stop.
 
     What is wrong, what it does to training, what to do, what that assumes, and where else the same thing is.
     """
     said = (one_line(part) for part in (finding.message, finding.effect, finding.help))
     assumes = f"This assumes that {' and that '.join(assumed(finding))}" if finding.assumptions else ""
-    parts = (*said, assumes, more_like_this(finding).replace("and", "And", 1))
-    return [part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part]
+    parts = (*said, assumes, more_like_this(finding))
+    return [sentence(part) for part in parts if part]
+
+
+def sentence(text: str) -> str:
+    """A text with a capital and a full stop; what begins with code stays as it is."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")

@@ -18,7 +18,17 @@ from dllint.registry import load_rules
 
 _KEYS = (
     *("select", "extend-select", "ignore", "per-file-ignores", "severity", "exclude", "baseline"),
-    *("torch-version", "versions", "knowledge", "rule-paths", "plugins", "require-reason", "time-limit", "possible"),
+    *(
+        "torch-version",
+        "versions",
+        "knowledge",
+        "rule-paths",
+        "plugins",
+        "require-reason",
+        "time-limit",
+        "possible",
+        "confidence",
+    ),
 )
 _OF_PLUGINS = ("rule-paths", "plugins")
 _SELECTORS = ("select", "extend-select", "ignore")

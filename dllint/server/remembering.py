@@ -111,7 +111,7 @@ class RememberingEngine(Engine):
         self._watch: Watch | None = None
 
     def analyse(self, module: SourceModule, project: Project) -> Analysis:
-        """Analyse one module of a project."""
+        """Analyze one module of a project."""
         self._watch = None
         analysis = super().analyse(module, project)
         watch, self._watch = self._watch, None
@@ -161,7 +161,7 @@ class RememberingEngine(Engine):
         if self._watch is None:
             return super().view(machine, program)
         self._watch.has_run(machine, program)
-        context = WatchedContext(machine, program, self.settings.versions)
+        context = WatchedContext(machine, program, self.settings.versions, self.settings.limits)
         context.watch = self._watch
         return context
 

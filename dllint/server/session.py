@@ -48,14 +48,14 @@ class Session:
     Args:
         settings: the configuration of the project.
         folder: the workspace folder; imports are not followed to above it.
-        files: finds all files of the project, as they are on disk: those that import an open one are analysed, too.
+        files: finds all files of the project, as they are on disk: those that import an open one are analyzed, too.
     """
 
     def __init__(self, settings: Settings, folder: Path, files: Callable[[], Iterable[Path]] = tuple) -> None:
         self.settings = settings
         self._folder = folder
         self._importing = Importing(folder, files)
-        self._importers: frozenset[Path] = frozenset()  # files that are analysed though they are not open
+        self._importers: frozenset[Path] = frozenset()  # files that are analyzed though they are not open
         self._worker = RememberingWorker(settings, folder)
         self._texts: dict[Path, str] = {}  # what is open, as it was last seen
         self._parsed: dict[Path, str] = {}  # what the worker was given: the last good text of each
@@ -109,7 +109,7 @@ class Session:
         yield from self._news(own)
 
     def _analyse(self, path: Path, is_outdated: Callable[[], bool], *, may_stop: bool) -> bool:
-        """Analyse a file. Returns false if there is no point in going on."""
+        """Analyze a file. Returns false if there is no point in going on."""
         self._may_stop = may_stop
         if is_outdated():
             return False
@@ -252,7 +252,7 @@ class Session:
 
     def _reported(self, outcome: Outcome, found: list[Finding], overlay: Mapping[Path, str]) -> list[Finding]:
         findings, _ = of_file(outcome.file, found, self.settings, overlay, has_comments=outcome.has_comments)
-        return asked_for(findings, possible=self.settings.possible)[0]
+        return asked_for(findings, confidence=self.settings.confidence)[0]
 
     def loops(self, path: Path) -> list[tuple[Location, str]]:
         """The training loops of an open file, each with what dllint understands of it."""

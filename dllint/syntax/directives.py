@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dllint.errors import nearest
 from dllint.syntax.statements import LAST_LINE, Comment, Layout
 
 VERBS = ("ignore", "file-ignore", "disable", "enable")
@@ -16,10 +17,10 @@ VERBS = ("ignore", "file-ignore", "disable", "enable")
 _TAIL = r"(?P<tail>(?:(?!\s\#+\s*[^\W\d]).)*)"  # up to the next comment; `#123` in a reason does not begin one
 _DLLINT = re.compile(r"(?<!\#)\#+\s*dllint\s*:\s*(?P<verb>[A-Za-z][\w-]*)(?:\s*\[(?P<words>[^\]]*)\])?" + _TAIL)
 _NOQA = re.compile(r"(?<!\#)\#+\s*(?i:noqa)\s*:\s*(?P<words>[A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*)\b" + _TAIL)
-_TRACE = re.compile(r"\#[ \t]*(?:dllint[ \t]*:|(?i:noqa)[ \t]*:[^\n\#]*\b(?:DL|AXC)\d)")
+_TRACE = re.compile(r"\#[ \t]*(?:dllint[ \t]*:|(?i:noqa)[ \t]*:[^\n\#]*\b[A-Z]{2,8}\d{2})")
 _WORD = re.compile(r"[^,\s]+")
 _OWN_CODE = re.compile(r"(?:DL|AXC)\d{2,3}")
-_REASON = re.compile(r"\s*--\s*\S")
+_REASON = re.compile(r"\s*--\s*(\S.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,11 @@ class Mention:
 class Directive:
     """One suppression: where it stands, what it names (nothing: every rule) and the lines it covers.
 
-    ``start`` and ``end`` are offsets in the text of the comment. ``verb`` is one of :data:`VERBS`, ``noqa``, or empty
-    where the comment is of no known form and suppresses nothing. ``ends`` holds, for rules that were enabled again,
-    the last line covered. ``fault`` says what is wrong with it, ``cure`` what to do about that. ``used`` collects the
-    codes of the findings it has suppressed. ``idle`` is an ``enable`` of what nothing above disables.
+    ``start`` and ``end`` are offsets in the text of the comment. ``verb`` is one of :data:`VERBS`, ``noqa``, or
+    empty where the comment is of no known form and suppresses nothing. ``reason`` is what follows its ``--``.
+    ``ends`` holds, for rules that were enabled again, the last line covered. ``fault`` says what is wrong with it,
+    ``cure`` what to do about that. ``used`` collects the codes of the findings it has suppressed. ``idle`` is an
+    ``enable`` of what nothing above disables.
     """
 
     comment: Comment
@@ -47,7 +49,7 @@ class Directive:
     start: int
     end: int
     mentions: tuple[Mention, ...]
-    has_reason: bool
+    reason: str
     first: int = 1
     last: int = 0
     fault: str = ""
@@ -96,7 +98,7 @@ def _parse(comment: Comment, known: Mapping[str, str]) -> list[Directive]:
     found = [_from_dllint(comment, match, known) for match in _DLLINT.finditer(comment.text)]
     for match in _NOQA.finditer(comment.text):
         directive = _directive(comment, "noqa", match, known)
-        own = [mention for mention in directive.mentions if _OWN_CODE.fullmatch(mention.word)]
+        own = [mention for mention in directive.mentions if mention.code or _OWN_CODE.fullmatch(mention.word)]
         if own:  # else it is for other tools
             _check_words(directive, own, known)
             found.append(directive)
@@ -113,7 +115,7 @@ def _from_dllint(comment: Comment, match: re.Match[str], known: Mapping[str, str
         directive.cure = f"write one of {', '.join(VERBS)}"
     elif bracketed and not directive.mentions:
         directive.fault, directive.cure = f"`{verb}[]` names no rule", "name the rules between the brackets"
-    elif not bracketed and tail.strip() and not directive.has_reason:
+    elif not bracketed and tail.strip() and not directive.reason:
         directive.fault = f"`{verb}` names no rule in brackets"
         directive.cure = f"write `# dllint: {verb}[rule] -- reason`"
     if directive.fault:
@@ -125,27 +127,24 @@ def _from_dllint(comment: Comment, match: re.Match[str], known: Mapping[str, str
 
 def _directive(comment: Comment, verb: str, match: re.Match[str], known: Mapping[str, str]) -> Directive:
     """The directive of a match. A reason is a part of it, other text behind it is not."""
-    tail = match.group("tail")
-    has_reason = _REASON.match(tail) is not None
-    end = match.end() if has_reason else match.start("tail")
+    reason = _REASON.match(match.group("tail"))
+    end = match.end() if reason else match.start("tail")
     words = _WORD.finditer(comment.text, *match.span("words")) if match.group("words") else ()
     mentions = tuple(Mention(word.group(), known.get(word.group()), *word.span()) for word in words)
-    return Directive(comment, verb, match.start(), end, mentions, has_reason)
+    return Directive(comment, verb, match.start(), end, mentions, reason.group(1).strip() if reason else "")
 
 
 def _check_words(directive: Directive, mentions: Collection[Mention], known: Mapping[str, str]) -> None:
     if unknown := [mention.word for mention in mentions if mention.code is None]:
-        from difflib import get_close_matches  # only ever needed on the way to an error
-
-        near = get_close_matches(unknown[0], known, n=1)
+        near = nearest(unknown[0], known)
         directive.fault = f"unknown rule `{unknown[0]}` in a suppression comment"
-        directive.cure = f"did you mean `{near[0]}`?" if near else "`dllint rule --all` lists the rules"
+        directive.cure = f"did you mean `{near}`?" if near else "`dllint rule --all` lists the rules"
 
 
 def _demand_reason(directive: Directive) -> None:
     if not directive.fault and not directive.mentions:
         directive.fault, directive.cure = "suppression of every rule", "name the rules, and say why"
-    elif not directive.fault and not directive.has_reason:
+    elif not directive.fault and not directive.reason:
         directive.fault, directive.cure = "suppression without a reason", "end it with ` -- ` and the reason"
 
 

@@ -136,7 +136,7 @@ def remove_method_call(source: SourceFile, call: ast.Call) -> Edits:
     return (Edit(match.end(1), end, blank),)
 
 
-def remove_last_item(source: SourceFile, items: Sequence[ast.expr]) -> Edits:
+def remove_last_item(source: SourceFile, items: Sequence[ast.expr | ast.keyword]) -> Edits:
     """Take out the last of several arguments of a call or items of a list, with the comment behind it on its line."""
     text = source.text
     before = _range(source, items[-2])[1]
@@ -148,6 +148,21 @@ def remove_last_item(source: SourceFile, items: Sequence[ast.expr]) -> Edits:
     if rest and line > before and not text[line:start].strip():
         return (Edit(line, rest.end(), ""),)
     return () if "#" in text[before:start] else (Edit(before, end, ""),)
+
+
+def remove_keyword(source: SourceFile, call: ast.Call, name: str) -> Edits:
+    """Take a keyword argument out of a call."""
+    items = sorted([*call.args, *call.keywords], key=lambda item: (item.lineno, item.col_offset))
+    index = next((i for i, item in enumerate(items) if isinstance(item, ast.keyword) and item.arg == name), None)
+    if index is None:
+        return ()
+    start, end = _range(source, items[index])
+    if index + 1 < len(items):
+        following = _range(source, items[index + 1])[0]
+        return () if "#" in source.text[end:following] else (Edit(start, following, ""),)
+    if index:
+        return remove_last_item(source, items)
+    return (Edit(start, end, ""),)
 
 
 def _needs_brackets(source: SourceFile, argument: ast.expr, inner: str, start: int, end: int) -> bool:
@@ -189,7 +204,7 @@ def _indentation(source: SourceFile, line: int) -> str:
     return content[: len(content) - len(content.lstrip(" \t"))]
 
 
-def _range(source: SourceFile, node: ast.expr) -> tuple[int, int]:
+def _range(source: SourceFile, node: ast.expr | ast.keyword) -> tuple[int, int]:
     end = source.offset(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     return source.offset(node.lineno, node.col_offset), end
 

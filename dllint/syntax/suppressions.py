@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dllint.engine_rules import InvalidSuppressionRule, UnusedSuppressionRule
-from dllint.findings import Finding, Fix
+from dllint.findings import Finding, Fix, Held
 from dllint.syntax.comment_edits import offset_of, removal
 from dllint.syntax.directives import Directive, Mention, mentions_suppression, read_directives
 from dllint.syntax.statements import Layout, read_layout
@@ -29,12 +29,16 @@ class Suppressions:
     """The suppression comments of one file.
 
     Use it in this order: :meth:`apply` on all findings of the file, then :meth:`invalid`, then :meth:`unused`.
+
+    Attributes:
+        held: what :meth:`apply` has taken out, with the reasons that the comments give.
     """
 
     def __init__(self, source: SourceFile, layout: Layout, directives: list[Directive]) -> None:
         self._source = source
         self._layout = layout
         self._directives = directives
+        self.held: list[Held] = []
         self._of_statement: dict[int, list[Directive]] = defaultdict(list)  # by its first line
         blocks = (directive for directive in directives if directive.verb in ("file-ignore", "disable"))
         self._blocks = sorted(blocks, key=lambda block: block.first)
@@ -66,7 +70,12 @@ class Suppressions:
         everything = list(findings)
         if not self._directives:
             return everything, 0
-        kept = [finding for finding in everything if not self._suppresses(finding)]
+        kept = []
+        for finding in everything:
+            if hiding := self._suppresses(finding):
+                self.held.append(Held(finding, "comment", hiding[0].reason))
+            else:
+                kept.append(finding)
         return kept, len(everything) - len(kept)
 
     def unused(self, ran: Collection[str], *, blanket: bool = False) -> list[Finding]:
@@ -92,8 +101,8 @@ class Suppressions:
         ]
         return [finding for directive, finding in found if not self._suppresses(finding, directive)]
 
-    def _suppresses(self, finding: Finding, about: Directive | None = None) -> bool:
-        """Whether a comment hides a finding; a comment without codes does not hide what is said ``about`` itself."""
+    def _suppresses(self, finding: Finding, about: Directive | None = None) -> list[Directive]:
+        """The comments that hide a finding; a comment without codes does not hide what is said ``about`` itself."""
         line = self._source.position(self._source.span(finding.location)[0])[0]
         hiding = [
             directive
@@ -102,7 +111,7 @@ class Suppressions:
         ]
         for directive in hiding:
             directive.used.add(finding.code)
-        return bool(hiding)
+        return hiding
 
     def _near(self, line: int, code: str) -> list[Directive]:
         """The comments about a rule that belong to the statement on a line."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.settings import Settings
+from dllint.config.versions import just_above
 from dllint.engine import Engine
 from dllint.engine_rules import ENGINE_RULES
 from dllint.files.source import SourceFile
@@ -44,7 +45,10 @@ class Setup:
         """The engine for a project in a folder."""
         codes = frozenset(rule.code for rule in self.rules)
         explicit = codes if self.explicit else frozenset()
-        settings = Settings(root, codes, explicit, versions=self.versions, knowledge=self.knowledge, time_limit=60.0)
+        limits = {name: just_above(version) for name, version in self.versions.items()}
+        settings = Settings(
+            root, codes, explicit, versions=self.versions, limits=limits, knowledge=self.knowledge, time_limit=60.0
+        )
         facts = load_facts(self.knowledge) if self.knowledge else _builtin_facts()
         return Engine(facts, self.rules, settings, sieve=self.sieve)
 

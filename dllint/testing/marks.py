@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-_CODE = r"(?:DL|AXC)\d{2,3}"
+_CODE = r"(?:(?:DL|AXC)\d{2,3}|[A-Z]{2,8}\d{3})"
 _LINE_END = re.compile(r"\r\n?|\n")
 _TODO = r"(?P<todo>(?i:todo):\s*(?P<no>no\s+)?)"
 _BEGINS = re.compile(rf"#\s*{_TODO}?{_CODE}\b.*$")

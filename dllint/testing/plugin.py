@@ -8,7 +8,6 @@ the ``rule-paths`` and ``plugins`` of the project's configuration add.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from dllint.config.load import ConfigError, ConfigLoader
 from dllint.config.resolve import rule_faults, rules_of
 from dllint.patch import diff
+from dllint.registry import RULE_FILE
 from dllint.testing.cases import Case, Fixture, read_fixture
 from dllint.testing.checking import as_written_faults, find_rules, variation_faults
 from dllint.testing.doubts import DOUBTS, doubt_faults
@@ -26,8 +26,6 @@ from dllint.testing.fixing import fixed_diff, fixed_path
 from dllint.testing.linting import Setup
 from dllint.testing.marks import FixtureError
 from dllint.testing.variations import GROUPS
-
-_FIXTURE = re.compile(r"(dl|axc)\d+_\w+\.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[None, Any, Any]:
     """Collect a fixture as such, and not as a module of tests, which pytest takes a file for that is named to it."""
     collectors = yield
-    if _FIXTURE.fullmatch(file_path.name) and "fixtures" in (folder.name for folder in file_path.parents):
+    if RULE_FILE.fullmatch(file_path.name) and "fixtures" in (folder.name for folder in file_path.parents):
         return [FixtureFile.from_parent(parent, path=file_path)]
     return collectors
 

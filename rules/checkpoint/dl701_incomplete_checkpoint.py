@@ -152,7 +152,8 @@ class IncompleteCheckpoint(Rule):
         """Functions that save and load for training elsewhere: no file of the project writes an optimizer's state."""
         for each in models:
             evidence = _missing_key(each, ctx, everywhere=True)
-            if evidence is None and not ctx.project_mentions(r"opt\w*\.state_dict\(") and not _saves_all(ctx):
+            is_saved = any(ctx.method_calls("state_dict", about="optimizer", everywhere=True))
+            if evidence is None and not is_saved and not _saves_all(ctx):
                 evidence = _state_to_resume_from(each, ctx) or _resumption_by_name(each, ctx)
             if evidence is not None:
                 yield self._report(each, evidence, [], ctx)

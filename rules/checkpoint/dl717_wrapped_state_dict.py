@@ -26,7 +26,7 @@ the machine (one GPU or several), the checkpoint does not move between machines;
 is selected by name.
 
 ## Fix (unsafe)
-Saves the state dict of the module behind the wrapper. Unsafe because checkpoints that were saved before have other
+Saves the state dict of the module inside the wrapper. Unsafe because checkpoints that were saved before have other
 keys, and code that loads into the wrapper has to be changed with it.
 
 ## On real code
@@ -37,7 +37,6 @@ GPU and with several are reported only if the rule is selected by name.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -45,6 +44,7 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Guard,
     Guards,
     Part,
     Program,
@@ -61,7 +61,6 @@ from dllint.api import (
     replace_range,
 )
 
-_UNWRAPPING = re.compile(r"isinstance\(|hasattr\(|['\"](module|_orig_mod)['\"]")
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
 _STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
     "module.": (
@@ -159,18 +158,18 @@ class WrappedStateDict(Rule):
         return ctx.finding(
             self,
             state.site,
-            f"the keys of the state dict that is saved begin with `{wrapping.prefix}`{depends}",
+            f"the keys of the saved state dict begin with `{wrapping.prefix}`{depends}",
             on=[saved.event, state.inputs[0]],
             assuming=assumed_under(_asked_later(wrapping, state)),
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
-            help=f"save the state of the module behind the wrapper: {_advice(wrapping)}",
+            help=f"save the state of the module inside the wrapper: {_advice(wrapping)}",
             trace=[
                 *([(made, "the model is wrapped here")] if made is not None else []),
                 (state.site, "the state dict is that of the wrapper"),
                 (saved.event.site, "and is saved"),
             ],
-            fix=("Save the state of the module behind the wrapper", edits),
+            fix=("Save the state of the module inside the wrapper", edits),
             severity="info" if pedantic else None,
             pedantic=pedantic,
         )
@@ -185,7 +184,17 @@ def _possible(saved: Saved, part: Part, state: Symbol, ctx: Context) -> list[Wra
     every = ctx.checkpoints.wrappings(state.inputs[0])
     found = [each for each in every if ctx.consistent(each.guards, each.guards + around)]
     asked = [guard for wrapping in found for guard in wrapping.guards + around]
-    return [] if any(_UNWRAPPING.search(guard.subject) for guard in asked) else found
+    return [] if any(_asks_for_a_wrapper(guard) for guard in asked) else found
+
+
+def _asks_for_a_wrapper(guard: Guard) -> bool:
+    """Whether a test asks what an object is, or has: ``isinstance(model, DDP)``, ``"module" in dir(model)``."""
+    nodes = list(ast.walk(guard.node)) if guard.node is not None else []
+    called = (getattr(node.func, "id", "") for node in nodes if isinstance(node, ast.Call))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return any(name in ("isinstance", "hasattr") for name in called) or any(
+        text in ("module", "_orig_mod") for text in texts
+    )
 
 
 def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:

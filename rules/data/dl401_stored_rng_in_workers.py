@@ -1,6 +1,6 @@
 """A random generator that a dataset keeps, and that every worker of a loader gets the same copy of.
 
-A loader seeds the *global* generators of `random`, `torch` and (since torch 1.9) numpy anew in each worker and each
+A loader seeds the *global* generators of `random`, `torch` and (since torch 1.9) numpy again in each worker and each
 epoch. An object such as `np.random.default_rng(seed)` that is kept on the dataset, on a transform or in the module is
 merely copied: each worker begins from the state that it had in the main process, in each epoch again.
 
@@ -40,14 +40,14 @@ numbers in 16. `np.random.random()` and other global functions draw other number
     loader = DataLoader(Noisy(x), batch_size=8, shuffle=True, num_workers=4)
 
 ## Not reported
-Global generators (`np.random.random()`, `random.random()`, `torch.rand(3)`), generators that are made or seeded anew
+Global generators (`np.random.random()`, `random.random()`, `torch.rand(3)`), generators that are made or seeded again
 outside the constructor, that only the constructor uses, that decide an order (`random_split`, samplers, the loader's
 own `generator`) or choose a sample in place of a missing one; loaders without workers, with a single one that stays
 alive, for evaluation, or with a `worker_init_fn` that may reach the dataset. Numpy's global generator with torch before
 1.9, which has the same fault, only if the rule is selected by name.
 
 ## Fix (unsafe)
-The draws are taken from the global generator of the same library, which the loader seeds anew in each worker and epoch:
+The draws are taken from the global generator of the same library, seeded by the loader in each worker and epoch:
 `self.rng.normal(size=3)` becomes `np.random.normal(size=3)`, and `generator=self.generator` becomes `generator=None`.
 It is offered where all draws are in the file of the generator, and the global generator has the method.
 
@@ -196,7 +196,7 @@ class StoredRngInWorkers(Rule):
             self,
             place,
             "each worker of the loader gets the same copy of this random generator",
-            on=[loader, loader.loader, workers.value, calls[0]],
+            on=[loader, loader.loader, workers, workers.value, calls[0]],
             assuming=[*assumed, *ctx.assumed_batches(loader.loader)],
             effect=", and ".join(effects),
             help="use the global generators, which the loader seeds, or make the generator in the worker: "

@@ -154,7 +154,7 @@ class ConstantWorkerSeed(Rule):
             self,
             event,
             f"`{event.function}` seeds the workers {'alike in every epoch' if differs else 'with a constant'}",
-            on=[workers.value, *parts, loader.loader, loader.dataset],
+            on=[workers, workers.value, *parts, loader.loader, loader.dataset],
             assuming=[
                 *given,
                 *_assumed_constant(parts, worker, ctx),

@@ -114,8 +114,8 @@ class FrozenParametersInOptimizer(Rule):
     excuses = (frozen_from_the_start, frozen_in_turn, zeros_change_nothing)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        changes = [event for event in ctx.all_of(AttributeAssigned) if _is_change(event, ctx)]
-        freezes = [event for event in changes if ctx.constant(event.value) is False and not ctx.is_managed(event)]
+        changes = list(ctx.gradient_switches)
+        freezes = [event for event in ctx.freezes if not ctx.is_managed(event)]
         for freeze in freezes:
             for optimizer in ctx.stepped_optimizers():
                 finding = self._moving(freeze, changes, optimizer, ctx)
@@ -184,30 +184,14 @@ class FrozenParametersInOptimizer(Rule):
 # ----------------------------------------------------------------------------------------------- what is frozen
 
 
-def _is_change(event: AttributeAssigned, ctx: Context) -> bool:
-    """Whether an event freezes or unfreezes parameters.
-
-    ``module.requires_grad_(False)`` does that to all of a module's; ``module.requires_grad = False`` does nothing.
-    """
-    if event.attribute != "requires_grad":
-        return False
-    return isinstance(event.site.node, ast.Call) or ctx.guessed_role(event.target) != "module"
-
-
-def _frozen_in(change: AttributeAssigned, ctx: Context) -> list[Value]:
-    """The modules whose parameters are frozen (or some of them are)."""
-    owners, _ = ctx.modules_in(change.target)  # of ``parameter.requires_grad = False`` in a loop over parameters
-    return owners or ctx.objects(change.target)
-
-
 def _has(optimizer: Value, change: AttributeAssigned, ctx: Context) -> bool:
     """Whether an optimizer was given what is frozen: its modules, or a part of one."""
     modules, _ = ctx.parameters_of(optimizer)
-    return any(ctx.is_part(part, module) for module in modules for part in _frozen_in(change, ctx))
+    return any(ctx.is_part(part, module) for module in modules for part in ctx.modules_switched(change))
 
 
 def _is_same_part(left: AttributeAssigned, right: AttributeAssigned, ctx: Context) -> bool:
-    parts, others = _frozen_in(left, ctx), _frozen_in(right, ctx)
+    parts, others = ctx.modules_switched(left), ctx.modules_switched(right)
     if not parts or not others:
         return True  # in doubt, they are
     return any(ctx.reaches(part, other) or ctx.reaches(other, part) for part in parts for other in others)

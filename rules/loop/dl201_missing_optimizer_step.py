@@ -1,6 +1,6 @@
 """Gradients that are computed again and again, and never used.
 
-The loop goes backward, and no optimizer ever takes a step: the model stays as it was initialised.
+The loop goes backward, and no optimizer ever takes a step: the model stays as it was initialized.
 
 Measured on torch 2.13: 0 of 200 steps moved the weights, and the loss stayed at its initial 1.647, with SGD, momentum,
 Adam and AdamW alike.
@@ -35,7 +35,6 @@ elsewhere or in one branch of several.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -111,7 +110,8 @@ def may_be_stepped_out_of_sight(backward: Backward, loop: Loop, optimizer: Value
 def is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
     """something of its name takes a step there"""
     around = [site for site in (backward.frame.definition, loop.site) if site is not None]
-    steps = (step for step in ctx.method_calls("step") if _is_stepped(step, ctx.name_of(optimizer), with_scaler=False))
+    name = ctx.name_of(optimizer)
+    steps = (step for step in ctx.method_calls("step") if _is_stepped(step.node, name, with_scaler=False))
     return any(ctx.is_within(step, site) for step in steps for site in around)
 
 
@@ -123,11 +123,11 @@ def is_stepped_elsewhere(backward: Backward, loop: Loop, optimizer: Value, ctx: 
     receivers = {each.frame.receiver.cls for each in ctx.all_of(ZeroGrad) if isinstance(each.frame.receiver, Instance)}
     owners = [cls for cls in receivers if isinstance(cls, Class)]
     classes = [Site(each.module, each.node) for cls in owners for each in cls.lineage]
-    steps = (step for step in ctx.method_calls("step") if _is_stepped(step, name, with_scaler=True))
+    steps = (step for step in ctx.method_calls("step") if _is_stepped(step.node, name, with_scaler=True))
     if any(ctx.is_within(step, cls) for step in steps for cls in classes):
         return True
-    pattern = rf"\.{re.escape(name)}\.step\(|\.step\([\w.]*\.{re.escape(name)}\b"
-    return bool(name) and any(ctx.is_said_around(owner, pattern) for owner in owners)
+    around = (node for owner in owners if name for node in ctx.code_around(owner))
+    return any(_is_call_of_step(node) and _is_stepped(node, name, with_scaler=True) for node in around)
 
 
 def has_gradients_read(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
@@ -279,10 +279,14 @@ def _may_step(event: OpaqueCall, optimizer: Value, ctx: Context) -> bool:
     return event.name == "step" or (not is_harmless and ctx.opaque_to(event, optimizer))
 
 
-def _is_stepped(step: Site, name: str, *, with_scaler: bool) -> bool:
+def _is_call_of_step(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
+
+
+def _is_stepped(step: ast.AST, name: str, *, with_scaler: bool) -> bool:
     """Whether ``x.step()``, or ``scaler.step(x)``, is of something of a name."""
-    assert isinstance(step.node, ast.Call) and isinstance(step.node.func, ast.Attribute)
-    given = [step.node.func.value, *(step.node.args if with_scaler else ())]
+    assert isinstance(step, ast.Call) and isinstance(step.func, ast.Attribute)
+    given = [step.func.value, *(step.args if with_scaler else ())]
     return bool(name) and any(getattr(each, "attr", getattr(each, "id", "")) == name for each in given)
 
 

@@ -58,10 +58,8 @@ from dllint.api import (
     ZeroGrad,
     insert_after,
     insert_before,
+    receiver_of,
 )
-
-_CLEARS = r"(zero|clear|reset)_?(all_)?grad|\.grad\s*=\s*None|\bgrad\.(data\.)?zero_"  # in code that is not seen
-
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -103,7 +101,19 @@ def may_be_cleared_out_of_sight(step: OptimizerStep, loop: Loop, ctx: Context) -
 def may_be_cleared_by_callers(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     """the class of an update that is called from elsewhere, or one who names it, clears gradients"""
     owner = loop.frame.receiver.cls if isinstance(loop.frame.receiver, Instance) else None
-    return loop.kind == "calls" and isinstance(owner, Class) and ctx.is_said_around(owner, _CLEARS)
+    if loop.kind != "calls" or not isinstance(owner, Class):
+        return False
+    return any(_clears(node, ctx) for node in ctx.code_around(owner))
+
+
+def _clears(node: ast.AST, ctx: Context) -> bool:
+    """``optimizer.zero_grad()`` or what is called like it, ``p.grad = None``, ``p.grad.zero_()``."""
+    if isinstance(node, ast.Assign):
+        return getattr(node.value, "value", ...) is None and any(getattr(t, "attr", "") == "grad" for t in node.targets)
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return ctx.speaks_of("clearing-gradients", name) or (name == "zero_" and ".grad" in receiver_of(node))
 
 
 class MissingZeroGrad(Rule):

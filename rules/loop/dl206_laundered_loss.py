@@ -16,7 +16,7 @@ leave the gradient of 100 % of the parameters at `None`.
     loss.backward()
 
 ## Not reported
-Losses of which some term still carries gradients (a detached target, a detached weight), inputs that are optimised
+Losses of which some term still carries gradients (a detached target, a detached weight), inputs that are optimized
 themselves (adversarial images, style transfer, latent codes), and losses whose parts cannot be followed.
 
 ## Fix (unsafe)
@@ -69,7 +69,7 @@ class LaunderedLoss(Rule):
             f"backward pass from a loss that was {what}",
             effect=effect,
             help="call `backward` on the loss as the criterion returned it; use `.item()` only for logging",
-            trace=[(cut.site, "the graph is cut here"), (event.site, "so no model is behind this")],
+            trace=[(cut.site, "the graph is cut here"), (event.site, "so it depends on no model")],
             fix=("Keep the loss", _keep(cut.site)),
         )
 

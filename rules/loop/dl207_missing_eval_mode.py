@@ -1,6 +1,6 @@
 """A model that is evaluated in training mode.
 
-Dropout stays active and batch normalisation uses (and updates) batch statistics, so the score is too low, changes from
+Dropout stays active and batch normalization uses (and updates) batch statistics, so the score is too low, changes from
 run to run, and depends on the batch size; the validation data leak into the running statistics.
 
 Measured on torch 2.13 (batch norm and dropout .5): six evaluations of one model gave losses between .767 and .861 in
@@ -29,7 +29,7 @@ dropout, and statistics and shapes that are only measured; models that return so
 comment about it; models that another method or a base class switches.
 
 ## Fix (unsafe)
-Inserts `model.eval()` before the loop of the evaluation, and `model.train()` behind it if training goes on and nothing
+Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
 else sets the mode; nothing where the same code also trains. Unsafe because scores, and the running statistics of batch
 norm, change, as they should.
 
@@ -41,7 +41,6 @@ training mode again.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -58,7 +57,6 @@ from dllint.api import (
     Phase,
     Program,
     Rule,
-    Site,
     StateRestored,
     Symbol,
     Value,
@@ -70,7 +68,6 @@ from dllint.api import (
 )
 
 _DETECTION = "torchvision.models.detection."  # these return their losses in training mode, and results in the other
-_SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -78,16 +75,12 @@ _SPEAKS_OF_MODE = re.compile(r"#.*(\b(eval|train|training)[ -]mode|\.eval\()")
 
 def is_no_model(event: ModelForward, model: Value, ctx: Context) -> bool:
     """what is called may be something else than a model"""
-    if isinstance(model, Instance):
-        return ctx.role(model) == "loss-class"
-    if isinstance(event.site.node, ast.Call) and isinstance(event.site.node.func, ast.Call):
-        return True  # what `get_model(name)(config)` calls is a class
-    return all(ctx.guessed_role(value) not in ("module", "wrapper") for value in (model, event.model))
+    return not ctx.is_called_as_model(event, model)
 
 
 def does_not_depend_on_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """no layer of the model is known to depend on the mode"""
-    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), _as_written(event, ctx))
+    is_adversary = ctx.speaks_of("adversary", ctx.name_of(model), ctx.callee_of(event))
     return not ctx.is_mode_sensitive(model, in_doubt=not is_adversary)  # GANs often have neither norms nor dropout
 
 
@@ -109,11 +102,7 @@ def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> boo
 
 def is_a_part_of_a_model(event: ModelForward, model: Value, ctx: Context) -> bool:
     """it is a part of a model, whose mode is that of the whole, or is only being made"""
-    frames = list(event.frame.stack())
-    if any(frame.function in ("forward", "__init__") for frame in frames):
-        return True
-    wholes = (frame.receiver for frame in frames if frame.receiver is not None and ctx.is_module(frame.receiver))
-    return any(whole is not model and ctx.is_part(model, whole) for whole in wholes)
+    return ctx.is_inside_model(event, model)
 
 
 def is_no_measurement(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -152,9 +141,8 @@ def sets_training_mode_before(event: ModelForward, model: Value, ctx: Context) -
 
 def speaks_of_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     """a comment in the function speaks of the mode"""
-    definition = event.frame.definition
-    text = ctx.source_of(definition) if definition is not None else ctx.text(event.site)
-    return bool(_SPEAKS_OF_MODE.search(text))
+    around = event.frame.definition or Site(event.site.module, event.site.module.tree)
+    return ctx.speaks_of("mode", *ctx.comments_in(around))
 
 
 def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
@@ -167,7 +155,7 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
     """another method, or a base class that calls this one, may switch the model before"""
-    name = _as_written(event, ctx)
+    name = ctx.callee_of(event)
     frames = list(event.frame.stack())
     here = [other for other in ctx.all_of(ModeChange) if other.training and ctx.is_same(other.model, model)]
     if not name or ctx.program.complete or any(other.frame in frames for other in here):
@@ -230,7 +218,7 @@ class MissingEvalMode(Rule):
         modes: Modes,
         ctx: Context,
     ) -> Finding:
-        called = _as_written(event, ctx)
+        called = ctx.callee_of(event)
         name = called or ctx.name_of(model) or "model"
         edits = Edits() if _is_shared(event, evaluations, ctx) else _switch(event, called, model, ctx)
         return ctx.finding(
@@ -244,14 +232,6 @@ class MissingEvalMode(Rule):
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
             fix=("Switch to evaluation mode", edits),
         )
-
-
-def _as_written(event: ModelForward, ctx: Context) -> str:
-    """What is called, as it is written, where that is a name or an attribute."""
-    node = event.site.node
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
-        return ""
-    return ctx.source_of(Site(event.site.module, node.func)).removesuffix(".forward")
 
 
 def _shows_training(event: Event, model: Value, ctx: Context) -> bool:

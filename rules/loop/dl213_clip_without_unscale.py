@@ -54,8 +54,8 @@ from dllint.api import (
     Rule,
     ScalerUnscale,
     Site,
-    Symbol,
     Value,
+    attribute_of,
     insert_before,
 )
 
@@ -164,11 +164,8 @@ def _is_about_scale(scaler: Value, ctx: Context, event: Event) -> bool:
 
 def _changes_gradients(event: OpaqueCall) -> bool:
     """Whether a call is ``p.grad.mul_(...)`` or ``p.grad.data.div_(...)``."""
-    receiver = event.receiver
-    if isinstance(receiver, Symbol) and receiver.name == "attribute" and receiver.detail == "data":
-        receiver = receiver.inputs[0]
-    is_gradient = isinstance(receiver, Symbol) and receiver.name == "attribute" and receiver.detail == "grad"
-    return is_gradient and event.name.endswith("_")
+    receiver = attribute_of(event.receiver, "data") or event.receiver
+    return attribute_of(receiver, "grad") is not None and event.name.endswith("_")
 
 
 def _scale_after(event: Event, state: State) -> State:

@@ -46,6 +46,7 @@ from dllint.api import (
     Rule,
     Symbol,
     Value,
+    attribute_of,
     judge,
     rename_call,
 )
@@ -139,8 +140,8 @@ def _is_weighted(value: Value, ctx: Context, depth: int = 0) -> bool:
 
 
 def _is_weight(value: Value) -> bool:
-    if isinstance(value, Symbol) and value.name == "attribute":
-        return value.detail in ("weight", "bias") and isinstance(value.inputs[0], Instance)
+    if isinstance(attribute_of(value, "weight", "bias"), Instance):
+        return True
     return isinstance(value, Instance) and value.library_name == "torch.nn.Parameter"
 
 

@@ -2,7 +2,7 @@
 
 Sequences of different length are padded to one length before they make a batch. Unless the loss is told which label
 stands for padding (`ignore_index`, -100 by default), the model is trained to predict it: at first the padding costs as
-much as real tokens, later it is learnt and makes the loss look small.
+much as real tokens, later it is learned and makes the loss look small.
 
 Measured on torch 2.13 (77 to 81 % padding, 200 steps): the loss on real tokens ends at 1.271 instead of 1.011 with SGD
 and at 1.090 instead of .969 with Adam, while the loss that is shown is .347. A Hugging Face model that is given
@@ -21,7 +21,8 @@ and at 1.090 instead of .969 with Adam, while the loss that is shown is .347. A 
 ## Not reported
 An `ignore_index` or a padding value that is not known; losses with class weights or `reduction="none"`, which leave
 padding out by other means; targets that are packed, indexed with a mask or written to (`labels[labels == pad] = -100`)
-on the way; padding with an end-of-sequence token; labels for a model that is not of a library; evaluation.
+on the way; padding with an end-of-sequence token; batches of one sequence, which is not padded; labels for a model
+that is not of a library; evaluation.
 
 ## Fix (unsafe)
 Adds `ignore_index`, where the padding value is a number. Unsafe because it changes the loss, as it should.
@@ -54,7 +55,7 @@ from dllint.api import (
 
 _LOSSES = ("torch.nn.functional.cross_entropy", "torch.nn.functional.nll_loss")
 _IGNORED = -100
-_EFFECT = "the model learns to predict padding: the loss looks small, and real tokens are learnt worse"
+_EFFECT = "the model learns to predict padding: the loss looks small, and real tokens are learned worse"
 
 
 def computed_in_evaluation(event: LossCall | ModelForward, padding: Padding, ctx: Context) -> bool:
@@ -89,6 +90,11 @@ def meant_for_the_loss(event: LossCall | ModelForward, padding: Padding, ctx: Co
     return is_named and ctx.speaks_of("ignored-label", *_names(padding.value, ctx))
 
 
+def has_nothing_to_pad(event: LossCall | ModelForward, padding: Padding, ctx: Context) -> bool:
+    """batches of one sequence are not padded to the longest of them"""
+    return padding.to_longest and ctx.has_batches_of_one(event)
+
+
 class PaddingNotIgnored(Rule):
     code = "DL108"
     name = "padding-not-ignored"
@@ -104,7 +110,7 @@ class PaddingNotIgnored(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
-    excuses = (computed_in_evaluation, left_out_by_other_means, ignored, meant_for_the_loss)
+    excuses = (computed_in_evaluation, left_out_by_other_means, ignored, meant_for_the_loss, has_nothing_to_pad)
 
     def __init__(self) -> None:
         self._reported: list[Value] = []

@@ -271,10 +271,15 @@ def _assumed_of_size(scheduler: Instance, ctx: Context) -> Iterator[Assumption]:
         yield from ctx.assumed_of_computation(horizon, lambda value: _is_number_of_batches(value, ctx))
 
 
+def _says_interval(configure: ast.AST) -> bool:
+    named = (getattr(node, "value", getattr(node, "arg", "")) for node in ast.walk(configure))
+    return any(each == "interval" for each in named)
+
+
 def _is_left_to_epochs(frame: Frame, ctx: Context) -> bool:
     """Whether ``configure_optimizers`` plainly returns a scheduler, and says nothing of an interval."""
     configure = frame.definition
-    if configure is None or "interval" in ctx.source_of(configure):
+    if configure is None or _says_interval(configure.node):
         return False
     if any(isinstance(node, ast.Dict) and None in node.keys for node in ast.walk(configure.node)):
         return False  # `**config` may say it

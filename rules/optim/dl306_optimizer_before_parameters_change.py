@@ -64,6 +64,7 @@ from dllint.api import (
     alternatives,
     assumed_under,
     beside,
+    judge,
     move_before,
     statement_around,
 )
@@ -146,13 +147,13 @@ class OptimizerBeforeParametersChange(Rule):
         reported: set[tuple[int, str]] = set()
         for event in ctx.events[ctx.position(created[0]) :] if created else ():
             change = _change(event, ctx)
-            maker = _stale_optimizer(change, ctx) if change is not None else None
-            if change is None or maker is None or ctx.excused(self, event, change, maker):
-                continue
-            key = (id(maker), ctx.scope(event.site))
-            if key not in reported:  # one finding for all parts that are replaced together
-                reported.add(key)
-                yield self._report(change, maker, ctx)
+            for maker in _stale_optimizers(change, ctx) if change is not None else ():
+                if change is None or ctx.excused(self, event, change, maker):
+                    continue
+                key = (id(maker), ctx.scope(event.site))
+                if key not in reported:  # one finding for all parts that are replaced together
+                    reported.add(key)
+                    yield self._report(change, maker, ctx)
 
     def _report(self, change: _Change, maker: OptimizerCreated, ctx: Context) -> Finding:
         optimizer = ctx.called(maker.optimizer, "optimizer")
@@ -216,9 +217,12 @@ def _is_made(value: Value, ctx: Context) -> bool:
 # ------------------------------------------------------------------------------------------- when, and for whom
 
 
-def _stale_optimizer(change: _Change, ctx: Context) -> OptimizerCreated | None:
-    """The optimizer that was given the model's parameters before the change, and not again after it."""
-    stale: OptimizerCreated | None = None
+def _stale_optimizers(change: _Change, ctx: Context) -> list[OptimizerCreated]:
+    """The optimizer that was given the model's parameters before the change, and not again after it.
+
+    It is one of several where it is made for each of several models that the model may be.
+    """
+    stale: list[OptimizerCreated] = []
     owners = ctx.objects(change.model)
     is_owned = ctx.is_same if change.harmless else ctx.is_part  # tensors move, too: only a whole model is told apart
     for event in ctx.all_of(OptimizerCreated, ParametersAdded):
@@ -229,9 +233,9 @@ def _stale_optimizer(change: _Change, ctx: Context) -> OptimizerCreated | None:
         if ctx.exclusive(event, change.event):
             continue
         if ctx.position(event) > ctx.position(change.event):
-            return None
+            return []
         if isinstance(event, OptimizerCreated) and any(is_owned(owner, m) for owner in owners for m in modules):
-            stale = event
+            stale = [*(each for each in stale if ctx.exclusive(each, event)), event]
     return stale
 
 
@@ -244,8 +248,11 @@ def _assumed_of(maker: OptimizerCreated, change: _Change, ctx: Context) -> Itera
     optimizer = ctx.called(maker.optimizer, "optimizer")
     if ctx.steps() and not _steps_made_by(maker, ctx):
         yield Assumption("effect", f"{optimizer} is the one that takes the steps")
-    if any(_is_handed_on(value) for value in (maker.parameters, *ctx.objects(change.model))):
+    known = judge(ctx.options_of(change.model), lambda option: not _is_handed_on(option.value), maker.guards)
+    if known is None or _is_handed_on(maker.parameters):
         yield Assumption("opaque", f"{optimizer} gets the parameters of the model that is changed")
+    else:
+        yield from known[1]
 
 
 def _is_handed_on(value: Value | None) -> bool:

@@ -1,4 +1,4 @@
-"""A freeze that freezes nothing: `requires_grad` set on a module, or misspelt.
+"""A freeze that freezes nothing: `requires_grad` set on a module, or misspelled.
 
 Python lets any attribute be set on a module or parameter. `backbone.requires_grad = False` sets one that nobody reads:
 the parameters of the module go on being trained. So do `p.require_grad = False`, and `p.requires_grad_ = False`, which
@@ -113,7 +113,7 @@ class RequiresGradTypo(Rule):
             is_switch = isinstance(event.target, Symbol) and isinstance(ctx.constant(event.value), bool)
             is_known = is_known or ctx.is_parameter(event.target)
             if (is_known or is_switch) and not ctx.excused(self, event):
-                yield self._misspelt(event, ctx, is_known=is_known)
+                yield self._misspelled(event, ctx, is_known=is_known)
         elif event.attribute == _NAME and is_known and not ctx.excused(self, event):
             yield self._on_module(event, ctx)
 
@@ -130,7 +130,7 @@ class RequiresGradTypo(Rule):
             fix=("Call `requires_grad_`", _as_call(event, ctx)),
         )
 
-    def _misspelt(self, event: AttributeAssigned, ctx: Context, *, is_known: bool) -> Finding:
+    def _misspelled(self, event: AttributeAssigned, ctx: Context, *, is_known: bool) -> Finding:
         on_module = ctx.is_module(event.target)
         value = ctx.constant(event.value)
         is_on = value is True and isinstance(event.target, Instance) and ctx.is_parameter(event.target)

@@ -5,7 +5,7 @@ front of `ToDtype` or `ConvertImageDtype` a tensor of bytes.
 
 Measured with torchvision 0.29: `transforms.Normalize` raises `TypeError: img should be Tensor Image` and
 `Input tensor should be a float tensor. Got torch.uint8`; `v2.Normalize` raises for PIL images (`Normalize() does not
-support PIL images`) and **returns a numpy array unchanged**, so that training runs on data that is not normalised.
+support PIL images`) and **returns a numpy array unchanged**, so that training runs on data that is not normalized.
 
 ## Bad
     transforms.Compose([
@@ -26,7 +26,7 @@ ToTensor`), a `ToPILImage` or an unknown step between the two, `Normalize` and `
 and steps that are never there together.
 
 ## Fix (unsafe)
-Moves `Normalize` behind the conversion where both are written in the list itself. Unsafe because a pipeline that ran
+Moves `Normalize` after the conversion where both are written in the list itself. Unsafe because a pipeline that ran
 gets other numbers, as it should.
 
 ## On real code
@@ -105,10 +105,10 @@ class NormalizeBeforeToTensor(Rule):
             f"`Normalize` stands before `{conversion.kind}`, so it gets {given}",
             on=[composition],
             assuming=[*assumed, *ctx.assumed_use(composition, "the pipeline")],
-            effect="it raises `TypeError`; `v2.Normalize` returns a numpy array unchanged, and nothing is normalised",
+            effect="it raises `TypeError`; `v2.Normalize` returns a numpy array unchanged, and nothing is normalized",
             help=f"put `Normalize` after `{conversions[-1].kind}`",
-            trace=[(normalizes, "the pipeline normalises"), (converts, "and only then converts")],
-            fix=("Normalise after the conversion", _moved(composition, normalizes, last, ctx)),
+            trace=[(normalizes, "the pipeline normalizes"), (converts, "and only then converts")],
+            fix=("Normalize after the conversion", _moved(composition, normalizes, last, ctx)),
         )
 
 

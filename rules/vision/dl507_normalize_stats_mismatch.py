@@ -1,4 +1,4 @@
-"""Normalisation with numbers that the model was not, or is not to be, trained with.
+"""Normalization with numbers that the model was not, or is not to be, trained with.
 
 `Normalize` subtracts a mean and divides by a deviation. The model gets used to what comes out: if evaluation uses other
 numbers than training, ImageNet's numbers are mistyped or in the order of BGR, or numbers for pixels of 0 to 255 meet
@@ -24,7 +24,7 @@ no range check finds. Statistics of (.5, .5, .5) leave a mean of -.08 and a devi
 ## Not reported
 Numbers that are not known, differences that do not matter (below .02 of the mean or a twentieth of the deviation),
 datasets of different kinds, transforms that are never there together, the order of BGR where images may be read by
-OpenCV or flipped, and a mean above 1 behind a step that may scale the pixels.
+OpenCV or flipped, and a mean above 1 after a step that may scale the pixels.
 
 ## Fix (unsafe)
 Writes ImageNet's numbers where one is mistyped or the order is wrong, and for evaluation the numbers of training.
@@ -44,12 +44,11 @@ from dllint.api import (
     Assumption,
     Const,
     Context,
-    DatasetCreated,
     Edits,
     Finding,
-    Guards,
     Instance,
     Normalization,
+    NormalizationUse,
     Numbers,
     Program,
     Rule,
@@ -62,22 +61,7 @@ from dllint.api import (
 )
 
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _UNSCALED = frozenset(("PILToTensor", "ToImage", "ToImageTensor"))
-
-
-@dataclass(frozen=True)
-class _Use:
-    """What a pipeline is used for: ``train`` or ``eval`` data of some kind; ``is_told`` says that no name tells it.
-
-    ``through`` are the dataset, where one is known, and the transform.
-    """
-
-    part: str
-    kind: object
-    is_told: bool
-    pipeline: Normalization | None
-    through: tuple[Value, ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +77,7 @@ def read_as_bgr(place: Site, pipeline: Normalization, ctx: Context) -> bool:
     """the numbers are in the order of BGR, and images may be read so"""
     if pipeline.mean != _MEAN[::-1] or pipeline.std != _STD[::-1]:
         return False
-    return ctx.project_mentions(_BGR) or ctx.project_mentions(_BGR, where="here")
+    return ctx.may_read_bgr()
 
 
 class NormalizeStatsMismatch(Rule):
@@ -117,10 +101,10 @@ class NormalizeStatsMismatch(Rule):
             for pipeline in ctx.data.normalizations(event.composition, event.guards):
                 if pipeline is not None and self._is_new(pipeline):
                     yield from self._check_numbers(pipeline, event.composition, ctx)
-        groups = [_of_datasets(ctx)]
+        groups = [ctx.data.normalized_datasets()]
         groups.extend(
-            _of_names([event for event in composed if event.frame is frame], ctx)
-            for frame in {e.frame for e in composed}
+            ctx.data.normalized_by_name(event for event in composed if event.frame is frame)
+            for frame in {event.frame for event in composed}
         )
         for group in groups:
             for evaluated, trained in _mismatches(group, ctx):
@@ -130,7 +114,9 @@ class NormalizeStatsMismatch(Rule):
     def _is_new(self, pipeline: Normalization) -> bool:
         return not any(pipeline.normalize is known for known in self._reported)
 
-    def _report_mismatch(self, evaluation: _Use, training: _Use, ctx: Context) -> Iterator[Finding]:
+    def _report_mismatch(
+        self, evaluation: NormalizationUse, training: NormalizationUse, ctx: Context
+    ) -> Iterator[Finding]:
         evaluated, trained = evaluation.pipeline, training.pipeline
         assert evaluated is not None and trained is not None
         self._reported.append(evaluated.normalize)
@@ -138,16 +124,16 @@ class NormalizeStatsMismatch(Rule):
         yield ctx.finding(
             self,
             evaluated.site,
-            "evaluation normalises with other numbers than training",
+            "evaluation normalizes with other numbers than training",
             on=[*evaluation.through, *training.through],
             assuming=[
                 *assumed_under((*evaluated.guards, *trained.guards)),
                 *([] if is_told else [Assumption("name", "the data is for what names say")]),
             ],
-            effect=f"the model was trained on {_shown(trained)} and is measured on {_shown(evaluated)}",
+            effect=f"the model was trained on {trained.text} and is measured on {evaluated.text}",
             help="use one `Normalize` for both",
-            trace=[(trained.site, "training data is normalised here"), (evaluated.site, "evaluation data here")],
-            fix=("Normalise as in training", _as_trained(evaluated.site, trained.site, ctx)),
+            trace=[(trained.site, "training data is normalized here"), (evaluated.site, "evaluation data here")],
+            fix=("Normalize as in training", _as_trained(evaluated.site, trained.site, ctx)),
         )
 
     def _check_numbers(self, pipeline: Normalization, composition: Value, ctx: Context) -> Iterator[Finding]:
@@ -166,72 +152,16 @@ class NormalizeStatsMismatch(Rule):
                 *ctx.assumed_use(composition, "the pipeline"),
             ],
             effect="the model sees images of another kind than it was, or will be, trained with",
-            help="normalise with the numbers that the model's weights or the data call for",
-            trace=[(pipeline.site, f"the pipeline normalises with {_shown(pipeline)}")],
+            help="normalize with the numbers that the model's weights or the data call for",
+            trace=[(pipeline.site, f"the pipeline normalizes with {pipeline.text}")],
             fix=("Use ImageNet's numbers", problem.edits),
         )
-
-
-def _shown(pipeline: Normalization) -> str:
-    mean, std = (", ".join(f"{number:g}" for number in numbers) for numbers in (pipeline.mean, pipeline.std))
-    return f"({mean}), ({std})"
 
 
 # ---------------------------------------------------------------------------------------- training and evaluation
 
 
-def _of_datasets(ctx: Context) -> list[_Use]:
-    """The pipelines of the program's datasets."""
-    parts: dict[int, tuple[Instance, str]] = {}
-    for event in ctx.all_of(DatasetCreated):
-        if isinstance(event.dataset, Instance):
-            parts[id(event.dataset)] = (event.dataset, ctx.data.part(event.dataset))
-    for loader in ctx.data.loaders:
-        for dataset in ctx.data.datasets(loader.dataset):
-            parts[id(dataset)] = (dataset, ctx.data.part_of_loader(loader) or ctx.data.part(dataset))
-    return [
-        use
-        for dataset, part in parts.values()
-        if not ctx.data.inner(dataset)
-        for use in _of_dataset(dataset, part, ctx)
-    ]
-
-
-def _of_dataset(dataset: Instance, part: str, ctx: Context) -> list[_Use]:
-    """The pipelines of one dataset; those without numbers do not count if one with numbers stands behind them."""
-    is_told = ctx.data.is_told_part(dataset)
-    found = [
-        _Use(part, _kind(dataset, ctx), is_told, pipeline, (dataset, applied.value))
-        for applied in ctx.data.applied(dataset)
-        for pipeline in _used(part, applied.value, applied.guards, ctx)
-    ]
-    return [use for use in found if use.pipeline is not None] or found
-
-
-def _kind(dataset: Instance, ctx: Context) -> object:
-    """The class of a dataset, or the library's that it derives from."""
-    bases = [base for base in ctx.library_bases(dataset) if "datasets." in base]
-    return bases[0] if len(bases) == 1 else dataset.cls
-
-
-def _of_names(events: list[TransformsComposed], ctx: Context) -> list[_Use]:
-    """The pipelines that one function builds and calls ``train_transform`` and ``test_transform``."""
-    parts = [(event, ctx.data.part(event.composition)) for event in events]
-    return [
-        _Use(part, "name", False, pipeline, (event.composition,))
-        for event, part in parts
-        for pipeline in _used(part, event.composition, event.guards, ctx)
-    ]
-
-
-def _used(part: str, transform: Value, guards: Guards, ctx: Context) -> list[Normalization | None]:
-    """How a transform normalises, if its use is known and it is not one that certainly does not normalise."""
-    kinds = {step.kind for step in ctx.data.steps(transform)}
-    is_one = bool(part) and not kinds.isdisjoint(("", "Lambda", "Normalize", "A.Normalize"))
-    return ctx.data.normalizations(transform, guards) if is_one else []
-
-
-def _mismatches(uses: list[_Use], ctx: Context) -> Iterator[tuple[_Use, _Use]]:
+def _mismatches(uses: list[NormalizationUse], ctx: Context) -> Iterator[tuple[NormalizationUse, NormalizationUse]]:
     """The pipelines for evaluation whose numbers no pipeline for the same kind of training data has."""
     for use in uses:
         own = use.pipeline
@@ -240,22 +170,8 @@ def _mismatches(uses: list[_Use], ctx: Context) -> Iterator[tuple[_Use, _Use]]:
         training = [other for other in uses if other.part == "train" and other.kind == use.kind]
         known = [o for o in training if o.pipeline is not None and ctx.consistent(o.pipeline.guards, own.guards)]
         is_known = bool(known) and all(other.pipeline is not None for other in training)
-        if is_known and not any(other.pipeline is not None and _is_close(own, other.pipeline) for other in known):
+        if is_known and not any(other.pipeline is not None and own.is_close(other.pipeline) for other in known):
             yield use, known[0]
-
-
-def _is_close(left: Normalization, right: Normalization) -> bool:
-    """Whether two pipelines differ by less than matters."""
-    means, stds = _pairs(left.mean, right.mean), _pairs(left.std, right.std)
-    return all(abs(a - b) < 0.02 for a, b in means) and all(abs(a - b) < 0.05 * max(abs(a), abs(b)) for a, b in stds)
-
-
-def _pairs(left: Numbers, right: Numbers) -> Iterator[tuple[float, float]]:
-    """The numbers for each channel; a single one is for all."""
-    length = max(len(left), len(right))
-    yield from zip(
-        left * length if len(left) == 1 else left, right * length if len(right) == 1 else right, strict=False
-    )
 
 
 def _as_trained(evaluated: Site, trained: Site, ctx: Context) -> Edits:

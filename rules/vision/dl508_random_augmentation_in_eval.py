@@ -10,7 +10,7 @@ The usual ways to get there are `random_split` of a dataset that already augment
 test dataset, and a `Random...` line copied into the test transform.
 
 Measured on torch 2.13 (10 classes, three seeds): a model that is right for every plain image is right for .87 of those
-behind `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes without a step of training in between.
+after `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes without a step of training in between.
 
 ## Bad
     augment = transforms.Compose([transforms.RandomHorizontalFlip(), transforms.ToTensor()])
@@ -34,7 +34,7 @@ argument (`train=False`, `split="val"`) nor a path nor a name says that they are
 known to use a transform, its name counts if one for training stands beside it (`train_transform`, `val_transform`).
 
 ## Fix (unsafe)
-Removes the steps where they are written in a transform that only evaluation uses, and crops the centre instead of a
+Removes the steps where they are written in a transform that only evaluation uses, and crops the center instead of a
 random place. Unsafe because the metric changes.
 
 ## On real code
@@ -301,7 +301,7 @@ def _is_at(step: TransformStep, site: Site) -> bool:
 
 
 def _removed(steps: list[TransformStep], composition: Value, ctx: Context) -> Edits:
-    """Take random steps out of the list that they are written in; what crops at random crops the centre instead."""
+    """Take random steps out of the list that they are written in; what crops at random crops the center instead."""
     around = ctx.data.list_site(composition)
     written = around.node.elts if around is not None and isinstance(around.node, ast.List) else []
     return together(*(_without(step, written, ctx) for step in steps))

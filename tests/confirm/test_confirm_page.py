@@ -111,8 +111,8 @@ def test_has_charts_of_layers_units_orders_and_histograms() -> None:
 def test_shows_random_states_side_by_side() -> None:
     draws = {"worker 0, epoch 0": ["aa0000", "bb0000"], "worker 1, epoch 0": ["aa0000", "cc0000"]}
     reader, text, _ = page(judgement("DL402", statistics={"generator": "random", "draws": draws}))
-    colours = [value for tag, name, value in reader.attributes if (tag, name) == ("td", "style")]
-    assert len(colours) == 4 and colours[0] == colours[2] and colours[1] != colours[3]
+    colors = [value for tag, name, value in reader.attributes if (tag, name) == ("td", "style")]
+    assert len(colors) == 4 and colors[0] == colors[2] and colors[1] != colors[3]
     assert "worker 1, epoch 0" in text and "Random states of workers" in text
 
 

@@ -10,7 +10,7 @@ from confirm_support import SCRIPTS, expectations, judgements_at, observed
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.confirm.launch import Outcome
-from dllint.confirm.rules import NEEDS
+from dllint.confirm.rules import judged
 from dllint.confirm.verdicts import settle
 from dllint.runner import lint_files
 
@@ -25,6 +25,7 @@ LOOPS = (
 RUNS = ("run_bad", "run_good", "images_bad", "images_good", "parts_bad", "parts_good")
 SILENT = ("silent_bad", "silent_good")  # which have tests of their own
 RESUMED = {"DL703", "DL712"}  # of two runs, as in test_confirm_resuming.py
+DECIDED = {code for code, known in judged().items() if known.unreached}
 RANKED = {"DL405", "DL516", "DL705", "DL805"}  # of several ranks, as in test_confirm_ranks.py
 
 
@@ -101,7 +102,7 @@ def test_what_is_saved_goes_elsewhere(outcomes: dict[str, Outcome]) -> None:
 def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str, Outcome]) -> None:
     path = SCRIPTS / f"{script}.py"
     report = lint_files([path], resolve(ConfigLoader(isolated=True).load(SCRIPTS)), cache=False)
-    findings = [finding for finding in report.findings if finding.code in NEEDS]
+    findings = [finding for finding in report.findings if finding.code in judged()]
     settled = settle(findings, outcome_of(script, outcomes).records).settled
     assert len(settled) > 5
     assert [(item.finding.code, item.finding.location.line, item.answer) for item in settled] == [
@@ -112,4 +113,4 @@ def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str
 def test_each_rule_that_a_run_decides_has_twins() -> None:
     expected = [item for name in LOOPS + RUNS + SILENT for item in expectations(SCRIPTS / f"{name}.py")]
     for verdict in ("CONFIRMED", "REFUTED"):
-        assert {rule for _, rule, given in expected if given == verdict} >= set(NEEDS) - RANKED - RESUMED
+        assert {rule for _, rule, given in expected if given == verdict} >= DECIDED - RANKED - RESUMED

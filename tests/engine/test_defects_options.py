@@ -146,3 +146,24 @@ def test_click_options_without_a_default(tmp_path: Path, decorator: str) -> None
     """
     calls = [call for call in run(tmp_path, text).all_of(LibraryCall) if call.name == "print"]
     assert len(calls) == 2 and all(guard.by_default is None for call in calls for guard in call.guards)
+
+
+INHERITED = """
+import argparse
+
+def common():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--net", default="a")
+    parser.add_argument("--lr", default=0.1)
+    return parser
+
+parser = argparse.ArgumentParser("training", parents=[common()])
+parser.add_argument("--lr", default=0.3)
+args = parser.parse_args()
+net, lr = args.net, args.lr
+"""
+
+
+def test_a_parser_has_the_options_of_its_parents(tmp_path: Path) -> None:
+    found = run(tmp_path, INHERITED)
+    assert [constant(setting(found, name).default) for name in ("net", "lr")] == ["a", 0.3]

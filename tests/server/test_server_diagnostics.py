@@ -105,7 +105,7 @@ def test_related_information_leads_into_the_other_file(project: Path) -> None:
         editor.open("train.py")
         (diagnostic,) = await editor.diagnostics("train.py")
         assert diagnostic.source == "dllint"
-        assert diagnostic.code_description is not None and diagnostic.code_description.href.startswith("https://")
+        assert diagnostic.code_description is None, "as long as the documentation has no address"
         places = [(each.location.uri, each.location.range.start.line) for each in diagnostic.related_information or ()]
         assert (editor.uri("net.py"), 9) in places
 

@@ -17,7 +17,14 @@ from dllint.config.selectors import ENGINE_CODES
 from dllint.server.options import _KEYS, Folder, Options, _camel
 
 MANIFEST = Path(__file__).resolve().parents[2] / "editors" / "vscode" / "package.json"
-ELSEWHERE = {"extend", "fail-on", "notes"}  # of files, exit codes and lists: an editor has no use for them
+ELSEWHERE = {
+    "extend",
+    "fail-on",
+    "notes",
+    "confidence",
+    "fix-safety",
+    "ban",
+}  # of files, exit codes and lists: an editor has no use for them
 VS_CODE = "visual_studio_code@1.65.2"
 
 

@@ -1,6 +1,6 @@
 """Compares the order of the channels of a sample with that of the image it was made of.
 
-Both are averaged over the same grid. A sample that was resized, flipped, or cropped around its centre lies upon its
+Both are averaged over the same grid. A sample that was resized, flipped, or cropped around its center lies upon its
 image in one of a few ways; then each of its channels is a straight line over one of the image's, and which it is says
 the order. A sample that was cropped elsewhere lies upon it in none, and only the averages of the channels are kept:
 over many images, those say the order as well.
@@ -37,9 +37,9 @@ class Source:
 
 @dataclass(slots=True)
 class Order:
-    """What one sample shows: ``blue`` or ``red`` first, ``grey`` where that makes no difference, or ``apart`` where it
+    """What one sample shows: ``blue`` or ``red`` first, ``gray`` where that makes no difference, or ``apart`` where it
     does not lie upon its image. ``means`` are the differences of the means of the first and the last channel, of the
-    sample (as it would be in the image's contrast) and of the image; ``as_red`` says that it is normalised with
+    sample (as it would be in the image's contrast) and of the image; ``as_red`` says that it is normalized with
     ImageNet's numbers, as if red were first."""
 
     kind: str
@@ -58,7 +58,7 @@ def source_of(image: Any, place: list[list[Any]]) -> Source | None:
     square = min(shape[:2])
     sides = ((1.0, 1.0), (_KEPT, _KEPT), (square / shape[0], square / shape[1]))
     cuts = [*sides, (_KEPT * sides[2][0], _KEPT * sides[2][1])]
-    return Source(torch.stack([_averaged(_centre(pixels, *cut)) for cut in cuts]), place)
+    return Source(torch.stack([_averaged(_center(pixels, *cut)) for cut in cuts]), place)
 
 
 def compare(samples: list[Any], sources: list[Source]) -> Iterator[Order]:
@@ -68,10 +68,10 @@ def compare(samples: list[Any], sources: list[Source]) -> Iterator[Order]:
         return
     each = len(sources) // len(samples)
     for number, own in enumerate(pictures[:_SAMPLES]):
-        coloured = [source for source in sources[number * each : (number + 1) * each] if not _is_grey(source)]
-        for at, picture in enumerate(own if coloured else []):
-            is_paired = len(own) == len(coloured)
-            yield _best(_averaged(picture.float()), [coloured[at]] if is_paired else coloured)
+        colored = [source for source in sources[number * each : (number + 1) * each] if not _is_gray(source)]
+        for at, picture in enumerate(own if colored else []):
+            is_paired = len(own) == len(colored)
+            yield _best(_averaged(picture.float()), [colored[at]] if is_paired else colored)
 
 
 def _best(grid: Tensor, sources: list[Source]) -> Order:
@@ -92,7 +92,7 @@ def _order(grid: Tensor, image: Tensor, means: list[float]) -> tuple[str, list[f
     own = [lines[channel][channel] for channel in range(3)]
     kept, swapped = own[0][0] + own[2][0], lines[0][2][0] + lines[2][0][0]
     if max(kept, swapped) < _UNCLEAR or max(kept, swapped) < _TIMES * min(kept, swapped):
-        return "grey", means, False
+        return "gray", means, False
     if swapped < kept:
         return "red", means, False
     return (
@@ -122,15 +122,15 @@ def _alignment(grid: Tensor, source: Source) -> tuple[float, int, int]:
 
 
 def _standardised(rows: Tensor) -> Tensor:
-    centred = rows - rows.mean(1, keepdim=True)
-    return functional.normalize(centred, dim=1)
+    centered = rows - rows.mean(1, keepdim=True)
+    return functional.normalize(centered, dim=1)
 
 
 def _flips(grid: Tensor) -> Tensor:
     return torch.stack([grid, grid.flip(-1), grid.flip(-2), grid.flip(-1, -2)])
 
 
-def _is_grey(source: Source) -> bool:
+def _is_gray(source: Source) -> bool:
     """Whether the channels of an image are all the same, as those of a mask."""
     return bool((source.grids[0][0] - source.grids[0][2]).abs().max() < 1)
 
@@ -139,7 +139,7 @@ def _averaged(pixels: Tensor) -> Tensor:
     return functional.adaptive_avg_pool2d(pixels, _GRID)
 
 
-def _centre(pixels: Tensor, rows: float, columns: float) -> Tensor:
+def _center(pixels: Tensor, rows: float, columns: float) -> Tensor:
     height, width = (max(1, round(side * kept)) for side, kept in zip(pixels.shape[1:], (rows, columns), strict=True))
     top, left = (pixels.shape[1] - height) // 2, (pixels.shape[2] - width) // 2
     return pixels[:, top : top + height, left : left + width]

@@ -33,9 +33,9 @@ def _observe_environments(run: Run) -> None:
 
 
 def _observe_agents(run: Run) -> None:
-    """Observe agents that learn and are saved, and what normalises their observations."""
+    """Observe agents that learn and are saved, and what normalizes their observations."""
     agents = sys.modules.get("stable_baselines3.common.base_class")
-    normalisers = sys.modules.get("stable_baselines3.common.vec_env.vec_normalize")
+    normalizers = sys.modules.get("stable_baselines3.common.vec_env.vec_normalize")
 
     def learning(agent: Any, *_: Any, **__: Any) -> None:
         run.tell("agent_learns", agent, stack())
@@ -43,24 +43,24 @@ def _observe_agents(run: Run) -> None:
     def saved(_: Any, agent: Any, *__: Any, **___: Any) -> None:
         run.tell("agent_saved", agent, stack())
 
-    def restored(_: Any, normaliser: Any, *__: Any, **___: Any) -> None:
-        run.tell("normaliser", "restored", normaliser, stack())
+    def restored(_: Any, normalizer: Any, *__: Any, **___: Any) -> None:
+        run.tell("normalizer", "restored", normalizer, stack())
 
-    def kept(_: Any, normaliser: Any, *__: Any, **___: Any) -> None:
-        run.tell("normaliser", "saved", normaliser, stack())
+    def kept(_: Any, normalizer: Any, *__: Any, **___: Any) -> None:
+        run.tell("normalizer", "saved", normalizer, stack())
 
-    def used(_: Any, normaliser: Any, *__: Any, **___: Any) -> None:
-        run.tell("normaliser", "used", normaliser, ())
+    def used(_: Any, normalizer: Any, *__: Any, **___: Any) -> None:
+        run.tell("normalizer", "used", normalizer, ())
 
     base = getattr(agents, "BaseAlgorithm", None)
     observe(run, base, "save", after=saved)
     for kind in _kinds(base):
         if "learn" in vars(kind):
             observe(run, kind, "learn", before=learning)
-    normaliser = getattr(normalisers, "VecNormalize", None)
-    observe(run, normaliser, "set_venv", after=restored)  # which loading one calls
-    observe(run, normaliser, "save", after=kept)
-    observe(run, normaliser, "step_wait", after=used)
+    normalizer = getattr(normalizers, "VecNormalize", None)
+    observe(run, normalizer, "set_venv", after=restored)  # which loading one calls
+    observe(run, normalizer, "save", after=kept)
+    observe(run, normalizer, "step_wait", after=used)
 
 
 def _kinds(base: type[Any] | None) -> list[type[Any]]:

@@ -1,4 +1,4 @@
-"""What is noticed about images in this process: those that OpenCV reads, and those that torchvision normalises.
+"""What is noticed about images in this process: those that OpenCV reads, and those that torchvision normalizes.
 
 A worker does not report: what is noticed in a process stays there, until the worker writes it down with its first
 batch. What is read is looked at while a batch is fetched that is noted down, and not at any other time.
@@ -18,11 +18,11 @@ from dllint.confirm.inside import channels
 from dllint.confirm.inside.stacks import stack
 
 _MOST = 64  # images of a batch that are looked at
-_DEPTH = 2  # tuples and dicts around what is normalised
+_DEPTH = 2  # tuples and dicts around what is normalized
 
 
 @dataclass(slots=True)
-class Normalised:
+class Normalized:
     """Calls of a ``Normalize`` from one place: how many, how many changed the number of channels, and how many were
     refused for it; with the channels before and after one of those, else of the last."""
 
@@ -35,8 +35,8 @@ class Normalised:
     after: int = 0
 
 
-NORMALISED: dict[tuple[Stack, Stack], Normalised] = {}
-"""What has been normalised in this process, by where the ``Normalize`` was made and where it is called."""
+NORMALISED: dict[tuple[Stack, Stack], Normalized] = {}
+"""What has been normalized in this process, by where the ``Normalize`` was made and where it is called."""
 
 _read: list[channels.Source] = []
 _is_fetching = [False]
@@ -64,8 +64,8 @@ def end_fetch() -> None:
     _is_fetching[0] = False
 
 
-def normalised() -> list[dict[str, Any]]:
-    """What has been normalised in this process, in plain data."""
+def normalized() -> list[dict[str, Any]]:
+    """What has been normalized in this process, in plain data."""
     return [asdict(seen) for seen in NORMALISED.values()]
 
 
@@ -91,7 +91,7 @@ def carefully(action: Callable[..., None], *arguments: Any) -> None:
         print(f"dllint confirm: an image cannot be looked at: {error!r}", file=sys.stderr)
 
 
-def note_normalised(made: Stack, inputs: Any, result: Any) -> None:
+def note_normalized(made: Stack, inputs: Any, result: Any) -> None:
     """``Normalize``, made at a place, has made ``result`` of ``inputs``."""
     before, after = _channels(inputs, _DEPTH), _channels(result, _DEPTH)
     if not before or not after:
@@ -113,11 +113,11 @@ def note_refused(means: int, made: Stack, inputs: Any) -> None:
         seen.before, seen.after = before, means
 
 
-def _seen(made: Stack) -> Normalised:
+def _seen(made: Stack) -> Normalized:
     called = stack()
     seen = NORMALISED.get((made, called))
     if seen is None:
-        seen = NORMALISED[made, called] = Normalised(_plain(made), _plain(called))
+        seen = NORMALISED[made, called] = Normalized(_plain(made), _plain(called))
     return seen
 
 

@@ -25,7 +25,7 @@ def observe_all(run: Run) -> None:
     """Observe them as soon as they have been imported."""
     after_import("cv2", lambda: run.guard(_observe_opencv))
     for name in _NORMALISERS:
-        after_import(name, functools.partial(run.guard, _observe_normaliser, name))
+        after_import(name, functools.partial(run.guard, _observe_normalizer, name))
 
 
 def _observe_opencv() -> None:
@@ -62,25 +62,25 @@ def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[st
         setattr(owner, name, watched)
 
 
-def _observe_normaliser(name: str) -> None:
+def _observe_normalizer(name: str) -> None:
     kind: Any = sys.modules[name].Normalize
     places: WeakKeyDictionary[nn.Module, Stack] = WeakKeyDictionary()  # where each was made
     make, call = kind.__init__, kind.__call__  # not `forward`, which TorchScript reads
 
     @functools.wraps(make)
-    def making(normaliser: Any, *arguments: Any, **named: Any) -> None:
-        make(normaliser, *arguments, **named)
-        places[normaliser] = stack()
+    def making(normalizer: Any, *arguments: Any, **named: Any) -> None:
+        make(normalizer, *arguments, **named)
+        places[normalizer] = stack()
 
     @functools.wraps(call)
-    def normalising(normaliser: Any, *inputs: Any, **named: Any) -> Any:
-        made = places.get(normaliser, ())
+    def normalizing(normalizer: Any, *inputs: Any, **named: Any) -> Any:
+        made = places.get(normalizer, ())
         try:
-            result = call(normaliser, *inputs, **named)
+            result = call(normalizer, *inputs, **named)
         except RuntimeError:
-            images.carefully(images.note_refused, len(normaliser.mean), made, inputs)
+            images.carefully(images.note_refused, len(normalizer.mean), made, inputs)
             raise
-        images.carefully(images.note_normalised, made, inputs, result)
+        images.carefully(images.note_normalized, made, inputs, result)
         return result
 
-    kind.__init__, kind.__call__ = making, normalising
+    kind.__init__, kind.__call__ = making, normalizing

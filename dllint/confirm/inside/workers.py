@@ -81,7 +81,7 @@ def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
         return original(fetcher, index)
     except Exception as raised:
         error = raised
-        _write(folder, "failure", lambda: {**_place(fetcher), **reason(error, index, fetcher), **_normalised()})
+        _write(folder, "failure", lambda: {**_place(fetcher), **reason(error, index, fetcher), **_normalized()})
         raise
 
 
@@ -101,12 +101,12 @@ def _noted(
         "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
         "lost": fetcher.collate_fn.lost,
         "orders": fetcher.collate_fn.orders,
-        **_normalised(),
+        **_normalized(),
     }
 
 
-def _normalised() -> dict[str, Any]:
-    return {"normalised": images.normalised()}
+def _normalized() -> dict[str, Any]:
+    return {"normalized": images.normalized()}
 
 
 def _write(folder: str, kind: str, make: Callable[[], dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from dllint.confirm.probes.backward import Roots
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.batch_norms import BatchNorms
 from dllint.confirm.probes.bootstrap import Bootstrap, Deviations
-from dllint.confirm.probes.channels import ChannelOrder, NormalisedChannels
+from dllint.confirm.probes.channels import ChannelOrder, NormalizedChannels
 from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.classes import Classes
 from dllint.confirm.probes.coverage import Coverage
@@ -40,7 +40,7 @@ from dllint.confirm.probes.metrics import Metrics
 from dllint.confirm.probes.modes import EvaluationMode, FunctionalDropout
 from dllint.confirm.probes.movement import Movement
 from dllint.confirm.probes.names import Names
-from dllint.confirm.probes.normalisation import Normalisation
+from dllint.confirm.probes.normalization import Normalization
 from dllint.confirm.probes.order import Clipping, ScaledSteps, SchedulerOrder
 from dllint.confirm.probes.padding import Padding
 from dllint.confirm.probes.passes import Passes, Shares
@@ -123,7 +123,7 @@ PROBES: tuple[type[Probe], ...] = (
     Activations,
     Scaling,
     Autocast,
-    Normalisation,
+    Normalization,
     SpectralNorms,
     Freezing,
     InputStatistics,
@@ -135,7 +135,7 @@ PROBES: tuple[type[Probe], ...] = (
     SharedMemory,
     Transfers,
     ChannelOrder,
-    NormalisedChannels,
+    NormalizedChannels,
     RankComparison,
     BatchNorms,
     Classes,

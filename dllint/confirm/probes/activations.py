@@ -112,7 +112,7 @@ class Activations(Probe):
             "dead-units",
             self.name,
             "CONFIRMED" if share >= _DEAD and not few else "REFUTED" if share <= _ALIVE else "INCONCLUSIVE",
-            f"{worst.dead} of {worst.units} units behind {worst.name} are zero for each of {worst.samples} samples",
+            f"{worst.dead} of {worst.units} units after {worst.name} are zero for each of {worst.samples} samples",
             "0.9 of a layer or more, over 16 or more batches and 1000 or more samples; 0.2 or less of each layer "
             "refutes",
             {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": worst.samples},
@@ -130,7 +130,7 @@ class Activations(Probe):
             "saturated-units",
             self.name,
             "CONFIRMED" if worst.saturated >= _SATURATED else "REFUTED" if worst.saturated <= _FREE else "INCONCLUSIVE",
-            f"{worst.saturated:.3g} of the outputs of tanh behind {worst.name} are beyond 0.99 of its range",
+            f"{worst.saturated:.3g} of the outputs of tanh after {worst.name} are beyond 0.99 of its range",
             "0.9 of the outputs of a layer or more; 0.2 or less of each layer refutes",
             {"layer": worst.name, "saturated": worst.saturated, "units": worst.units},
             looks,

@@ -1,7 +1,7 @@
 """Agents of Stable-Baselines3: what is saved with them, and restored (DL952, DL953).
 
-An agent knows nothing of what normalises its observations, and nothing of its replay buffer: both are saved and loaded
-on their own. A normaliser that is restored goes on to learn, also while the agent is only evaluated.
+An agent knows nothing of what normalizes its observations, and nothing of its replay buffer: both are saved and loaded
+on their own. A normalizer that is restored goes on to learn, also while the agent is only evaluated.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dllint.confirm.probes.base import ENOUGH, Probe
 
 
 @dataclass(slots=True, eq=False)
-class _Normaliser:
-    """What normalises observations."""
+class _Normalizer:
+    """What normalizes observations."""
 
     with_agent: Stack = ()  # where an agent that uses it was saved
     is_saved: bool = False
     restored: Stack = ()
     learns: bool = False  # an agent learns with it
-    moving: int = 0  # steps in which it learnt
+    moving: int = 0  # steps in which it learned
     fixed: int = 0
 
 
@@ -37,28 +37,28 @@ class _Resumed:
 
 
 class Agents(Probe):
-    """Follows agents, and what normalises their observations."""
+    """Follows agents, and what normalizes their observations."""
 
     name = "agents"
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._known: WeakKeyDictionary[Any, _Normaliser] = WeakKeyDictionary()
-        self._all: list[_Normaliser] = []
+        self._known: WeakKeyDictionary[Any, _Normalizer] = WeakKeyDictionary()
+        self._all: list[_Normalizer] = []
         self._learning: WeakSet[Any] = WeakSet()
         self._resumed: list[_Resumed] = []
 
-    def _of(self, normaliser: Any) -> _Normaliser:
-        known = self._known.get(normaliser)
+    def _of(self, normalizer: Any) -> _Normalizer:
+        known = self._known.get(normalizer)
         if known is None:
-            known = self._known[normaliser] = _Normaliser()
+            known = self._known[normalizer] = _Normalizer()
             self._all.append(known)
         return known
 
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
-        normaliser = agent.get_vec_normalize_env()
-        if normaliser is not None:
-            self._of(normaliser).learns = True
+        normalizer = agent.get_vec_normalize_env()
+        if normalizer is not None:
+            self._of(normalizer).learns = True
         if agent in self._learning:
             return
         self._learning.add(agent)
@@ -67,19 +67,19 @@ class Agents(Probe):
             self._resumed.append(_Resumed(stack, steps, int(buffer.size())))
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
-        normaliser = agent.get_vec_normalize_env()
-        if normaliser is not None:
-            self._of(normaliser).with_agent = stack
+        normalizer = agent.get_vec_normalize_env()
+        if normalizer is not None:
+            self._of(normalizer).with_agent = stack
 
-    def on_normaliser(self, what: str, normaliser: Any, stack: Stack) -> None:
-        known = self._of(normaliser)
+    def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None:
+        known = self._of(normalizer)
         if what == "saved":
             known.is_saved = True
         elif what == "restored":
             known.restored = stack
         else:
-            known.moving += bool(normaliser.training)
-            known.fixed += not normaliser.training
+            known.moving += bool(normalizer.training)
+            known.fixed += not normalizer.training
 
     def judge(self) -> Iterator[Judgement]:
         for known in self._all:
@@ -90,8 +90,8 @@ class Agents(Probe):
                 yield self._judgement(
                     "DL952",
                     verdict,
-                    f"an agent was saved {what} what normalises its observations",
-                    "an agent that is saved, and no normaliser until the script ends; both refute",
+                    f"an agent was saved {what} what normalizes its observations",
+                    "an agent that is saved, and no normalizer until the script ends; both refute",
                     known.with_agent,
                 )
             if known.restored and known.moving + known.fixed >= ENOUGH:
@@ -99,7 +99,7 @@ class Agents(Probe):
                 yield self._judgement(
                     "DL952",
                     "CONFIRMED" if moves else "REFUTED",
-                    f"what normalises observations went on to learn in {known.moving} of {known.moving + known.fixed} "
+                    f"what normalizes observations went on to learn in {known.moving} of {known.moving + known.fixed} "
                     "steps after it was restored, " + ("though no agent did" if moves else "as it should"),
                     "any step in which it learns, and no agent; else 3 or more steps refute",
                     known.restored,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
 
-_SMALL = 16  # elements: a tensor that holds losses; inputs that are optimised themselves are larger
+_SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized themselves are larger
 
 
 @dataclass(slots=True)

@@ -162,8 +162,8 @@ class Probe:
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
         """An agent of Stable-Baselines3 has been saved."""
 
-    def on_normaliser(self, what: str, normaliser: Any, stack: Stack) -> None:
-        """What normalises observations for agents has been ``saved`` or ``restored``, or ``used`` for a step."""
+    def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None:
+        """What normalizes observations for agents has been ``saved`` or ``restored``, or ``used`` for a step."""
 
     def on_pass(self, batches: Batches) -> None:
         """A pass over a loader begins."""

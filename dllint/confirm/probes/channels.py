@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from dllint.confirm.evidence import Frame, Judgement, Stack, Verdict, Voice
-from dllint.confirm.inside.images import normalised
+from dllint.confirm.inside.images import normalized
 from dllint.confirm.inside.workers import read_notes
 from dllint.confirm.probes.base import ENOUGH, Probe
 
@@ -60,11 +60,11 @@ class ChannelOrder(Probe):
         told = {
             "CONFIRMED": "blue is the first channel, as OpenCV reads it",
             "REFUTED": "red is the first channel",
-            "INCONCLUSIVE": f"their order cannot be told: {seen.kinds['grey']} are grey, {seen.kinds['apart']} are "
+            "INCONCLUSIVE": f"their order cannot be told: {seen.kinds['gray']} are gray, {seen.kinds['apart']} are "
             f"turned or cropped, and of the rest {blue} have blue first",
         }
         if seen.as_red:
-            told["CONFIRMED"] += "; they are normalised with the numbers of ImageNet, which are for red first"
+            told["CONFIRMED"] += "; they are normalized with the numbers of ImageNet, which are for red first"
         return Judgement(
             "DL505",
             self.name,
@@ -82,7 +82,7 @@ class ChannelOrder(Probe):
 
 def _related(means: list[list[float]]) -> float:
     """The correlation of the differences of the channels of samples with those of their images; 0 where it cannot be
-    told, or where samples have lost their colours."""
+    told, or where samples have lost their colors."""
     if len(means) < _FEWEST:
         return 0.0
     table = torch.tensor(means).double().T
@@ -90,17 +90,17 @@ def _related(means: list[list[float]]) -> float:
     return float(related) if float(related.abs() * spread[0]) > _STEEP * float(spread[1]) else 0.0
 
 
-class NormalisedChannels(Probe):
+class NormalizedChannels(Probe):
     """Reads what was noted about `Normalize`, here and in workers."""
 
-    name = "normalised_channels"
+    name = "normalized_channels"
 
     def judge(self) -> Iterator[Judgement]:
         records = self.run.settings.records
         notes = chain(read_notes(records), read_notes(records, "failure"))
         calls: dict[tuple[Stack, Stack], Counter[str]] = {}
         last: dict[tuple[Stack, Stack], tuple[int, int]] = {}
-        for item in chain(normalised(), *(note.get("normalised", []) for note in notes if note["worker"] >= 0)):
+        for item in chain(normalized(), *(note.get("normalized", []) for note in notes if note["worker"] >= 0)):
             place = _stack(item["made"]), _stack(item["called"])
             calls.setdefault(place, Counter()).update({name: item[name] for name in ("calls", "changed", "refused")})
             is_wrong = item["changed"] or item["refused"]

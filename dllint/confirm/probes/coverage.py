@@ -72,7 +72,7 @@ class Coverage(Probe):
         self._frozen = _List()  # those of optimizers that want none
         self._modules: WeakSet[nn.Module] = WeakSet()
         self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
-        self._misspelt: dict[str, bool] = {}  # attributes, and whether what they are on is trained
+        self._misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
         self._steps = 0
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
@@ -130,9 +130,9 @@ class Coverage(Probe):
         for name, parameter in module.named_parameters():
             owners += [(f"{name}.{typo}", [parameter]) for typo in _TYPOS if typo in vars(parameter)]
             if not parameter.requires_grad:
-                self._misspelt.setdefault("", False)  # something is frozen as it should be
+                self._misspelled.setdefault("", False)  # something is frozen as it should be
         for name, parameters in owners:
-            self._misspelt[name] = any(self._used.find(parameter) for parameter in parameters)
+            self._misspelled[name] = any(self._used.find(parameter) for parameter in parameters)
 
     def judge(self) -> Iterator[Judgement]:
         self._look()
@@ -173,10 +173,10 @@ class Coverage(Probe):
         )
 
     def _frozen_in_vain(self) -> Iterator[Judgement]:
-        trained = [name for name, is_trained in self._misspelt.items() if is_trained]
-        if self._misspelt:
+        trained = [name for name, is_trained in self._misspelled.items() if is_trained]
+        if self._misspelled:
             what = f"{trained[0]} is set, and gradients arrive all the same" if trained else "what is frozen has none"
-            threshold = "a misspelt attribute on what has gradients; frozen parameters without any refute"
+            threshold = "a misspelled attribute on what has gradients; frozen parameters without any refute"
             yield self._judgement("DL309", "CONFIRMED" if trained else "REFUTED", what, threshold, [])
 
     def _moved_though_frozen(self) -> Iterator[Judgement]:

@@ -26,7 +26,7 @@ from dllint.confirm.probes.search import kept, objects
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _FIRST = 10  # losses from each place that are looked at
 _ELEMENTS = 32  # of a sample, from which its numbers say something
-_WHITE = 0.1  # by which mean, deviation and correlation of neighbours may miss those of noise
+_WHITE = 0.1  # by which mean, deviation and correlation of neighbors may miss those of noise
 _MOSTLY_NOISE = 0.9  # of the variance, above which the data cannot be told
 _LOWEST, _HIGHEST, _OFF = 0.5, 2.0, 0.5  # deviations of latents that models are made for, and their mean
 _CHANNELS, _BOUND = 4, 1.05  # of latents: at least so many; pixels never exceed this
@@ -217,8 +217,8 @@ class Diffusion(Probe):
 
 def _covariance(x: Tensor, noise: Tensor) -> Tensor:
     """How much of the noise is in each sample."""
-    centred = noise - noise.mean(1, keepdim=True)
-    return (x * centred).mean(1) / centred.square().mean(1)
+    centered = noise - noise.mean(1, keepdim=True)
+    return (x * centered).mean(1) / centered.square().mean(1)
 
 
 def _are_shares(shares: Tensor, schedule: Tensor, steps: Tensor) -> bool:
@@ -230,7 +230,7 @@ def _are_shares(shares: Tensor, schedule: Tensor, steps: Tensor) -> bool:
 
 
 def _is_white(values: Tensor) -> bool:
-    """Whether samples are noise of deviation one: no mean, and no relation of neighbours."""
+    """Whether samples are noise of deviation one: no mean, and no relation of neighbors."""
     flat = values.reshape(-1)
     neighbours = (values[:, 1:] * values[:, :-1]).mean()
     mean, deviation, related = torch.stack([flat.mean(), flat.std(), neighbours]).tolist()

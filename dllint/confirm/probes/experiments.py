@@ -16,7 +16,7 @@ from dllint.confirm.probes.base import BackwardCall, Probe
 from dllint.confirm.probes.gradients import Tracked
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
-_FEWEST = 50  # steps from which it counts that a batch is not learnt
+_FEWEST = 50  # steps from which it counts that a batch is not learned
 _LOWEST_RATE, _HIGHEST_RATE = 1e-7, 10.0
 _DIVERGED = 4.0  # times the lowest loss
 _FLAT = 0.1  # share of the way to the lowest loss that counts as none
@@ -44,7 +44,7 @@ class _Losses(Probe):
 
 
 class Overfit(_Losses):
-    """Sees whether the loss falls when the script is given the same batch in every step, without regularisation."""
+    """Sees whether the loss falls when the script is given the same batch in every step, without regularization."""
 
     name = "overfit"
 

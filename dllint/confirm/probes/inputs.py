@@ -126,7 +126,7 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
 
 
 def _scaled(seen: _Inputs, large: bool, small: bool, span: str) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
-    """DL503 and DL504, of images, which may also have been normalised after they had been scaled wrongly."""
+    """DL503 and DL504, of images, which may also have been normalized after they had been scaled wrongly."""
     large = large or (min(seen.lows) > _NORMALISED and min(seen.highs) > _LARGE)
     small = small or max(seen.highs) < _DARK
     what = f"{span}, as if it had not been scaled" if large else span

@@ -1,4 +1,4 @@
-"""DL207 and DL216: training behaviour in evaluation."""
+"""DL207 and DL216: training behavior in evaluation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Learning from preferences (DPO): the reference model (DL911), and the learning rate and beta (DL910).
 
-The loss is ``-logsigmoid(beta * margin)``, where the margin is how much more the policy has learnt to prefer one answer
+The loss is ``-logsigmoid(beta * margin)``; the margin is how much more the policy has learned to prefer one answer
 than the reference does. In the first step both are the same model: the margin is 0, and the loss ln 2. Later the policy
 has moved, and the reference has not. What is looked at are the margins, which the graph keeps, next to calls of a model
 of the same kind without gradients.

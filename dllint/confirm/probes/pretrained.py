@@ -1,4 +1,4 @@
-"""DL510: images between zero and one for a model whose weights were trained on normalised ones."""
+"""DL510: images between zero and one for a model whose weights were trained on normalized ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dllint.confirm.probes.base import Probe, unanimous
 _FIRST = 5  # calls from each place that are looked at
 _LIBRARIES = ("torchvision.models", "timm.")
 _FRAMES = 15  # between the library and what loads
-_BRIGHT = 0.2  # mean of images that are not normalised
+_BRIGHT = 0.2  # mean of images that are not normalized
 _NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
 
 
@@ -65,11 +65,11 @@ class Pretrained(Probe):
         seen.plain += low >= 0 and high <= 1 and mean > _BRIGHT
 
     def _is_meant(self, module: nn.Module) -> bool:
-        """Whether a model is or has one that was loaded, and does not normalise by itself."""
+        """Whether a model is or has one that was loaded, and does not normalize by itself."""
         if module not in self._models:
             parts = list(module.modules())
-            normalises = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
-            self._models[module] = not normalises and any(part in self._loaded for part in parts)
+            normalizes = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
+            self._models[module] = not normalizes and any(part in self._loaded for part in parts)
         return self._models[module]
 
     def judge(self) -> Iterator[Judgement]:

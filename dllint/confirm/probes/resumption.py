@@ -93,7 +93,9 @@ class Resumption(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         for rule, taken in self._taken:
-            what = "was restored with the optimizer" if taken.is_restored else "begins anew, and the optimizer does not"
+            what = (
+                "was restored with the optimizer" if taken.is_restored else "starts again, and the optimizer does not"
+            )
             yield self._judgement(
                 rule,
                 "REFUTED" if taken.is_restored else "CONFIRMED",

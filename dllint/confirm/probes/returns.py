@@ -12,7 +12,7 @@ from dllint.confirm.evidence import Judgement
 from dllint.confirm.probes.base import Probe
 
 _EPISODES = 40
-_STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learnt nothing yet
+_STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
 _MOST = 20_000
 _ERRORS = 3.0  # standard errors by which the means of the first and the last quarter differ
 

@@ -131,8 +131,8 @@ class Samples(Probe):
         yield self._judgement(
             "DL409",
             "CONFIRMED" if wraps else "REFUTED" if error else "INCONCLUSIVE",
-            "the sample behind the last is the first" if wraps else f"behind the last: {error or 'another sample'}",
-            "the first sample for the index behind the last; an IndexError refutes",
+            "the sample after the last is the first" if wraps else f"after the last: {error or 'another sample'}",
+            "the first sample for the index after the last; an IndexError refutes",
             {"error": error},
             data,
             "",

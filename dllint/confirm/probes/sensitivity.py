@@ -199,7 +199,7 @@ class _Trial:
         yield self._judgement(
             "DL905",
             "CONFIRMED" if moved > _LEAK else "REFUTED" if moved <= _NO_LEAK else "INCONCLUSIVE",
-            f"other tokens in the first document of a row move the outputs of those behind it by {moved:.3g} of the "
+            f"other tokens in the first document of a row move the outputs of those after it by {moved:.3g} of the "
             "largest",
             "over 1e-3 of the largest output; 1e-5 or less refutes",
             {"moved": moved, "tokens": _called(tokens), "positions": _called(positions)},

@@ -26,11 +26,15 @@ _MAX_STEPS = 40
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Where sequences are padded, and with what (``None``: with the padding token of a tokenizer)."""
+    """Where sequences are padded, and with what (``None``: with the padding token of a tokenizer).
+
+    ``to_longest`` tells that they get the length of the longest in their batch: a batch of one is not padded at all.
+    """
 
     site: Site | None
     value: Value | None
     assumptions: tuple[Assumption, ...] = ()
+    to_longest: bool = False
 
 
 def padding_of(machine: Machine, value: Value) -> Padding | None:
@@ -97,12 +101,13 @@ def _made_here(machine: Machine, value: Value) -> Padding | None:
     """The padding that an operation does."""
     tokens = _tokens(machine, value)
     if tokens is not None:
-        return Padding(tokens.site, None, (Assumption("effect", "the texts of a batch differ in length"),))
+        assumed = Assumption("effect", "the texts of a batch differ in length")
+        return Padding(tokens.site, None, (assumed,), "max_length" not in _flags(tokens))
     name = value.library_name if isinstance(value, Instance) else getattr(value, "name", "")
     if not isinstance(value, Symbol | Instance) or value.arguments is None:
         return None
     if name == _PAD_SEQUENCE:
-        return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0))
+        return Padding(value.site, value.arguments.get(2, "padding_value") or Const(0), (), True)
     first = value.arguments.get(0, None)
     rows = first.items if isinstance(first, Items) else ()
     if name in _STACKS:
@@ -158,9 +163,15 @@ def _tokens(machine: Machine, value: Value) -> Symbol | None:
         base = base.inputs[0]
     if not isinstance(base, Symbol) or base.arguments is None or not _is_tokenizer(machine, base):
         return None
-    keywords = base.arguments.keywords
-    pads = [_constant(keywords[name]) for name in ("padding", "pad_to_max_length") if name in keywords]
-    return base if any(flag in (True, "longest", "max_length") for flag in pads) else None
+    return base if any(flag in (True, "longest", "max_length") for flag in _flags(base)) else None
+
+
+def _flags(call: Symbol) -> list[object]:
+    """What a call of a tokenizer is told about padding."""
+    keywords = call.arguments.keywords if call.arguments is not None else {}
+    flags = [_constant(keywords["padding"])] if "padding" in keywords else []
+    is_to_fixed = "pad_to_max_length" in keywords and _constant(keywords["pad_to_max_length"]) is True
+    return [*flags, "max_length"] if is_to_fixed else flags
 
 
 def _constant(value: Value) -> object:

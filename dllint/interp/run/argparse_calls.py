@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dllint.events import LibraryCall
 from dllint.sites import Site
-from dllint.values import Arguments, Const, External, Instance, Items, Setting, Symbol, Value
+from dllint.values import Arguments, Class, Const, External, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
+ADD = "argparse.ArgumentParser.add_argument"  # whatever the parser is called
+_PARSERS = frozenset(("argparse.ArgumentParser", "configargparse.ArgParser", "configargparse.ArgumentParser"))
 _GROUPS = frozenset(("add_argument_group", "add_mutually_exclusive_group"))
+_MAX_PARENTS = 4
 
 
 def call_method(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value | None:
     """A method of ``argparse.ArgumentParser``, or ``None`` if it does not concern options."""
     if name == "add_argument":
         _add_option(machine, base, arguments, site)
-        return Symbol(".add_argument", (base,), site)
+        return _told(machine, base, arguments, site)
     if name in _GROUPS:
         return base
     if name == "set_defaults":
@@ -26,9 +30,36 @@ def call_method(machine: Machine, base: Instance, name: str, arguments: Argument
         return Const(None)
     if name in ("parse_args", "parse_known_args", "parse_intermixed_args"):
         namespace = Instance("argparse.Namespace", Arguments(), site)
-        namespace.attributes.update(base.attributes)
+        namespace.attributes.update(_options(base))
         return namespace if name != "parse_known_args" else Items("tuple", (namespace, Symbol("unknown")), site)
     return None
+
+
+def _options(parser: Instance, depth: int = 0) -> dict[str, Value]:
+    """The options of a parser, those of its ``parents`` included."""
+    parents = parser.arguments.keywords.get("parents")
+    found: dict[str, Value] = {}
+    for parent in parents.items if isinstance(parents, Items) and depth < _MAX_PARENTS else ():
+        if isinstance(parent, Instance) and parent.library_name == parser.library_name:
+            found.update(_options(parent, depth + 1))
+    return {**found, **parser.attributes}
+
+
+def add_to_unknown(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``add_argument("--lr", ...)`` of something that a function was given: its first argument says what it is."""
+    cls = base.cls if isinstance(base, Instance) else None
+    first = arguments.get(0, None)
+    is_option = isinstance(first, Const) and isinstance(first.value, str) and first.value.startswith("-")
+    if isinstance(cls, Class) and not _PARSERS.isdisjoint(cls.library_bases):
+        return _told(machine, base, arguments, site)
+    return _told(machine, base, arguments, site) if is_option and not isinstance(base, Instance) else None
+
+
+def _told(machine: Machine, base: Value, arguments: Arguments, site: Site) -> Value:
+    result = Symbol(".add_argument", (base,), site)
+    given = Arguments((base, *arguments.positional), arguments.keywords, arguments.exact)
+    machine.emit(LibraryCall(site, ADD, given, result))
+    return result
 
 
 def _add_option(machine: Machine, parser: Instance, arguments: Arguments, site: Site) -> None:

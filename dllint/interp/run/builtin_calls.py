@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
+from dllint.forms import attribute_of
 from dllint.interp.run.attributes import attributes_of, get_attribute, set_attribute
 from dllint.interp.run.containers import is_conditional
 from dllint.interp.run.overriding import overridden
@@ -115,7 +116,7 @@ def _getattr(machine: Machine, arguments: Arguments, site: Site) -> Value | None
         return None
     found = get_attribute(machine, base, name.value, site)
     default = arguments.get(2, None)
-    if default is not None and isinstance(found, Symbol) and found.name == "attribute":
+    if default is not None and attribute_of(found) is not None:
         return choose([((), found), ((), default)])
     return found
 

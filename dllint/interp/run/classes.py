@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import targets_in
+from dllint.terms import Framework, Role
 from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value, give_hint
 
 if TYPE_CHECKING:
@@ -67,9 +68,21 @@ def _is_setter(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _decorator_name(machine: Machine, decorator: ast.expr, scope: Scope) -> str:
-    target = decorator.func if isinstance(decorator, ast.Call) else decorator
-    value = machine.evaluate(target, scope)
+    value = _decorator(machine, decorator, scope)
     return value.name if isinstance(value, External) else ""
+
+
+def _decorator(machine: Machine, decorator: ast.expr, scope: Scope) -> Value:
+    """What decorates, whether it is called for that or not."""
+    return machine.evaluate(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
+
+
+def _may_switch_gradients(machine: Machine, decorator: Value) -> bool:
+    """Whether a decorator of the project has a word for gradients being switched in its code."""
+    if not isinstance(decorator, Function):
+        return False
+    modes = {name.rpartition(".")[2] for name in machine.facts.grad_modes}
+    return not modes.isdisjoint(decorator.module.words_in(decorator.node))
 
 
 def make_function(
@@ -78,8 +91,11 @@ def make_function(
     """The value of a function definition, with what its decorators say about it."""
     function = Function(node, scope.module, scope, owner)
     for decorator in node.decorator_list:
-        name = _decorator_name(machine, decorator, scope)
-        if name in machine.facts.grad_modes:
+        value = _decorator(machine, decorator, scope)
+        name = value.name if isinstance(value, External) else ""
+        if _may_switch_gradients(machine, value):
+            function.grad = "unknown"
+        elif name in machine.facts.grad_modes:
             function.grad = _decorated_grad(machine, name, decorator)
         elif name in _PROPERTIES:
             function.kind = "property"
@@ -157,7 +173,7 @@ def execute_attributes(machine: Machine, cls: Class) -> None:
             give_hint(cls.values[name], name)
 
 
-def framework_of(machine: Machine, cls: Class | None) -> str:
+def framework_of(machine: Machine, cls: Class | None) -> Framework:
     """The framework under whose loop the methods of a class run, or an empty string."""
     if cls is None:
         return ""
@@ -167,7 +183,7 @@ def framework_of(machine: Machine, cls: Class | None) -> str:
     return known
 
 
-def _framework_of(machine: Machine, cls: Class) -> str:
+def _framework_of(machine: Machine, cls: Class) -> Framework:
     for name in cls.library_bases:
         framework = machine.facts.frameworks.get(name)
         if framework is not None:
@@ -184,7 +200,7 @@ def is_foreign_trainer(machine: Machine, cls: Class) -> bool:
     return cls.module is not machine.main and framework_of(machine, cls) == "hf-trainer"
 
 
-def role_of(machine: Machine, value: Value) -> str:
+def role_of(machine: Machine, value: Value) -> Role:
     """The role of an object: ``optimizer``, ``scheduler``, ``scaler``, ``loader``, ``module``, … or an empty string.
 
     A class of the project has the role of the library class it derives from.
@@ -201,15 +217,15 @@ def role_of(machine: Machine, value: Value) -> str:
     return known
 
 
-def _project_role(machine: Machine, cls: Class) -> str:
+def _project_role(machine: Machine, cls: Class) -> Role:
     roles = {_library_role(machine, name) for name in cls.library_bases}
-    for role in ("optimizer", "scheduler", "scaler", "loader", "sampler", "dataset", "loss-class", "module"):
+    for role in _INHERITED:
         if role in roles:
             return role
     return "module" if is_module_class(machine, cls) else ""
 
 
-def _library_role(machine: Machine, name: str) -> str:
+def _library_role(machine: Machine, name: str) -> Role:
     role = machine.facts.role(name)
     if role:
         return role
@@ -221,7 +237,10 @@ def _library_role(machine: Machine, name: str) -> str:
     return _ROLE_BY_SUFFIX.get(last, "")
 
 
-_ROLE_BY_SUFFIX = {"Optimizer": "optimizer", "LRScheduler": "scheduler", "_LRScheduler": "scheduler"}
+_INHERITED: tuple[Role, ...] = (
+    *("optimizer", "scheduler", "scaler", "loader", "sampler", "dataset", "loss-class", "module"),
+)
+_ROLE_BY_SUFFIX: dict[str, Role] = {"Optimizer": "optimizer", "LRScheduler": "scheduler", "_LRScheduler": "scheduler"}
 
 
 def is_module_class(machine: Machine, cls: Class) -> bool:

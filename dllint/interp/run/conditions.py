@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp.run import containers
 from dllint.interp.run.guards import guards_of, marked
-from dllint.interp.run.operators import compare
+from dllint.interp.run.operators import compare, is_whole
 from dllint.interp.source.phases import topic_of
 from dllint.sites import Guard, Guards
 from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
@@ -95,7 +95,7 @@ def truth(machine: Machine, value: Value) -> bool | None:
     if isinstance(value, Const):
         return bool(value.value)
     if isinstance(value, Symbol):
-        return True if value.name == "training-mode" else None
+        return True if value.name == "training-mode" else False if is_whole(value) else None
     if isinstance(value, Setting | External):  # what a library has under a name may be a constant, such as a flag
         return None
     if isinstance(value, Choice):
@@ -116,6 +116,13 @@ def default_truth(machine: Machine, value: Value) -> bool | None:
         inner = default_truth(machine, value.inputs[0])
         return None if inner is None else not inner
     if isinstance(value, Symbol) and value.name == "compare" and len(value.inputs) == 2:
-        sides = [side.default if isinstance(side, Setting) else side for side in value.inputs]
-        return compare(getattr(ast, value.detail)(), sides[0], sides[1])
-    return truth(machine, value)
+        left, right = (_by_default(side) for side in value.inputs)
+        return compare(getattr(ast, value.detail)(), left, right)
+    return truth(machine, _by_default(value))
+
+
+def _by_default(value: Value) -> Value:
+    """A value, or a remainder, as it is when settings have their defaults."""
+    if isinstance(value, Symbol) and value.name == "%":
+        return Symbol("%", tuple(_by_default(side) for side in value.inputs), value.site)
+    return value.default if isinstance(value, Setting) else value

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 
+RANK = "<rank>"  # among the attributes of a tensor: the number of its axes, which unpacking its shape tells
+
+
 def is_conditional(value: Items) -> bool:
     """Whether some items of a list are there only under conditions."""
     return any(isinstance(option, Absent) for item in value.items for _, option in alternatives(item))
@@ -132,6 +135,7 @@ def unpack(machine: Machine, value: Value, count: int, site: Site) -> list[Value
     """The values that ``a, b = value`` binds."""
     if isinstance(value, Items) and value.exact and len(value.items) == count:
         return [names.under_path(machine, item) for item in value.items]
+    _tell_rank(value, count)
     if isinstance(value, Choice):
         options = [
             (guards, unpack(machine, option, count, site)) for guards, option in value.options if _is_unpackable(option)
@@ -139,6 +143,15 @@ def unpack(machine: Machine, value: Value, count: int, site: Site) -> list[Value
         if options:
             return [choose([(guards, parts[i]) for guards, parts in options]) for i in range(count)]
     return [get_item(machine, value, Const(i), str(i), site) for i in range(count)]
+
+
+def _tell_rank(shape: Value, count: int) -> None:
+    """``a, b = x.shape`` tells that ``x`` has two axes, whichever branch it stands in."""
+    is_shape = isinstance(shape, Symbol) and (
+        shape.detail == "shape" if shape.name == "attribute" else shape.name == ".size" and len(shape.inputs) == 1
+    )
+    if is_shape and isinstance(shape, Symbol) and isinstance(shape.inputs[0], Symbol):
+        shape.inputs[0].attributes[RANK] = Const(count)
 
 
 def _is_unpackable(value: Value) -> bool:

@@ -7,9 +7,24 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dllint.forms import attribute_of
 from dllint.interp.run.roles import guess_role
 from dllint.interp.source.trees import walk
-from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
+from dllint.sites import Guards
+from dllint.values import (
+    BoundMethod,
+    Choice,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Scope,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+    shared,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -36,6 +51,22 @@ def sources(value: Value, limit: int = _LIMIT) -> Iterator[Value]:
             pending.extend(current.inputs if isinstance(current, Symbol) else inputs_of(current))
 
 
+def sources_under(value: Value, limit: int = _LIMIT) -> Iterator[tuple[Guards, Value]]:
+    """The value and everything it was computed from, with the conditions under which it was: once for each of them."""
+    seen: set[tuple[int, Guards]] = set()
+    pending: list[tuple[Guards, Value]] = [((), value)]
+    for guards, current in pending:  # which grows meanwhile
+        if len(seen) >= limit:
+            return
+        if (id(current), guards) not in seen:
+            seen.add((id(current), guards))
+            yield guards, current
+            if isinstance(current, Choice):
+                pending.extend((guards + more, option) for more, option in current.options)
+            else:
+                pending.extend((guards, given) for given in inputs_of(current))
+
+
 def inputs_of(value: Value) -> tuple[Value, ...]:
     """The values that a value was directly made from."""
     if isinstance(value, Symbol):
@@ -53,18 +84,15 @@ def inputs_of(value: Value) -> tuple[Value, ...]:
 
 def mentions_attribute(value: Value, name: str) -> bool:
     """Whether ``.name`` of something takes part in a value."""
-    return any(
-        isinstance(source, Symbol) and source.name == "attribute" and source.detail == name
-        for source in sources(value, 40)
-    )
+    return any(attribute_of(source, name) is not None for source in sources(value, 40))
 
 
 def gradient_owner(value: Value) -> Value | None:
     """For ``p.grad`` or ``p.grad.data``, the value of ``p``."""
-    while isinstance(value, Symbol) and value.name == "attribute" and value.inputs:
-        if value.detail == "grad":
-            return value.inputs[0]
-        value = value.inputs[0]
+    while (owner := attribute_of(value)) is not None:
+        if attribute_of(value, "grad") is not None:
+            return owner
+        value = owner
     return None
 
 
@@ -101,6 +129,24 @@ def objects(machine: Machine, value: Value | None) -> list[Value]:
             pending.extend(option for _, option in current.options)
         elif not any(current is known for known in found):
             found.append(current)
+    return found
+
+
+def objects_under(machine: Machine, value: Value) -> list[tuple[Guards, Value]]:
+    """The objects a value may be, behind wrappers, each once, with the conditions under which it is the one."""
+    found: list[tuple[Guards, Value]] = []
+    pending: list[tuple[Guards, Value]] = [((), value)]
+    while pending:
+        guards, current = pending.pop(0)
+        current = unwrapped(machine, current)
+        if isinstance(current, Choice):
+            pending.extend((guards + more, option) for more, option in current.options)
+            continue
+        known = next((index for index, (_, other) in enumerate(found) if other is current), None)
+        if known is None:
+            found.append((guards, current))
+        else:
+            found[known] = (shared(found[known][0], guards), current)
     return found
 
 

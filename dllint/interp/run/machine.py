@@ -17,6 +17,7 @@ from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.project import Project, SourceModule
 from dllint.sites import Guard, Guards, Site
+from dllint.terms import Framework, Role
 from dllint.values import (
     Arguments,
     Class,
@@ -134,8 +135,8 @@ class Machine:
         self.choices: dict[int, Value] = {}
         self.loss_classes: dict[ast.AST, bool] = {}
         self.tested: dict[int, tuple[Value, Guard]] = {}
-        self.roles: dict[Class, str] = {}
-        self.frameworks: dict[Class, str] = {}
+        self.roles: dict[Class, Role] = {}
+        self.frameworks: dict[Class, Framework] = {}
         self.steps = 0
         self.truncated = False
         self.loop_depth = 0

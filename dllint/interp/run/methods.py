@@ -22,8 +22,10 @@ from dllint.events import (
     ScalerUpdate,
     SchedulerStep,
     StateRestored,
+    StateTaken,
     ZeroGrad,
 )
+from dllint.forms import attribute_of
 from dllint.interp.run import argparse_calls, graph, helpers, overriding
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
@@ -63,12 +65,14 @@ _AS_FUNCTIONS = {
     "relu": "torch.relu",
     "tanh": "torch.tanh",
 }
+_SCHEDULERS = "torch.optim.lr_scheduler."
+_RESHAPES = frozenset(("view", "reshape"))
 _UPDATES = frozenset(("add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_", "div_"))
 
 
 def call_library_method(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value:
     """A method that a library class (perhaps an ancestor of a project class) defines."""
-    if isinstance(base, Instance) and base.library_name.startswith("argparse."):
+    if isinstance(base, Instance) and base.library_name.startswith(("argparse.", "configargparse.")):
         found = argparse_calls.call_method(machine, base, name, arguments, site)
         if found is not None:
             return found
@@ -102,6 +106,10 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
         return result
     if isinstance(base, Instance) and base.library_name in machine.facts.random_generators:
         return _draw(machine, base, name, arguments, site)
+    if name == "get_lr" and isinstance(base, Instance) and base.library_name.startswith(_SCHEDULERS):
+        result = Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments)
+        machine.emit(LibraryCall(site, f"{base.library_name}.{name}", _with_receiver(base, arguments), result))
+        return result
     if name in _UPDATES:
         owner = graph.gradient_owner(base)
         if owner is not None:
@@ -111,7 +119,10 @@ def _method(machine: Machine, base: Value, name: str, arguments: Arguments, site
     note_saving(machine, name, arguments, site)
     if name not in machine.facts.harmless_methods:
         _maybe_opaque(machine, base, name, arguments, site)
-    return Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    result = Symbol(f".{name}", (base, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if name in _RESHAPES:
+        machine.emit(LibraryCall(site, f"torch.Tensor.{name}", _with_receiver(base, arguments), result))
+    return result
 
 
 def _draw(machine: Machine, base: Instance, name: str, arguments: Arguments, site: Site) -> Value:
@@ -213,7 +224,7 @@ def _is_helper(machine: Machine, base: Value, role: str) -> bool:
     """Whether ``base.backward(loss)`` means "go backward from loss": an accelerator, engine or wrapped optimizer."""
     if role in ("optimizer", "module", "helper"):
         return True
-    owner = base.inputs[0] if isinstance(base, Symbol) and base.name == "attribute" else None
+    owner = attribute_of(base)
     if isinstance(owner, Symbol) and (owner.name in ("forward", "call") or graph.is_tensor_operation(owner)):
         return False  # a tensor of a model's output, which may be given a gradient
     return isinstance(base, Instance) or (isinstance(base, Symbol) and base.name in ("attribute", "parameter", "item"))
@@ -298,6 +309,12 @@ def _parameters(machine: Machine, base: Value, name: str, arguments: Arguments, 
     return Symbol(name, (base,), site)
 
 
+def _state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    state = Symbol(name, (base,), site)
+    machine.emit(StateTaken(site, base, state))
+    return state
+
+
 def _load_state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     machine.emit(StateRestored(site, base, arguments.get(0, "state_dict"), arguments))
     return Symbol(".load_state_dict", (base, *arguments.all()), site, arguments=arguments)
@@ -363,7 +380,7 @@ _METHODS: dict[str, Method] = {
     "to_empty": _same_module,
     "parameters": _parameters,
     "named_parameters": _parameters,
-    "state_dict": _parameters,
+    "state_dict": _state_dict,
     "children": _parameters,
     "named_children": _parameters,
     "modules": _parameters,
@@ -374,5 +391,6 @@ _METHODS: dict[str, Method] = {
     "register_module": _add_module,
     "append": _add_module,
     "apply": _apply,
+    "add_argument": argparse_calls.add_to_unknown,
     **helpers.METHODS,
 }

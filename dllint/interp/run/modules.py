@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dllint.events import LossCall, ModelForward, OpaqueCall
+from dllint.forms import element_of
 from dllint.interp.run import overriding
 from dllint.interp.run.classes import find_member, is_module_class, role_of
 from dllint.interp.run.joining import CallError
@@ -308,7 +309,7 @@ def sequence_items(machine: Machine, model: Instance) -> tuple[Value, ...] | Non
         first = arguments.positional[0]
         if isinstance(first, Table):
             return tuple(first.entries().values()) or None
-        if isinstance(first, Symbol) and first.name == "element":
+        if element_of(first) is not None:
             return None
         if isinstance(first, Symbol) and first.inputs and isinstance(first.inputs[0], Items):  # OrderedDict([...])
             pairs = [pair for pair in first.inputs[0].items if isinstance(pair, Items) and len(pair.items) == 2]

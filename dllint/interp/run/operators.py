@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp.run import containers
 from dllint.sites import Site
-from dllint.values import Choice, Const, Items, Setting, Symbol, Table, Value
+from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -57,9 +57,16 @@ def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site:
         return Table({**left.contents, **containers.merged(left.contents, right.contents)}, site)
     if symbol == "*" and isinstance(left, Items):
         repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
-        count = right.value if repeated and isinstance(right, Const) else 1
+        count = right.value if repeated and isinstance(right, Const) else 2 if _may_be_many(left, right) else 1
         return Items(left.kind, left.items * count, site, exact=left.exact and repeated)
     return Symbol(symbol, (left, right), site, grad=machine.grad)
+
+
+def _may_be_many(items: Items, times: Value) -> bool:
+    """Whether objects are repeated so often as nobody knows: that it is the same ones again has to be seen."""
+    default = times.default if isinstance(times, Setting) else times
+    is_one = isinstance(default, Const) and default.value in (0, 1)
+    return not is_one and any(isinstance(item, Instance) for item in items.items)
 
 
 def _fold(symbol: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
@@ -81,7 +88,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
         if isinstance(left, Symbol | Setting | Choice):
             return None
         return isinstance(op, ast.IsNot | ast.NotEq)
-    if isinstance(op, ast.Eq | ast.NotEq) and _is_whole(left) and isinstance(right, Const) and right.value == 0:
+    if isinstance(op, ast.Eq | ast.NotEq) and is_whole(left) and isinstance(right, Const) and right.value == 0:
         return isinstance(op, ast.Eq)
     if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Const):
         if isinstance(right, Items) and right.exact and all(isinstance(item, Const) for item in right.items):
@@ -92,7 +99,7 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
     return None
 
 
-def _is_whole(value: Value) -> bool:
+def is_whole(value: Value) -> bool:
     """Whether a value is ``step % 1``: what happens in each of so many steps happens in all."""
     divisor = value.inputs[1] if isinstance(value, Symbol) and value.name == "%" else None
     return isinstance(divisor, Const) and type(divisor.value) is int and divisor.value == 1

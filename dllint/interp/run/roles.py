@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import role_of
+from dllint.terms import Role
 from dllint.values import (
     Absent,
     BoundMethod,
@@ -26,7 +27,7 @@ from dllint.values import (
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
-_HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
+_HINTS: tuple[tuple[Role, re.Pattern[str]], ...] = (
     ("scheduler", re.compile(r"(^|_)(lr_?)?sched(uler)?s?(_|\d|$)|scheduler|^lrs$")),
     ("scaler", re.compile(r"(^|_)(grad_?|amp_?|loss_?)?scaler(_|\d|$)")),
     ("optimizer", re.compile(r"(^|_)(opt|optim|optimi[sz]er)s?(_|\d|$)|optimi[sz]er|^[a-z]{1,3}_?optim?$")),
@@ -42,15 +43,15 @@ _HINTS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 _DESCRIBES = re.compile(r"_(name|name_or_path|path|dir|file|id|type|kind|args|kwargs|config|cfg|size|dim|key|str)s?$")
-_BY_METHOD = {".lr_schedulers": "scheduler", ".optimizers": "optimizer"}
+_BY_METHOD: dict[str, Role] = {".lr_schedulers": "scheduler", ".optimizers": "optimizer"}
 
 
-def role_by_method(value: Value) -> str:
+def role_by_method(value: Value) -> Role:
     """The role of what a method of a framework returns: of ``self.optimizers()``, or an empty string."""
     return _BY_METHOD.get(value.name, "") if isinstance(value, Symbol) else ""
 
 
-def guess_role(value: Value) -> str:
+def guess_role(value: Value) -> Role:
     """A role guessed from the names an unresolved value goes by. Never evidence, only a way to dispatch a call."""
     return role_by_method(value) or role_by_name(_key_of(value)) or role_by_name(name_of(value))
 
@@ -63,7 +64,7 @@ def _key_of(value: Value) -> str:
 
 
 @lru_cache(maxsize=4096)
-def role_by_name(name: str) -> str:
+def role_by_name(name: str) -> Role:
     """The role that a name speaks of, or an empty string."""
     if name and not _DESCRIBES.search(name):
         for role, pattern in _HINTS:
@@ -90,7 +91,7 @@ def name_of(value: Value) -> str:
     return ""
 
 
-def known_or_guessed(machine: Machine, value: Value) -> str:
+def known_or_guessed(machine: Machine, value: Value) -> Role:
     """The role of a value as it is known, else as its name suggests."""
     if isinstance(value, Choice):
         return "module" if are_modules(machine, value) else common_role(machine, value)
@@ -100,7 +101,7 @@ def known_or_guessed(machine: Machine, value: Value) -> str:
     return "optimizer" if isinstance(value, Instance) and value.library_name.endswith("Optimizer") else ""
 
 
-def common_role(machine: Machine, choice: Choice) -> str:
+def common_role(machine: Machine, choice: Choice) -> Role:
     """The role that a value has whichever option it is: that of an optimizer or a scheduler, since these act alike.
 
     Options that have no methods of either (``None``, a dict of optimizers) would raise, and drop out.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dllint.interp.source.synonyms import declared_names, last_word, synonyms
 from dllint.interp.source.topics import NAMES
+from dllint.terms import Framework, Role, TensorKind
 
 if TYPE_CHECKING:
     from dllint.rule import Triggers
@@ -21,6 +23,7 @@ else:
     import tomli as tomllib
 
 KNOWLEDGE = Path(__file__).resolve().parents[2] / "knowledge"
+AXES = KNOWLEDGE / "axes.toml"
 
 # The leading parameters of what is declared without any.
 _PARAMETERS = {
@@ -31,7 +34,25 @@ _PARAMETERS = {
 }
 _MAX_HOPS = 4  # from alias to alias: a user's can be one of another, or of itself
 
-_ROLES = ("optimizer", "scheduler", "scaler", "sampler", "loader", "dataset", "clip", "seed", "generator", "checkpoint")
+_ROLES: tuple[Role, ...] = (
+    *("optimizer", "scheduler", "scaler", "sampler", "loader", "dataset", "clip", "seed", "generator", "checkpoint"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Something that a package has no more since a version, and what there is instead (or nothing)."""
+
+    package: str
+    version: str
+    instead: str
+
+    @classmethod
+    def read(cls, text: str) -> Removal:
+        """Of ``"numpy 2.0: numpy.inf"``."""
+        release, _, instead = text.partition(":")
+        package, _, version = release.partition(" ")
+        return cls(package, version, instead.strip())
 
 
 class Facts:
@@ -45,13 +66,13 @@ class Facts:
         self._prefixes: dict[str, str] = {}
         self._canonical: dict[str, str] = {}
         self._factories: dict[str, bool] = {}
-        self.roles: dict[str, str] = {}
+        self.roles: dict[str, Role] = {}
         self.signatures: dict[str, tuple[str, ...]] = {}
         self.loss_inputs: dict[str, str] = {}
         self.loss_functions: dict[str, str] = {}
-        self.returns: dict[str, str] = {}
+        self.returns: dict[str, TensorKind] = {}
         self.wrapper_prefixes: dict[str, str] = {}
-        self.frameworks: dict[str, str] = {}
+        self.frameworks: dict[str, Framework] = {}
         self.grad_modes: dict[str, str] = {}
         self.contexts: dict[str, str] = {}
         self.spawners: dict[str, Mapping[str, int]] = {}
@@ -77,11 +98,16 @@ class Facts:
         self.module_factories: tuple[str, ...] = ()
         self.module_names: tuple[re.Pattern[str], ...] = ()
         self.classifiers: tuple[re.Pattern[str], ...] = ()
+        self._with_batch_norms: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
         self.constants: dict[str, tuple[float, ...]] = {}
+        self.removed_names: dict[str, Removal] = {}
+        self.removed_arguments: dict[str, dict[str, Removal]] = {}
+        self.removed_defaults: dict[str, Removal] = {}
+        self.needed_releases: dict[str, str] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -117,7 +143,7 @@ class Facts:
         self.spawners.update(table.get("spawn", {}))
         self._add_sets(table)
 
-    def _add_callable(self, name: str, role: str, signature: str) -> None:
+    def _add_callable(self, name: str, role: Role, signature: str) -> None:
         self.roles[name] = role
         self.signatures[name] = _names(signature) or _PARAMETERS.get(role, ())
 
@@ -162,9 +188,16 @@ class Facts:
         self.module_names += tuple(re.compile(each) for each in factory.get("patterns", ()))
         self.module_classmethods.update(factory.get("classmethods", ()))
         self.classifiers += tuple(re.compile(each) for each in factory.get("classifiers", ()))
+        self._with_batch_norms += tuple(re.compile(each) for each in factory.get("with-batch-norms", ()))
         self.constants.update((name, tuple(numbers)) for name, numbers in table.get("constants", {}).items())
         for amount, patterns in table.get("parameters", {}).items():
             self._parameters[amount] = self._parameters.get(amount, ()) + tuple(map(re.compile, patterns))
+        removed = table.get("removed", {})
+        self.removed_names.update((name, Removal.read(text)) for name, text in removed.get("names", {}).items())
+        self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
+        self.needed_releases.update(removed.get("needs", {}))
+        for name, each in removed.get("arguments", {}).items():
+            self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
         transforms = table.get("transforms", {})
         self.transform_packages += tuple(transforms.get("packages", ()))
         for kind, names in transforms.items():
@@ -212,7 +245,7 @@ class Facts:
             tail = f"{part}.{tail}"
         return name
 
-    def role(self, name: str) -> str:
+    def role(self, name: str) -> Role:
         """The role of a callable (``optimizer``, ``loss``, ``loader``, …), or an empty string."""
         return self.roles.get(name, "")
 
@@ -242,6 +275,11 @@ class Facts:
     def is_classifier(self, name: str) -> bool:
         """Whether the models that a call of this name makes return logits, unless their head is replaced."""
         return any(each.match(name) for each in self.classifiers)
+
+    def has_batch_norms(self, name: str) -> bool:
+        """Whether the models that a call of this name makes have batch norms; where it takes the name of a network,
+        that follows after a colon."""
+        return any(each.fullmatch(name) for each in self._with_batch_norms)
 
     def draws_from(self, name: str) -> str:
         """The library (``torch``, ``numpy``, ``random``) from whose global generator a function draws, or nothing."""
@@ -279,7 +317,7 @@ def _names(signature: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def builtin_tables() -> tuple[Mapping[str, Any], ...]:
     """The tables shipped with dllint, parsed once per process."""
-    paths = (path for path in sorted(KNOWLEDGE.glob("*.toml")) if path != NAMES)  # these are no facts
+    paths = (path for path in sorted(KNOWLEDGE.glob("*.toml")) if path not in (NAMES, AXES))  # read by others
     return tuple(tomllib.loads(path.read_text("utf-8")) for path in paths)
 
 

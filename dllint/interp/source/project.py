@@ -8,16 +8,19 @@ from __future__ import annotations
 import ast
 import os
 import re
+import tokenize
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property, lru_cache
-from hashlib import blake2b
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from dllint.files import toml
 from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceError, SourceFile, read_source, source_from_text
 from dllint.interp.source.bindings import Bindings, bindings_of
+from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
+from dllint.interp.source.search_path import PACKAGING, SearchPaths
 from dllint.interp.source.trees import walk
 
 _ONE_WORD = re.compile(r"\\b(\w+)\\b")
@@ -26,8 +29,8 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
-SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
-_MARKERS = frozenset((".git", "pyproject.toml", "setup.py", "setup.cfg"))
+_CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
+_PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -139,6 +142,19 @@ class SourceModule:
             return Bindings()
 
     @cached_property
+    def comments(self) -> dict[int, str]:
+        """The comments of the file by line."""
+        found: dict[int, str] = {}
+        lines = iter(self.source.text.splitlines(keepends=True))
+        try:
+            for token in tokenize.generate_tokens(lambda: next(lines, "")):
+                if token.type == tokenize.COMMENT:
+                    found[token.start[0]] = token.string
+        except (*UNPARSABLE, tokenize.TokenError):
+            return found  # those up to where it is broken
+        return found
+
+    @cached_property
     def method_calls(self) -> dict[str, list[ast.Call]]:
         """All calls ``x.name(...)`` in the file, by name."""
         found: dict[str, list[ast.Call]] = {}
@@ -184,8 +200,9 @@ class Project:
         self.root = root
         self._overlay = dict(overlay or {})
         self._modules: dict[Path, SourceModule | None] = {}
-        self._listings: dict[Path, frozenset[str]] = {}
-        self._bases: dict[Path, tuple[Path, ...]] = {}
+        self._listings: dict[Path, Listing] = {}
+        self._bases: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self._search_paths = SearchPaths(self._list, self._text)
         self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
@@ -255,9 +272,9 @@ class Project:
     def digest(self, path: Path) -> str:
         """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
         if path in self._listings:
-            return listing_digest(self._listings[path])
+            return self._listings[path].digest
         module = self._modules.get(path)
-        return module.source.digest if module is not None else ""
+        return module.source.digest if module is not None else digest_of(path)
 
     def _remember(self, memory: dict[Key, tuple[Found, frozenset[Path]]], key: Key, find: Callable[[], Found]) -> Found:
         """Find something once, and say each time what the answer depends on."""
@@ -334,27 +351,20 @@ class Project:
         return self.find(importer, f"{package}.{name}" if package else name, level)
 
     def _search_path(self, folder: Path) -> tuple[Path, ...]:
-        """Where an absolute import of a file in ``folder`` is looked up: there, above, and in their src/ and lib/."""
-        known = self._bases.get(folder)
-        if known is None:
-            bases = [folder]
-            while bases[-1] != self.root and bases[-1].parent != bases[-1] and self.root in bases[-1].parents:
-                bases.append(bases[-1].parent)
-            sources = [base / name for base in bases for name in SOURCES if name in self._list(base)]
-            known = self._bases[folder] = (*bases, *sources)
-        return known
+        """Where an absolute import of a file in ``folder`` is looked up."""
+        return self._remember(self._bases, folder, lambda: self._search_paths.of(folder, self.root))
+
+    def _text(self, file: Path) -> str:
+        """The text of a file that is no module."""
+        self._use(file)
+        return text_of(file)
 
     def _list(self, folder: Path) -> frozenset[str]:
         self._use(folder)
         known = self._listings.get(folder)
         if known is None:
-            try:
-                known = frozenset(os.listdir(folder))
-            except OSError:
-                known = frozenset()
-            overlaid = {file.relative_to(folder).parts[0] for file in self._overlay if folder in file.parents}
-            known = self._listings[folder] = known | overlaid
-        return known
+            known = self._listings[folder] = read_listing(folder, self._overlay)
+        return known.names
 
     def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
         """The project modules that a file imports, judged by its text (nothing is parsed).
@@ -425,7 +435,18 @@ class Project:
             found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
             if len(found) > _MAX_SEARCHED:
                 break
+        found.extend(sorted(self._unsaved().difference(found)))
         return tuple(found[:_MAX_SEARCHED])
+
+    def _unsaved(self) -> set[Path]:
+        """The modules that are found in the project by their unsaved text."""
+        return {
+            file
+            for file in self._overlay
+            if file.suffix == ".py"
+            and file.is_relative_to(self.root)
+            and not any(part in _SKIPPED or part.startswith(".") for part in file.relative_to(self.root).parts)
+        }
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
@@ -442,24 +463,19 @@ class Project:
 def project_root(file: Path, working_directory: Path, otherwise: Path | None = None) -> Path:
     """The folder that bounds the search for a file's imports.
 
-    It is the nearest folder above the file with a ``.git`` or a packaging file, or the working directory if that lies
-    nearer. Where nothing is found it is ``otherwise``, the folder that the user named or configured, if the file is
-    below it; for a file elsewhere, its own folder.
+    It is the nearest folder above the file with a ``.git`` or a configuration of dllint, or the working directory if
+    that lies nearer: a packaging file alone makes a part of what is further up. Where there is none of these it is the
+    nearest folder with a packaging file; else ``otherwise``, the folder that the user named or configured, if the file
+    is below it; else the file's own.
     """
+    packaged = None
     for folder in file.parents:
-        if folder == working_directory:
+        if folder == working_directory or any(map(os.path.exists, (folder / name for name in _CONFIGURED))):
             return folder
-        try:
-            if not _MARKERS.isdisjoint(os.listdir(folder)):
-                return folder
-        except OSError:
-            break
+        if toml.has_table(folder / PACKAGING, "tool", "dllint"):
+            return folder
+        if packaged is None and any(map(os.path.exists, (folder / name for name in _PACKAGED))):
+            packaged = folder
+    if packaged is not None:
+        return packaged
     return otherwise if otherwise is not None and otherwise in file.parents else file.parent
-
-
-@lru_cache(maxsize=4096)
-def listing_digest(names: frozenset[str]) -> str:
-    """A digest of the names in a folder that bear on what can be imported from it; empty if there are none."""
-    importable = sorted(name for name in names if name.endswith(".py") or ("." not in name and name != "__pycache__"))
-    text = "\n".join(importable).encode("utf-8", "surrogateescape")
-    return blake2b(text, digest_size=16).hexdigest() if text else ""

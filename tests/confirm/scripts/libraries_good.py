@@ -28,7 +28,7 @@ class Decoded(Images):
 
 
 class Masked(Converted):
-    """Has a mask beside each image, which is read with colours as well."""
+    """Has a mask beside each image, which is read with colors as well."""
 
     def read(self, path):
         image, mask = super().read(path), cv2.imread("grey mask")

@@ -6,7 +6,7 @@ IMREAD_GRAYSCALE, IMREAD_COLOR, IMREAD_COLOR_RGB, COLOR_BGR2RGB = 0, 1, 256, 4
 
 
 def imread(filename, flags=IMREAD_COLOR):
-    """An image of soft shapes, whose colours the name decides; those of a `grey` one are all the same."""
+    """An image of soft shapes, whose colors the name decides; those of a `grey` one are all the same."""
     draws = numpy.random.default_rng(list(filename.encode()))
     rows, columns = numpy.mgrid[0:48, 0:64] / 64
     image = numpy.zeros((48, 64, 3))

@@ -24,11 +24,11 @@ steps is 1.349 instead of .130. Adam, AdamW, RMSprop and Adagrad do not care abo
 
 ## Not reported
 Losses that are divided or scaled by anything that is not a constant, summed losses (`reduction="sum"`), and gradients
-that are changed by hand; what a framework divides itself; accumulation over 1, where that is known; losses of parts of
-one batch, which each are computed from all parts. Another network's turn every few steps (GAN critics) and sums over
-several losses of one batch are no accumulation. Under a framework that divides by itself the division is what is
-reported: with `Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times too small (.106
-instead of .425).
+that are changed by hand; what a framework divides itself; accumulation over 1, where that is known or the default;
+losses of parts of one batch, which each are computed from all parts. Another network's turn every few steps (GAN
+critics) and sums over several losses of one batch are no accumulation. Under a framework that divides by itself the
+division is what is reported: with `Accelerator(gradient_accumulation_steps=4)` and `loss / 4` gradients are four times
+too small (.106 instead of .425).
 
 ## Fix (unsafe)
 Divides what is sent backward: `(loss / steps).backward()`, so that the logged loss stays as it is. Unsafe because
@@ -105,12 +105,13 @@ def is_scaled(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
 
 
 def counts_to_one(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
-    """gradients are accumulated over one batch"""
-    remainder = next((found for guard in _boundary(backward, step, ctx) if (found := _remainder(guard))), None)
+    """gradients are accumulated over one batch, at least by default"""
+    boundary = _boundary(backward, step, ctx)
+    if any(guard.by_default for guard in boundary):
+        return True
+    remainder = next((found for guard in boundary if (found := _remainder(guard))), None)
     if remainder is None:
         return False
-    if isinstance(remainder.right, ast.Constant) and remainder.right.value == 1:
-        return True
     count = ast.unparse(remainder.right)
     tests = [
         (guard.subject.rpartition(":")[2], guard.relation, guard.operand, guard.holds) for guard in backward.guards
@@ -131,9 +132,9 @@ def is_cut_at_its_turn(backward: Backward, step: OptimizerStep, ctx: Context) ->
     return any(isinstance(part, ast.Name) and part.id == node.target.id for each in slices for part in ast.walk(each))
 
 
-class UnnormalisedGradientAccumulation(Rule):
+class UnnormalizedGradientAccumulation(Rule):
     code = "DL210"
-    name = "unnormalised-gradient-accumulation"
+    name = "unnormalized-gradient-accumulation"
     category = "correctness"
     severity = "error"
     triggers = (("backward", "manual_backward", "zero_grad"), ("step",), ("backward", "manual_backward"))

@@ -36,10 +36,10 @@ class _Frozen:
             self.shift = float(((mean - self.mean).abs() / self.deviation).mean())
 
 
-class Normalisation(Probe):
+class Normalization(Probe):
     """Follows the statistics of batch norms that are frozen in every call of their model."""
 
-    name = "normalisation"
+    name = "normalization"
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)

@@ -1,0 +1,134 @@
+"""Runs that go on from a checkpoint: what they put back of it before they train, and what they leave."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dllint.assumptions import Assumptions
+from dllint.context.checkpoints import Restored, Saved, keys_read
+from dllint.context.filtering import Filtering
+from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
+from dllint.interp.run import graph
+from dllint.interp.source.project import UNPARSABLE
+from dllint.values import Const, Symbol, Value, alternatives
+
+_GETTERS = frozenset(("get", "pop"))
+_LOOKED_UP = frozenset(("item", ".get", ".pop"))
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What a run takes from files before it trains on.
+
+    ``restored`` are the states that are put back, the model's first; ``keys`` are what is looked up by name; ``saved``
+    are the checkpoints of the same program that are taken for what is read.
+    """
+
+    reads: tuple[StateRead, ...]
+    restored: tuple[Restored, ...]
+    keys: frozenset[str]
+    saved: tuple[Saved, ...]
+    assumptions: Assumptions = ()
+
+
+class Continuing(Filtering):
+    """Training that goes on."""
+
+    @cached_property
+    def continuation(self) -> Continuation | None:
+        """How the program goes on from a checkpoint, if it does: it restores more than the weights of a model.
+
+        Who loads weights alone begins a run of its own; who restores an optimizer, or counts on from an epoch, goes on.
+        """
+        steps = self.steps()
+        early = [
+            each
+            for each in self.checkpoints.restored
+            if not self.is_managed(each.event) and self.checkpoints.is_before_training(each.event, steps)
+        ]
+        models = [each for each in early if self.guessed_role(each.event.target) in ("module", "wrapper")]
+        models = [each for each in models if any(self.may_train(s.optimizer, each.event.target) for s in steps)]
+        if not models:
+            return None
+        optimizers = [each for each in early if self.guessed_role(each.event.target) == "optimizer"]
+        reads = tuple(dict.fromkeys(each.read for each in (*models, *early)))
+        if not optimizers and not any(self._begins_at(loop, reads) for loop in self._training_loops):
+            return None
+        others = [each for each in early if each not in models]
+        pairs = [(saved, *pair) for saved in self.checkpoints.saved for pair in self.readers(saved) if pair[0] in reads]
+        keys = frozenset(key for read in reads for key in keys_read(read))
+        assumed = tuple(dict.fromkeys(each for _, _, assumptions in pairs for each in assumptions))
+        kept = tuple({id(saved): saved for saved, _, _ in pairs}.values())
+        return Continuation(reads, (*models, *others), keys, kept, assumed)
+
+    def is_restored(self, target: Value) -> bool:
+        """Whether the program puts a state back into an object, or hands it to code that may do so."""
+        restored = (event.target for event in self.all_of(StateRestored))
+        if any(self.is_same(each, target) or self.reaches(each, target) for each in restored):
+            return True
+        return any(self.opaque_to(event, target) for event in self.all_of(OpaqueCall))
+
+    def counts_on(self, continuation: Continuation) -> bool:
+        """Whether an epoch or step that was read decides where the training begins, or how it is counted."""
+        reads = continuation.reads
+        names = {name for read in reads for item in _items(read) if (name := self.name_of(item))}
+        for loop in self._training_loops:
+            if loop.kind != "for" or self._begins_at(loop, reads):
+                return True
+            guards = (guard for event in self.events if loop in self.loops_around(event) for guard in event.guards)
+            if any(names & {name.rpartition(":")[2] for name in guard.names} for guard in guards):
+                return True
+        parts = (part.value for saved in self.checkpoints.saved for part in saved.parts)
+        return any(self._is_progress(source, reads) for value in parts for source in graph.sources(value, 60))
+
+    @cached_property
+    def _training_loops(self) -> tuple[Loop, ...]:
+        """The outermost loops in which optimizers step, but for those of runs."""
+        around = ([loop for loop in self.loops_around(step) if not self.is_of_runs(loop)] for step in self.steps())
+        return tuple({id(loops[-1]): loops[-1] for loops in around if loops}.values())
+
+    def _begins_at(self, loop: Loop, reads: Sequence[StateRead]) -> bool:
+        """Whether a loop goes over what was computed from an epoch that was read."""
+        given = graph.sources(loop.iterable, 60) if loop.iterable is not None else ()
+        return any(self._is_progress(source, reads) for source in given)
+
+    def _is_progress(self, value: Value, reads: Sequence[StateRead]) -> bool:
+        """Whether a value is the epoch or step of a checkpoint that was read."""
+        if not isinstance(value, Symbol) or value.name not in _LOOKED_UP or len(value.inputs) < 2:
+            return False
+        key = value.inputs[1]
+        is_read = any(value.inputs[0] is read.result for read in reads)
+        return is_read and isinstance(key, Const) and self.speaks_of("progress", str(key.value))
+
+    def is_entry_read(self, key: str) -> bool:
+        """Whether some file of the project looks up an entry of this name in something."""
+        pattern = re.compile(rf"\b{re.escape(key)}\b")
+        for module in (*self._machine.project.closure(self.program.module), *self._machine.project.mentioning(pattern)):
+            try:
+                if module.contains(pattern) and any(_is_looked_up(node, key) for node in module.entry_makers):
+                    return True
+            except UNPARSABLE:
+                continue  # reported on its own
+        return False
+
+
+def _items(read: StateRead) -> Iterator[Symbol]:
+    """The entries that are looked up in what was read."""
+    held = read.result.attributes.values() if isinstance(read.result, Symbol) else ()
+    for value in held:
+        for _, option in alternatives(value):
+            if isinstance(option, Symbol) and option.name == "item":
+                yield option
+
+
+def _is_looked_up(node: ast.AST, key: str) -> bool:
+    name: ast.expr | None = None
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        name = node.slice
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GETTERS:
+        name = node.args[0] if node.args else None
+    return isinstance(name, ast.Constant) and name.value == key

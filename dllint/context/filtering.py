@@ -1,0 +1,89 @@
+"""Whether code chooses which entries of a state dict it loads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from dllint.context.resuming import Resuming
+from dllint.events import StateRestored
+from dllint.interp.run import graph
+from dllint.interp.source.positions import enclosing_definition
+from dllint.sites import Site
+from dllint.values import Instance, Symbol, Table, Value
+
+_TAKING_OUT = frozenset(("pop", "filter", "filter_state_dict", "intersect_dicts"))
+_NEAREST = 30  # values that a state is made of
+
+
+class Filtering(Resuming):
+    """What is loaded of a state dict."""
+
+    def is_from_file(self, restored: StateRestored) -> bool:
+        """Whether a state that is loaded was read from a file, by torch or by what is called a loader."""
+        return any(
+            isinstance(source, Table) or (isinstance(source, Symbol | Instance) and _is_loader(_made_by(source)))
+            for source in self._made_of(restored)
+        )
+
+    def is_made_unseen(self, restored: StateRestored) -> bool:
+        """Whether code that is not seen had a hand in a state that is loaded: anything may have been left out."""
+        calls = (source for source in self._made_of(restored) if isinstance(source, Symbol) and source.arguments)
+        return any(not _is_loader(each.name) and not each.name.startswith((".", "torch.")) for each in calls)
+
+    def is_filtered(self, restored: StateRestored) -> bool:
+        """Whether the code that makes a state to load chooses among its entries, or takes some out."""
+        sites = [restored.site, *(source.site for source in self._made_of(restored))]
+        places = {id(place): place for site in sites if site is not None and (place := _around(site)) is not None}
+        return any(True for place in places.values() for _ in _choices(place))
+
+    def _made_of(self, restored: StateRestored) -> list[Value]:
+        """The values that a state was made of, up to where it was read; not the path of the file."""
+        found: list[Value] = [] if restored.state is None else [restored.state]
+        for value in found:  # which grows meanwhile
+            is_read = isinstance(value, Symbol | Instance) and _is_loader(_made_by(value))
+            inputs = () if is_read or len(found) > _NEAREST else graph.inputs_of(value)
+            found.extend(each for each in inputs if not any(each is known for known in found))
+        return found
+
+
+def _made_by(source: Symbol | Instance) -> str:
+    return source.name if isinstance(source, Symbol) else source.library_name
+
+
+def _is_loader(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last.startswith("load") or "download" in last
+
+
+def _around(site: Site) -> ast.AST | None:
+    tree: ast.AST | None = getattr(site.module, "tree", None)
+    return enclosing_definition(site) or tree
+
+
+def _choices(definition: ast.AST) -> Iterator[ast.AST]:
+    """Where entries are chosen: a comprehension with a condition, `pop` and `del`, a loop that stores some only."""
+    for node in ast.walk(definition):
+        if isinstance(node, ast.DictComp):
+            is_choice = any(generator.ifs for generator in node.generators)
+        elif isinstance(node, ast.Call):
+            is_choice = getattr(node.func, "attr", getattr(node.func, "id", "")) in _TAKING_OUT
+        elif isinstance(node, ast.Delete):
+            is_choice = any(isinstance(target, ast.Subscript) for target in node.targets)
+        else:
+            inside = ast.walk(node) if isinstance(node, ast.For) else ()
+            is_choice = any(isinstance(each, ast.If) and _stores_some(each) for each in inside)
+        if is_choice:
+            yield node
+
+
+def _stores_some(branch: ast.If) -> bool:
+    """Whether an entry is stored under a condition and not otherwise, or skipped under one."""
+    if any(isinstance(each, ast.Continue) for each in branch.body):
+        return True
+    return _stores(branch.body) and not _stores(branch.orelse)
+
+
+def _stores(body: Sequence[ast.stmt]) -> bool:
+    targets = (target for each in body if isinstance(each, ast.Assign) for target in each.targets)
+    return any(isinstance(target, ast.Subscript) for target in targets)

@@ -1,0 +1,143 @@
+"""Where the files of a project load checkpoints, as it is written there: for code that another program runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dllint.interp.source.positions import enclosing_definition
+from dllint.interp.source.project import UNPARSABLE, SourceModule
+from dllint.interp.source.trees import walk
+from dllint.sites import Module, Site
+
+LOADS = re.compile(r"\bload\b")
+_STRICT = ("weights_only", "pickle_module")
+_GETTERS = frozenset(("get", "pop"))
+_MAX_STEPS = 3  # from a name to what it was assigned
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A call of ``torch.load``: the name of the file, and the keys that are looked up in what was read.
+
+    ``file`` is the last part of the path, with `*` for what is filled in; empty if nothing of it is known. ``needed``
+    are the keys without which the lookup fails. ``is_default`` says that the call leaves it to torch what may be
+    unpickled.
+    """
+
+    site: Site
+    file: str
+    keys: frozenset[str]
+    needed: frozenset[str]
+    is_default: bool
+
+
+def loads_in(module: SourceModule) -> Iterator[Load]:
+    """The calls of ``torch.load`` in a file."""
+    try:
+        calls = module.calls.get("load", ())
+    except UNPARSABLE:
+        return  # reported on its own
+    spellings = _spellings(module) if calls else frozenset()
+    for call in calls:
+        if ast.unparse(call.func) in spellings:
+            names = [keyword.arg for keyword in call.keywords]
+            path = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "f"), None)
+            file = file_name(_pattern(path, module, call, _MAX_STEPS)) if path is not None else ""
+            is_default = None not in names and not any(name in _STRICT for name in names)
+            keys, needed = keys_written(call, module), keys_written(call, module, needed=True)
+            yield Load(Site(module, call), file, keys, needed, is_default)
+
+
+def _spellings(module: SourceModule) -> frozenset[str]:
+    """What ``torch.load`` is called in a file, by its imports."""
+    found: set[str] = set()
+    for node in walk(module.tree):
+        if isinstance(node, ast.Import):
+            found |= {f"{alias.asname or alias.name}.load" for alias in node.names if alias.name == "torch"}
+        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
+            found |= {alias.asname or alias.name for alias in node.names if alias.name == "load"}
+    return frozenset(found)
+
+
+def file_name(pattern: str) -> str:
+    """The last part of a path with `*` for what is not known; empty where that says little."""
+    name = re.sub(r"%[.\d]*\w|\{.*?\}", "*", re.split(r"[/\\]", pattern)[-1])
+    name = re.sub(r"\*+", "*", name)
+    stem = name.rpartition(".")[0] or name
+    return name if len(re.findall(r"\w", stem)) > 2 else ""
+
+
+def _pattern(node: ast.expr, module: SourceModule, place: ast.AST, steps: int) -> str:
+    """A path as it is written: names stand for what they are assigned, options for defaults, `*` for the rest."""
+
+    def of(part: ast.expr) -> str:
+        return _pattern(part, module, place, steps)
+
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else "*"
+    if isinstance(node, ast.Name | ast.Attribute):
+        found = _assigned(node, module, place) if steps else None
+        return _pattern(found, module, place, steps - 1) if found is not None else "*"
+    if isinstance(node, ast.BinOp):
+        return of(node.left) + ("/" if isinstance(node.op, ast.Div) else "") + of(node.right)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(of(part) for part in node.values)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return of(node.func.value)
+    if isinstance(node, ast.Call):
+        return "/".join(of(part) for part in node.args)
+    return "*"
+
+
+def _assigned(node: ast.Name | ast.Attribute, module: SourceModule, place: ast.AST) -> ast.expr | None:
+    """What a name is assigned around a place, if that is one thing; of an option, its default."""
+    if isinstance(node, ast.Name):
+        around = enclosing_definition(Site(module, place)) or module.tree
+        for tree in dict.fromkeys((around, module.tree)):
+            values = [
+                each.value
+                for each in walk(tree)
+                if isinstance(each, ast.Assign)
+                and any(isinstance(target, ast.Name) and target.id == node.id for target in each.targets)
+            ]
+            if values:
+                return values[0] if len(values) == 1 else None
+        return None
+    for call in module.method_calls.get("add_argument", ()):
+        flags = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+        if any(flag.lstrip("-").replace("-", "_") == node.attr for flag in flags):
+            return next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
+    return None
+
+
+def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> frozenset[str]:
+    """The constant keys that the function looks up in what a call returned.
+
+    With ``needed`` only those without which it fails: not those of ``get``, nor those that it tests for.
+    """
+    around = enclosing_definition(Site(module, call)) or module.tree
+    names = {
+        target.id
+        for each in walk(around)
+        if isinstance(each, ast.Assign) and each.value is call
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    found: set[str] = set()
+    tested: set[str] = set()
+    for each in walk(around):
+        owner: ast.expr | None = None
+        key: ast.expr | None = None
+        if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load):
+            owner, key = each.value, each.slice
+        elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _GETTERS:
+            owner, key = (each.func.value, each.args[0] if each.args else None) if not needed else (None, None)
+        elif isinstance(each, ast.Compare) and isinstance(each.left, ast.Constant):
+            tested.add(str(each.left.value))
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            is_mine = owner is call or (isinstance(owner, ast.Name) and owner.id in names)
+            found |= {key.value} if is_mine else set()
+    return frozenset(found - tested if needed else found)

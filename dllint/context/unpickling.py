@@ -1,0 +1,200 @@
+"""What ``torch.load`` refuses by default since torch 2.6, which reads tensors, numbers, texts and plain containers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from dllint.events import (
+    Event,
+    ModeChange,
+    ModelChanged,
+    ModelForward,
+    OptimizerCreated,
+    OptimizerStep,
+    StateRead,
+    StateRestored,
+    StateSaved,
+)
+from dllint.interp.run import graph
+from dllint.interp.source.positions import ancestors
+from dllint.sites import Guards, Site
+from dllint.values import Class, Const, External, Function, Instance, Symbol, Value, alternatives
+
+# Measured on torch 2.13: each raises `UnpicklingError` where it is anywhere in what is loaded.
+_REFUSED = {
+    "argparse.Namespace": "an `argparse.Namespace`",
+    "types.SimpleNamespace": "a `SimpleNamespace`",
+    "collections.defaultdict": "a `defaultdict`",
+    "collections.deque": "a `deque`",
+    "datetime.datetime": "a `datetime`",
+    "datetime.datetime.now": "a `datetime`",
+    "datetime.date.today": "a `date`",
+    "datetime.timedelta": "a `timedelta`",
+    "pathlib.Path": "a `Path`",
+    "pathlib.PurePath": "a `Path`",
+    "torch.Generator": "a `torch.Generator`",
+    "numpy.random.get_state": "numpy's random state, which holds an array",
+    "random.Random": "a `Random`",
+}
+_ROLES = {
+    "module": "a whole module",
+    "wrapper": "a whole module",
+    "optimizer": "a whole optimizer, and not its state dict",
+    "scheduler": "a whole scheduler, and not its state dict",
+    "scaler": "a whole gradient scaler, and not its state dict",
+    "loader": "a data loader",
+    "dataset": "a dataset",
+}
+# What numpy computes is an array or a number of numpy's own, but for these.
+_PLAIN = ("numpy.random.", "numpy.all", "numpy.any", "numpy.array_equal", "numpy.is", "numpy.ndim", "numpy.shape")
+_PLAIN_TOO = frozenset(("numpy.size", "numpy.load", "numpy.save", "numpy.savez", "numpy.set_printoptions"))
+_NUMPY_STATE = "numpy.random.get_state"
+_ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "**", "%", "negative", "round", "abs", "max", "min", "item"))
+_OF_ARRAYS = frozenset(
+    (".mean", ".sum", ".max", ".min", ".std", ".var", ".copy", ".astype", ".round", ".argmax", ".argmin", ".reshape",
+     ".flatten", ".ravel", ".transpose", ".cumsum", ".prod", ".squeeze")
+)  # fmt: skip
+
+
+def refusal(value: Value, role_of: Callable[[Value], str]) -> str:
+    """What is refused about a value that is saved, in words; empty where it can be loaded, or is not known.
+
+    Containers are not looked into: `Saved.parts` are what stands in them.
+    """
+    if isinstance(value, Instance):
+        if isinstance(value.cls, Class):
+            return _ROLES.get(role_of(value), f"an object of the class `{value.cls.name}`")
+        return _REFUSED.get(value.cls, "") or _ROLES.get(role_of(value), "")
+    if isinstance(value, Function | Class):
+        return f"`{value.name}`, which is code"
+    if not isinstance(value, Symbol):
+        return ""
+    if value.name == "/" and any(refusal(part, role_of) == _REFUSED["pathlib.Path"] for part in value.inputs):
+        return _REFUSED["pathlib.Path"]
+    if value.name in _REFUSED:
+        return _REFUSED[value.name]
+    return "a number or array of numpy" if is_of_numpy(value) else ""
+
+
+def is_of_numpy(value: Value, depth: int = 8) -> bool:
+    """Whether a value is an array or a number of numpy's, rather than one of Python's or a tensor."""
+    if not isinstance(value, Symbol) or depth == 0:
+        return False
+    if value.name.startswith("numpy."):
+        return not value.name.startswith(_PLAIN) and value.name not in _PLAIN_TOO
+    if value.name in _OF_ARRAYS:
+        return is_of_numpy(value.inputs[0], depth - 1)
+    if value.name == ".numpy":
+        return True
+    if value.name not in _ARITHMETIC or not value.inputs:
+        return False
+    operands = value.inputs[:1] if value.name in ("item", "round") else value.inputs
+    found = [is_of_numpy(option, depth - 1) for part in operands for _, option in _options(part)]
+    known = [isinstance(option, Const | External) for part in operands for _, option in _options(part)]
+    return any(found) and all(one or other for one, other in zip(found, known, strict=True))
+
+
+def _options(value: Value) -> Iterator[tuple[object, Value]]:
+    yield from alternatives(value)
+
+
+# ------------------------------------------------------------------------------------- what is done with what was read
+
+_ASKING = frozenset(("isinstance", "hasattr", "type", "callable", "getattr", "issubclass"))
+_WRAPPED = ("module", "_orig_mod")
+# What tensors, dicts and lists have; whatever has another attribute is none of them.
+_ATTRIBUTES = frozenset(
+    ("shape", "dtype", "device", "data", "grad", "T", "mT", "H", "mH", "ndim", "is_cuda", "requires_grad", "real",
+     "imag", "grad_fn", "is_leaf", "layout", "is_sparse", "itemsize", "nbytes", "names", "size", "keys", "values",
+     "items", "get", "pop", "copy", "update", "append", "__class__", "__dict__", "__len__", "name", "state_dict",
+     *_WRAPPED)
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectUse:
+    """A place where what was read is used as only an object can be: as what, and under which further conditions."""
+
+    site: Site
+    what: str
+    guards: Guards = ()
+
+
+def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[str], bool]) -> ObjectUse | None:
+    """Where something that was read is used as only an object can be, and as what, in words.
+
+    Args:
+        read: where the file is read.
+        events: what happens in the program.
+        is_wrapper: whether a library class of some name wraps modules.
+    """
+    known = {guard.key() for guard in read.guards}
+    for event in events:
+        for value, what in _used(event, is_wrapper):
+            for guards, option in alternatives(value):
+                if _root(option) is read.result and not _is_asked(event.guards, known):
+                    return ObjectUse(event.site, what, tuple(guard for guard in guards if guard.key() not in known))
+    for held in (each for each in (read.result, *_items(read.result)) if isinstance(each, Symbol)):
+        for name, value in held.attributes.items():
+            is_read = isinstance(value, Symbol) and value.name == "attribute" and value.inputs[0] is held
+            if is_read and name not in _ATTRIBUTES and held.site is not None and not _is_asked_around(value.site):
+                return ObjectUse(value.site or held.site, f"an object with an attribute `{name}`")
+    return None
+
+
+def _used(event: Event, is_wrapper: Callable[[str], bool]) -> Iterator[tuple[Value, str]]:
+    """What an event uses as objects, and as what."""
+    given: Value | None = None
+    if isinstance(event, ModelForward | ModeChange) or (isinstance(event, ModelChanged) and is_wrapper(event.action)):
+        yield event.model, "a module"
+    elif isinstance(event, OptimizerStep):
+        yield event.optimizer, "an optimizer"
+    elif isinstance(event, StateRestored):
+        yield event.target, "an object with a state"
+        given = event.state
+    elif isinstance(event, OptimizerCreated):
+        given = event.parameters
+    elif isinstance(event, StateSaved):
+        given = event.content
+    for source in graph.sources(given, 40) if given is not None else ():
+        if isinstance(source, Symbol) and source.name in _OF_MODULES and source.inputs:
+            yield source.inputs[0], "a module"
+
+
+_OF_MODULES = frozenset(("parameters", ".parameters", "state_dict", ".named_parameters", "named_parameters"))
+
+
+def _root(value: Value) -> Value:
+    """What was read, behind moves, casts, keys and wrappers."""
+    while isinstance(value, Symbol) and value.inputs:
+        is_item = value.name == "item" and isinstance(value.detail, str)
+        is_inner = value.name == "attribute" and value.detail in _WRAPPED
+        if not (is_item or is_inner or value.name in graph.SELF_RETURNING):
+            break
+        value = value.inputs[0]
+    return value
+
+
+def _items(result: Value) -> list[Symbol]:
+    """The entries that are looked up in what was read."""
+    held = result.attributes.values() if isinstance(result, Symbol) else ()
+    options = [option for value in held for _, option in alternatives(value)]
+    return [option for option in options if isinstance(option, Symbol) and option.name == "item"]
+
+
+def _is_asked_around(site: Site | None) -> bool:
+    """Whether the code around a place tests a type."""
+    tests = (node.test for node in ancestors(site) if isinstance(node, ast.If | ast.IfExp)) if site is not None else ()
+    nodes = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Call))
+    return any(isinstance(node.func, ast.Name) and node.func.id in _ASKING for node in nodes)
+
+
+def _is_asked(guards: Guards, known: Collection[tuple[str, str, str, bool]]) -> bool:
+    """Whether some conditions, but for those that are known, are tests of a type, or of what is in something."""
+    tests = (guard.node for guard in guards if guard.key() not in known and guard.node is not None)
+    nodes = [node for test in tests for node in ast.walk(test)]
+    calls = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    compared = [operator for node in nodes if isinstance(node, ast.Compare) for operator in node.ops]
+    return not _ASKING.isdisjoint(calls) or any(isinstance(operator, ast.In | ast.NotIn) for operator in compared)

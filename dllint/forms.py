@@ -1,0 +1,43 @@
+"""The forms of symbols: how a value that is not known came about, where no library name or method says so."""
+
+from __future__ import annotations
+
+from dllint.values import Symbol, Value
+
+FORMS = {
+    "unknown": "nothing is known of it",
+    "parameter": "what a function is given by a caller who is not seen; ``detail`` is its name",
+    "attribute": "an attribute of the first input; ``detail`` is its name",
+    "item": "what the first input has under the key that the second one is",
+    "slice": "a part of the first input between bounds",
+    "element": "what an iteration over the first input yields",
+    "key": "a key of a dict",
+    "counter": "a number that an iteration counts",
+    "forward": "what a module, the first input, returns for the others",
+    "call": "what something unresolved, the first input, returns for the others",
+    "generator": "what a generator function returns; the input is what it yields",
+    "filter": "those of some values that fulfil a condition",
+    "format": "a text with values in it",
+    "compare": "the outcome of a comparison; ``detail`` is the class of the operator in ``ast``",
+    "not": "the opposite of the input",
+    "negative": "the input with its sign changed",
+    "scaled": "what a gradient scaler, the first input, makes of a loss",
+    "training-mode": "whether a module is in training mode",
+    "index": "the index of a sample, as a loader asks a dataset for it",
+    "batch": "what a collate function is given",
+    "samples": "the samples that a loader, the input, gives its collate function",
+    "state_dict": "the state of an object",
+}
+"""The names of symbols that are no library's, each with what it stands for."""
+
+
+def attribute_of(value: Value | None, *names: str) -> Value | None:
+    """The object that a value is an attribute of, if it is one (with one of some names) that nobody has set."""
+    if not isinstance(value, Symbol) or value.name != "attribute" or not value.inputs:
+        return None
+    return value.inputs[0] if not names or value.detail in names else None
+
+
+def element_of(value: Value | None) -> Value | None:
+    """What an iteration goes over that yields a value, if the value is what one yields."""
+    return value.inputs[0] if isinstance(value, Symbol) and value.name == "element" and value.inputs else None

@@ -1,0 +1,190 @@
+"""Images on their way to the model: in which order their channels are, and how large their numbers are.
+
+What is followed: OpenCV, PIL, numpy and torch by hand, and the pipelines of torchvision and albumentations. Whatever is
+not known ends the claim: the order becomes empty, the largest number ``None``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dllint.interp.ask import pipelines
+from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.run.graph import inputs_of
+from dllint.sites import Guards
+from dllint.values import Choice, Const, External, Instance, Symbol, Value
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_MAX_DEPTH = 30
+_MAX_VALUES = 400
+_FLIPPED = re.compile(r"\((?::, :|\.\.\.), (?:::-1|[\[(]2, 1, 0[\])])\)")
+_CROPPED = re.compile(r"[(:,\s\w+\-*/]*:[(:,\s\w+\-*/]*\)?")
+_OTHER_ORDER = {"bgr": "rgb", "rgb": "bgr", "": ""}
+_FLOATS = ("float", "float32", "float16", "float64", "double", "half", "single", "f", "f4")
+_SAME = frozenset(
+    ("numpy.array", "numpy.asarray", "numpy.ascontiguousarray", "numpy.copy", "numpy.transpose", "numpy.moveaxis",
+     "numpy.fliplr", "numpy.flipud", "numpy.rot90", "numpy.pad", "numpy.expand_dims",
+     "torch.from_numpy", "torch.tensor", "torch.as_tensor", "torch.Tensor", "torch.FloatTensor", "torch.unsqueeze",
+     "torch.permute", "PIL.Image.fromarray", "cv2.resize", "cv2.flip", "cv2.GaussianBlur", "cv2.blur",
+     "cv2.copyMakeBorder", "cv2.rotate", "cv2.warpAffine",
+     ".transpose", ".permute", ".copy", ".unsqueeze", ".contiguous", ".clone", ".resize", ".crop", ".rotate",
+     ".astype", ".float", ".double", ".half", ".to", ".type", ".squeeze", ".reshape", ".convert")
+)  # fmt: skip
+_GEOMETRIC = re.compile(
+    r"(A\.)?(\w*(Crop|Flip|Resize|Rotat\w*|Scale|Affine|Pad\w*|Blur|Perspective|Transpose|ColorJitter|Jitter|Erasing|Dropout"
+    r"|LongestMaxSize|SmallestMaxSize|Distortion|Contrast|Brightness\w*|HueSaturation\w*|Noise|Cutout|CLAHE|Gamma|ToPILImage"
+    r"|ToImage|PILToTensor|ToTensorV2|Transform))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What is known of an image.
+
+    ``order`` is ``rgb``, ``bgr`` or nothing; ``largest`` is its largest possible number (255, 1, 1 / 255), ``None`` if
+    that is not known; ``is_integer`` says that its numbers are bytes. ``origin`` is the call that read it.
+    ``normalized`` are the steps that subtract a mean, each with the largest number before it.
+    """
+
+    origin: Symbol
+    order: str
+    largest: float | None = 255.0
+    is_integer: bool = True
+    normalized: tuple[tuple[Instance, float | None], ...] = ()
+    scaled: tuple[Value, ...] = ()
+
+    def divided(self, by: float, at: Value) -> Image:
+        largest = self.largest / by if self.largest is not None else None
+        return replace(self, largest=largest, is_integer=False, scaled=(*self.scaled, at))
+
+
+def images_in(machine: Machine, sample: Value, guards: Guards = ()) -> Iterator[tuple[Guards, Image]]:
+    """The images that a sample of a dataset consists of, as far as they are known."""
+    pending: list[tuple[Guards, Value]] = [(guards, sample)]
+    for _ in range(_MAX_VALUES):
+        if not pending:
+            return
+        here, value = pending.pop(0)
+        if isinstance(value, Choice):
+            pending.extend((here + more, option) for more, option in value.options)
+            continue
+        image = image_of(machine, value)
+        if image is not None:
+            yield here, image
+        elif not isinstance(value, Symbol):
+            pending.extend((here, each) for each in inputs_of(value))
+
+
+def image_of(machine: Machine, value: Value, depth: int = 0) -> Image | None:
+    """What is known of a value as an image; ``None`` where it is not known to be one."""
+    if not isinstance(value, Symbol) or depth > _MAX_DEPTH:
+        return None
+    if value.name in ("cv2.imread", "cv2.imdecode"):
+        return _read_by_opencv(value)
+    if value.name == "PIL.Image.open":
+        return Image(value, "rgb")
+    if not value.inputs:
+        return None
+    first = value.inputs[0]
+    if value.name.endswith("()") and isinstance(first, Instance) and len(value.inputs) > 1:
+        image = image_of(machine, value.inputs[1], depth + 1)
+        return _transformed(image, pipelines.steps_of(machine, first)) if image is not None else None
+    image = image_of(machine, first, depth + 1)
+    return _changed(image, value) if image is not None else None
+
+
+def _read_by_opencv(value: Symbol) -> Image | None:
+    """An image in color is read in the order of OpenCV; of other flags nothing is said."""
+    flag = value.arguments.get(1, "flags") if value.arguments is not None else None
+    name = flag.name if isinstance(flag, External) else ""
+    if flag is None or name.endswith(".IMREAD_COLOR") or (isinstance(flag, Const) and flag.value == 1):
+        return Image(value, "bgr")
+    return Image(value, "rgb") if name.endswith(".IMREAD_COLOR_RGB") else None
+
+
+def _changed(image: Image, value: Symbol) -> Image | None:
+    """An image after one operation; ``None`` after one that is not known."""
+    name = value.name
+    if name == "cv2.cvtColor":
+        code = value.inputs[1] if len(value.inputs) > 1 else None
+        is_swap = isinstance(code, External) and code.name.endswith((".COLOR_BGR2RGB", ".COLOR_RGB2BGR"))
+        return replace(image, order=_OTHER_ORDER[image.order]) if is_swap else replace(image, order="")
+    if name == "item":
+        return _indexed(image, str(value.detail))
+    if name in ("/", "*") and len(value.inputs) == 2:
+        by = value.inputs[1]
+        if not isinstance(by, Const) or not isinstance(by.value, int | float) or not by.value:
+            return replace(image, largest=None, is_integer=False)
+        return image.divided(by.value if name == "/" else 1 / by.value, value)
+    if name in ("-", "+"):
+        return replace(image, largest=None, is_integer=False)
+    if name not in _SAME:
+        return None
+    if name == ".convert" and not (len(value.inputs) > 1 and _is_text(value.inputs[1], "RGB")):
+        return replace(image, order="")
+    return replace(image, is_integer=False) if _makes_floats(value) else image
+
+
+def _indexed(image: Image, detail: str) -> Image | None:
+    if detail in ("image", "img", "0"):  # of what a pipeline returns, or of a batch of one
+        return image
+    if _FLIPPED.fullmatch(detail):
+        return replace(image, order=_OTHER_ORDER[image.order])
+    return image if _CROPPED.fullmatch(detail) and "::" not in detail else None
+
+
+def _is_text(value: Value, text: str) -> bool:
+    return isinstance(value, Const) and value.value == text
+
+
+def _makes_floats(value: Symbol) -> bool:
+    """Whether a cast, or the type that a constructor is given, is one of floating point."""
+    if value.name in (".float", ".double", ".half", "torch.Tensor", "torch.FloatTensor"):
+        return True
+    given = list(value.inputs[1:2]) if value.name in (".astype", ".to", ".type", "numpy.array") else []
+    if value.arguments is not None and "dtype" in value.arguments.keywords:
+        given.append(value.arguments.keywords["dtype"])
+    names = (each.name if isinstance(each, External) else getattr(each, "value", "") for each in given)
+    return any(str(name).rpartition(".")[2] in _FLOATS for name in names)
+
+
+def _transformed(image: Image, steps: list[TransformStep]) -> Image | None:
+    """An image after a pipeline whose steps are all known and are all taken."""
+    for step in steps:
+        if not isinstance(step.value, Instance) or step.guards:
+            return None
+        after = _after_step(image, step.kind, step.value)
+        if after is None:
+            return None
+        image = after
+    return image
+
+
+def _after_step(image: Image, kind: str, step: Instance) -> Image | None:
+    given = step.arguments.keywords
+    if kind == "ToTensor":
+        return image.divided(255, step) if image.is_integer else image
+    if kind in ("ConvertImageDtype", "A.ToFloat"):
+        return (
+            image.divided(255, step) if image.is_integer and "max_value" not in given else replace(image, largest=None)
+        )
+    if kind == "ToDtype":
+        scales = step.arguments.get(1, "scale")
+        if not isinstance(scales, Const | None) or not isinstance(step.arguments.get(0, "dtype"), External):
+            return None
+        if scales is not None and scales.value is True and image.is_integer:
+            return image.divided(255, step)
+        return replace(image, is_integer=False)
+    if kind == "Normalize":
+        return replace(image, largest=None, normalized=(*image.normalized, (step, image.largest)))
+    if kind == "A.Normalize":
+        if "max_pixel_value" in given or "normalization" in given or len(step.arguments.positional) > 2:
+            return replace(image, largest=None, is_integer=False)
+        largest = image.largest / 255 if image.largest is not None else None
+        return replace(image, largest=None, is_integer=False, normalized=(*image.normalized, (step, largest)))
+    return image if _GEOMETRIC.fullmatch(kind) else None

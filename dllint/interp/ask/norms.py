@@ -1,0 +1,48 @@
+"""Whether a module has batch norms that keep statistics of what they see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.classes import role_of
+from dllint.interp.run.graph import sources
+from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+_NORMS = frozenset(f"torch.nn.{kind}" for kind in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))
+_NORMS_MADE_LATER = frozenset(f"torch.nn.LazyBatchNorm{n}d" for n in (1, 2, 3))
+_CONTAINERS = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"))
+_MAX_DEPTH = 8
+_MAX_SOURCES = 12
+
+
+def has_batch_norm(machine: Machine, value: Value, depth: int = 0) -> bool:
+    """Whether a module certainly has a batch norm with running statistics, whichever of several it is."""
+    if depth > _MAX_DEPTH:
+        return False
+    options = [option for _, option in alternatives(value)]
+    return bool(options) and all(_has_one(machine, option, depth) for option in options)
+
+
+def _has_one(machine: Machine, value: Value, depth: int) -> bool:
+    if isinstance(value, Items | Table):
+        return any(has_batch_norm(machine, item, depth + 1) for item in value.contents.values())
+    if isinstance(value, Symbol):  # the layers of a network, or the first of them
+        taken = (each for each in sources(value, _MAX_SOURCES) if isinstance(each, Symbol) and each.inputs)
+        return any(each.name == "children" and has_batch_norm(machine, each.inputs[0], depth + 1) for each in taken)
+    if not isinstance(value, Instance):
+        return False
+    if isinstance(value.cls, Class):
+        held = [each for each in value.attributes.values() if role_of(machine, each) in ("module", "wrapper", "")]
+        return any(has_batch_norm(machine, each, depth + 1) for each in held)
+    name = value.library_name
+    if name in _NORMS or name in _NORMS_MADE_LATER:
+        kept = value.arguments.get(None if name in _NORMS_MADE_LATER else 4, "track_running_stats")
+        return kept is None or (isinstance(kept, Const) and kept.value is True)
+    if name in _CONTAINERS or machine.facts.role(name) == "wrapper":
+        return any(has_batch_norm(machine, each, depth + 1) for each in value.arguments.all())
+    given = value.arguments.get(0, "model_name")
+    called = f"{name}:{given.value}" if isinstance(given, Const) and isinstance(given.value, str) else name
+    return machine.facts.has_batch_norms(called)

@@ -1,0 +1,95 @@
+"""Views that mix axes: the sizes fit, and the numbers do not stand where the new axes say.
+
+``view`` and ``reshape`` keep the order of the numbers in memory. An axis that is on both sides keeps its meaning only
+if as many numbers lie before each of its steps as before, that is, if the axes before it have the same product.
+``(batch, time, features)`` viewed as ``(time, batch, features)`` has all sizes right, and every row is a mixture of
+samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dllint.interp.ask.axes import Shape
+from dllint.interp.ask.sizes import Size, product, without_common
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """An axis that a view does not keep: its number before and after.
+
+    ``moved`` is the product of the axes that stand before it, or after it, on one side only.
+    """
+
+    axis: Size
+    before: int
+    after: int
+    moved: Size
+
+    @property
+    def may_be_empty(self) -> bool:
+        """Whether one of two axes that change places may have a single step, so that nothing is mixed.
+
+        That of the batch, those of a product and those that a layer sets are longer.
+        """
+        return _may_be_one(self.axis) and _may_be_one(self.moved)
+
+
+def _may_be_one(size: Size) -> bool:
+    return size.number == 1 and len(size.factors) == 1 and size.factors[0].axis not in (None, 0)
+
+
+def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
+    """The first axis of a tensor that a view of some sizes mixes with others; ``None`` where that is not certain."""
+    for after, size in enumerate(sizes):
+        if size is None or not size.is_atomic:
+            continue
+        before = _position(shape, size)
+        if before is None or sum(1 for other in sizes if other is not None and _mentions(other, size)) != 1:
+            continue
+        moved = _moved(shape, before, sizes, after)
+        if moved is not None:
+            return Mixture(size, before, after, moved)
+    return None
+
+
+def _position(shape: Shape, size: Size) -> int | None:
+    """Which axis of a tensor has a size that no other one has."""
+    found = [index for index, known in enumerate(shape.sizes) if _mentions(known, size)]
+    if found:
+        return found[0] if len(found) == 1 and shape.sizes[found[0]] == size else None
+    factor = size.factors[0] if size.factors else None
+    if factor is None or shape.rest is None or factor.axis is None or factor.owner != id(shape.rest[0]):
+        return None
+    index = factor.axis - shape.rest[1] + len(shape.sizes)
+    return index if index >= len(shape.sizes) else None
+
+
+def _mentions(size: Size, part: Size) -> bool:
+    return part.factors[0] in size.factors if part.factors else size.number == part.number
+
+
+def _moved(shape: Shape, before: int, sizes: Sequence[Size | None], after: int) -> Size | None:
+    """What stands on one side of an axis and no longer does, or newly does, if that is certain.
+
+    The axes before it and those after it have the same product in a view that keeps it, and it is enough that one of
+    the two can be compared.
+    """
+    named = {factor for size in sizes if size is not None for factor in size.factors}
+    sides = [(shape.first(before), sizes[:after])]
+    if shape.rank is not None:
+        sides.append((shape.sizes[before + 1 :], sizes[after + 1 :]))
+    moved = None
+    for ours, theirs in sides:
+        known = [size for size in theirs if size is not None]
+        if ours is None or len(known) != len(theirs):
+            continue
+        gone, new = without_common(product(ours), product(known))
+        if gone == new == Size():
+            return None
+        if new == Size() and named.issuperset(gone.factors):
+            moved = moved or gone
+        elif gone == Size():
+            moved = moved or new
+    return moved

@@ -1,0 +1,76 @@
+"""Sizes of axes, as products of numbers and of sizes that only a run knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from dllint.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A size that only a run knows: that of an axis of some tensor, or a value that the program computes.
+
+    ``axis`` is the position of the axis, from the front. ``known_as`` is how the program calls it.
+    """
+
+    owner: int
+    axis: int | None = None
+    known_as: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Factor) and (self.owner, self.axis) == (other.owner, other.axis)
+
+    def __hash__(self) -> int:
+        return hash((self.owner, self.axis))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How long an axis is: a number times factors, which may repeat."""
+
+    number: int = 1
+    factors: tuple[Factor, ...] = ()
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether this is the size of one axis: a number above 1, or one factor."""
+        return (self.number > 1 and not self.factors) or (self.number == 1 and len(self.factors) == 1)
+
+    def same(self, other: Size) -> bool:
+        """Whether two sizes are certainly equal."""
+        return self.number == other.number and Counter(self.factors) == Counter(other.factors)
+
+    def __str__(self) -> str:
+        parts = [factor.known_as or "?" for factor in self.factors]
+        return " * ".join([str(self.number), *parts] if self.number != 1 or not parts else parts)
+
+
+def of_axis(tensor: Value, axis: int, known_as: str = "") -> Size:
+    """The size of an axis of a tensor of which nothing else is known."""
+    return Size(1, (Factor(id(tensor), axis, known_as),))
+
+
+def of_value(value: Value, known_as: str = "") -> Size:
+    """A size that a value stands for, whatever it is."""
+    return Size(1, (Factor(id(value), None, known_as),))
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """The size of several axes laid together."""
+    sizes = list(sizes)
+    return Size(prod(size.number for size in sizes), tuple(factor for size in sizes for factor in size.factors))
+
+
+def without_common(left: Size, right: Size) -> tuple[Size, Size]:
+    """What is left of two sizes when equal factors are struck out."""
+    ours, theirs = Counter(left.factors), Counter(right.factors)
+    common = ours & theirs
+    number = (left.number, right.number) if left.number != right.number else (1, 1)
+    return (
+        Size(number[0], tuple((ours - common).elements())),
+        Size(number[1], tuple((theirs - common).elements())),
+    )

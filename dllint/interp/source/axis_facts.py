@@ -1,0 +1,60 @@
+"""What library calls do to the axes of a tensor: the table ``knowledge/axes.toml``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from dllint.interp.source.facts import AXES
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer that sets the size of an axis: by which argument, and how many axes come after that of the channels."""
+
+    argument: str
+    position: int | None
+    spatial: int
+
+
+@dataclass(frozen=True, slots=True)
+class AxisFacts:
+    """Names of calls by what they do to axes. Modules are written as their classes are called."""
+
+    same_functions: frozenset[str]
+    same_methods: frozenset[str]
+    same_modules: frozenset[str]
+    channels: Mapping[str, Layer]
+    features: Mapping[str, Layer]
+    embedding: Mapping[str, Layer]
+    recurrent: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def axis_facts() -> AxisFacts:
+    """The table, read once."""
+    table = tomllib.loads(AXES.read_text("utf-8"))["axes"]
+    return AxisFacts(
+        same_functions=frozenset(table["same-functions"]),
+        same_methods=frozenset(table["same-methods"]),
+        same_modules=frozenset(table["same-modules"]),
+        channels=_layers(table["channels"]),
+        features=_layers(table["features"]),
+        embedding=_layers(table["embedding"]),
+        recurrent=frozenset(table["recurrent"]["names"]),
+    )
+
+
+def _layers(table: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Layer]:
+    return {
+        name: Layer(fact.get("argument", ""), fact.get("position"), fact.get("spatial", 0))
+        for name, fact in table.items()
+    }

@@ -1,0 +1,77 @@
+"""Names of libraries as a file writes them: what its imports bind, and where what is bound is used."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+
+def imported_names(tree: ast.Module) -> dict[str, str]:
+    """The names that imports of a file bind, at any depth, with the dotted names of what they are.
+
+    A name that is bound more than once, or in a ``try`` that has another way, is left out.
+    """
+    found: dict[str, str] = {}
+    times: Counter[str] = Counter()
+    attempted = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        for name, dotted in _bound(node):
+            times[name] += 1 if dotted and id(node) not in attempted and found.get(name) != dotted else 0
+            times[name] += 2 if not dotted or id(node) in attempted else 0
+            found[name] = dotted
+    return {name: dotted for name, dotted in found.items() if dotted and times[name] == 1}
+
+
+def _bound(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """What a node binds; nothing is known of what is no import."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            name = alias.name if alias.asname else alias.name.partition(".")[0]
+            yield alias.asname or name, name
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id, ""
+    elif isinstance(node, ast.arg):
+        yield node.arg, ""
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name, ""
+
+
+def dotted_uses(tree: ast.Module, imported: Mapping[str, str]) -> Iterator[tuple[ast.expr | ast.alias, str]]:
+    """What a file imports, reads as an attribute of it, or calls, with dotted names: an alias, attribute or call.
+
+    What is read only if it is there (in a ``try``, after ``hasattr``, below a test of a version) is left out.
+    """
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Try) or (isinstance(node, ast.If | ast.IfExp) and _asks_what_there_is(node.test)):
+            continue
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                if imported.get(alias.asname or alias.name):
+                    yield alias, f"{node.module}.{alias.name}"
+        elif isinstance(node, ast.Attribute | ast.Call) and (dotted := _dotted(node, imported)):
+            yield node, dotted
+        pending.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def _asks_what_there_is(test: ast.expr) -> bool:
+    names = [getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(test)]
+    return any(name == "hasattr" or "version" in name.lower() for name in names)
+
+
+def _dotted(node: ast.Attribute | ast.Call, imported: Mapping[str, str]) -> str:
+    """The dotted name of an attribute that is read, or of what is called."""
+    parts: list[str] = []
+    inner = node.func if isinstance(node, ast.Call) else node
+    while isinstance(inner, ast.Attribute):
+        if not isinstance(inner.ctx, ast.Load):
+            return ""
+        parts.append(inner.attr)
+        inner = inner.value
+    if not isinstance(inner, ast.Name) or inner.id not in imported:
+        return ""
+    return ".".join((imported[inner.id], *reversed(parts)))

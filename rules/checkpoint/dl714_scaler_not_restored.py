@@ -1,0 +1,96 @@
+"""A run that goes on from a checkpoint with a gradient scaler that begins anew.
+
+A `GradScaler` finds the scale at which the gradients of float16 just do not overflow. A new one begins at 65,536 and
+halves it at each overflow: the first steps after a resume are skipped until it has found the scale again.
+
+Measured on torch 2.13: a scaler that is not restored raises nothing; with a scale of 4,096 when the checkpoint was
+written, 4 steps of the resumed run are skipped while the schedule goes on.
+
+## Bad
+    scaler = torch.amp.GradScaler("cuda")
+    checkpoint = torch.load("last.pt")
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+## Good
+    scaler = torch.amp.GradScaler("cuda")
+    checkpoint = torch.load("last.pt")
+    model.load_state_dict(checkpoint["model"])
+    optimizer.load_state_dict(checkpoint["optimizer"])
+    scaler.load_state_dict(checkpoint["scaler"])
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda", dtype=torch.float16):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+## Not reported
+Scalers that are switched off (`enabled=False`), training in bfloat16, which needs none, scalers that code which is not
+seen gets hold of, and weights that are loaded for a run of its own.
+
+## On real code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Context, Finding, Instance, OptimizerStep, Program, Rule, StateRead
+
+
+def restored_or_handed_on(scaler: Instance, ctx: Context) -> bool:
+    """its state is restored, or code that is not seen gets hold of it"""
+    return ctx.is_restored(scaler)
+
+
+def switched_off(scaler: Instance, ctx: Context) -> bool:
+    """it is switched off, or may be by default"""
+    enabled = scaler.arguments.keywords.get("enabled")
+    return enabled is not None and ctx.constant(enabled) is not True
+
+
+def needs_none(scaler: Instance, ctx: Context) -> bool:
+    """training is in bfloat16"""
+    return ctx.mentions("bfloat16", where="here") or ctx.mentions("bf16", where="here")
+
+
+class ScalerNotRestored(Rule):
+    code = "DL714"
+    name = "scaler-not-restored"
+    category = "suspicious"
+    severity = "info"
+    triggers = (("load_state_dict", "step"), ("load",), ("load_state_dict",), ("GradScaler", "scaler"))
+    confirmable = True
+    references = ("https://docs.pytorch.org/tutorials/recipes/recipes/amp_recipe.html#saving-resuming",)
+
+    excuses = (restored_or_handed_on, switched_off, needs_none)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        steps = [step for step in ctx.all_of(OptimizerStep) if isinstance(step.scaler, Instance)]
+        found = ctx.continuation if steps and ctx.all_of(StateRead) else None
+        for each in found.restored if found is not None else ():
+            for step in steps:
+                scaler = step.scaler
+                if not isinstance(scaler, Instance) or not ctx.is_same(step.optimizer, each.event.target):
+                    continue
+                if not ctx.excused(self, scaler):
+                    yield ctx.finding(
+                        self,
+                        each.event,
+                        f"training goes on from here, and {ctx.called(scaler, 'gradient scaler')} begins anew",
+                        on=[step, each.event.state],
+                        assuming=found.assumptions if found is not None else (),
+                        effect="it begins at a scale of 65536 again, and skips steps until the gradients fit",
+                        help="save `scaler.state_dict()`, and load it where the optimizer's state is loaded",
+                        trace=[(each.read.site, "a checkpoint is read"), (step.site, "the scaler is used")],
+                    )
+                    return

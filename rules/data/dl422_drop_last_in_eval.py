@@ -1,0 +1,103 @@
+"""Samples that are never scored: `drop_last=True` in a loader for evaluation.
+
+The last batch is dropped if it is not full. Of a set that is smaller than a batch nothing is left: the mean over no
+batches is a division by zero, or a loss of 0 that is the best one ever. The metric is that of a part of the data, and
+which part depends on the batch size.
+
+Measured on torch 2.13 with batches of 64: of 1,000 samples 960 are scored, of 100 samples 64, and of 50 none.
+
+## Bad
+    loader = DataLoader(dataset, batch_size=64, drop_last=True)
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum()
+
+## Good
+    loader = DataLoader(dataset, batch_size=64)
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            correct += (model(x).argmax(1) == y).sum()
+
+## Not reported
+Loaders that are also trained on, those whose batches nobody scores, `drop_last` that is computed, and models that keep a
+state for a batch of fixed size (`init_hidden(batch_size)`).
+
+## Fix (safe)
+Takes `drop_last=True` out: what is scored is scored as before, and the rest besides.
+
+## On real code
+Not counted yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Assumption, Context, Finding, LoaderCreated, Program, Rule, Value, remove_argument
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_trained_on(event: LoaderCreated, ctx: Context) -> bool:
+    """gradients are computed from its batches"""
+    return ctx.data.is_trained_on(event.loader)
+
+
+def is_not_scored(event: LoaderCreated, ctx: Context) -> bool:
+    """nobody computes a loss or a metric from its batches"""
+    return not ctx.is_scored(event.loader)
+
+
+def needs_full_batches(event: LoaderCreated, ctx: Context) -> bool:
+    """the model keeps a state for a batch of fixed size"""
+    return ctx.mentions("init_hidden", where="related")
+
+
+class DropLastInEval(Rule):
+    code = "DL422"
+    name = "drop-last-in-eval"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("DataLoader",), ("drop_last",))
+    fix_safety = "safe"
+    references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",)
+    excuses = (is_trained_on, is_not_scored, needs_full_batches)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        for event in ctx.data.loaders:
+            drops = event.options.get("drop_last")
+            if drops is None or ctx.constant(drops) is not True or _is_one_by_one(event, ctx):
+                continue
+            if _is_for_evaluation(event, ctx) and not ctx.excused(self, event):
+                yield self._report(event, drops, ctx)
+
+    def _report(self, event: LoaderCreated, drops: Value, ctx: Context) -> Finding:
+        outer = ctx.data.datasets(event.dataset)[:1]
+        is_told = bool(outer) and ctx.data.is_told_part(outer[0])
+        name = ctx.called(event.loader, "loader")
+        by_name = Assumption("name", f"{name} is for evaluation, as names say")
+        return ctx.finding(
+            self,
+            event,
+            f"`drop_last=True` in {name}, which is for evaluation: its last samples are never scored",
+            on=[drops],
+            assuming=[*(() if is_told else (by_name,)), *ctx.assumed_batches(event.loader)],
+            effect="the metric leaves out up to a batch of samples, and all of a set that is smaller than a batch",
+            help="leave `drop_last` out where nothing is trained",
+            trace=[(event.site, "the last batch is dropped if it is not full")],
+            fix=("Take `drop_last` out", remove_argument(event.site, "drop_last")),
+        )
+
+
+def _is_for_evaluation(event: LoaderCreated, ctx: Context) -> bool:
+    outer = ctx.data.datasets(event.dataset)[:1]
+    told = [ctx.data.part(dataset) for dataset in outer]
+    return ctx.data.part_of_loader(event) == "eval" and "train" not in told
+
+
+def _is_one_by_one(event: LoaderCreated, ctx: Context) -> bool:
+    """Whether a batch is a single sample, as it is by default: nothing is ever dropped."""
+    size = event.options.get("batch_size")
+    return size is None or ctx.is_none(size) or ctx.constant(size) == 1

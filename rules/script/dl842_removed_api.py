@@ -1,0 +1,178 @@
+"""Something that the library has no more: a name, an argument or a default that a release has removed.
+
+The script stops where it gets there, which may be hours after it began: at the first scheduler, or at the first
+validation. Whether it does depends on what is installed, and a project that says nothing gets today's releases.
+
+Measured by running each on the last release that has it and on the first that has not: `np.float` and `np.int` are gone
+since numpy 1.24, `np.Inf`, `np.NaN` and `np.float_` since 2.0, `np.trapz` since 2.4 (`AttributeError`); `verbose` of
+all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50, `evaluation_strategy` of
+`TrainingArguments` since 4.51, `gpus` of Lightning's `Trainer` since 2.0, `load_metric` since datasets 3.0,
+`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0.
+
+## Bad
+    import numpy as np
+    best = np.Inf
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10, verbose=True)
+
+## Good
+    import numpy as np
+    best = np.inf
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+
+## Not reported
+Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of
+conda, "PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or read in a `try`, after `hasattr` or below a test of a version; names that the project sets
+itself (`np.float = float`); packages of the project that are called like the library.
+
+## Fix (safe)
+Writes what there is instead, or takes the argument out: the code does not run as it is.
+
+## On real code
+Not counted yet.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import (
+    Context,
+    Edits,
+    Finding,
+    Program,
+    Removal,
+    Rule,
+    Site,
+    remove_argument,
+    replace_range,
+    set_argument,
+)
+
+_PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning")
+_WORDS = (
+    *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
+    *("NaN", "NAN", "float_", "complex_", "unicode_", "string_", "int0", "bool8", "object0", "product", "cumproduct"),
+    *("sometrue", "alltrue", "round_", "mat", "asfarray", "find_common_type", "msort", "cast", "math", "trapz"),
+    *(
+        "VisibleDeprecationWarning",
+        "ComplexWarning",
+        "RankWarning",
+        "in1d",
+        "load_metric",
+        "ANTIALIAS",
+        "functional_tensor",
+    ),
+    *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
+)
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def runs_with_earlier(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """the project stays below the version that has removed it"""
+    return not ctx.may_run_with(removal.package, removal.version)
+
+
+def needs_later_torch(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """that version needs a later torch than the project runs with"""
+    needed = ctx.facts.needed_releases.get(f"{removal.package} {removal.version}", "")
+    package, _, version = needed.partition(" ")
+    return bool(needed) and not ctx.may_run_with(package, version)
+
+
+def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
+    """the project sets the name itself"""
+    last = name.rpartition(".")[2]
+    nodes = (node for _, tree in ctx.trees(last) for node in ast.walk(tree))
+    is_set = any(isinstance(n, ast.Attribute) and n.attr == last and isinstance(n.ctx, ast.Store) for n in nodes)
+    return is_set or ctx.project_mentions(rf"\b\w+\.{last}\s*=[^=]")
+
+
+class RemovedApi(Rule):
+    code = "DL842"
+    name = "removed-api"
+    category = "correctness"
+    severity = "error"
+    triggers = (_PACKAGES, _WORDS)
+    fix_safety = "safe"
+    references = (
+        "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
+        "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
+    )
+    excuses = (runs_with_earlier, needs_later_torch, is_set_by_project)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        if program.kind != "module":
+            return
+        facts = ctx.facts
+        for site, name in ctx.uses_of({*facts.removed_names, *facts.removed_arguments, *facts.removed_defaults}):
+            if isinstance(site.node, ast.Call):
+                yield from self._of_call(site, site.node, name, ctx)
+            elif (removal := facts.removed_names.get(name)) and not ctx.excused(self, site, name, removal):
+                yield self._report(
+                    site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx), ctx
+                )
+
+    def _of_call(self, site: Site, call: ast.Call, name: str, ctx: Context) -> Iterator[Finding]:
+        family = f"{name.rpartition('.')[0]}."
+        removed = {**ctx.facts.removed_arguments.get(family, {}), **ctx.facts.removed_arguments.get(name, {})}
+        for keyword in call.keywords:
+            removal = removed.get(keyword.arg or "")
+            if removal is not None and not ctx.excused(self, site, name, removal):
+                what = f"the argument `{keyword.arg}` of `{name.rpartition('.')[2]}`"
+                place = Site(site.module, keyword)
+                yield self._report(place, what, removal, _call_without(site, keyword, removal), ctx)
+        removal = ctx.facts.removed_defaults.get(name)
+        is_short = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
+        if removal is not None and is_short and not ctx.excused(self, site, name, removal):
+            what = f"the default of `{removal.instead}` of `{ctx.source_of(Site(site.module, call.func))}`"
+            yield self._report(site, what, removal, _with_loader(site, call, removal, ctx), ctx)
+
+    def _report(self, site: Site, what: str, removal: Removal, edits: Edits, ctx: Context) -> Finding:
+        is_name = not isinstance(site.node, ast.Call | ast.keyword)
+        raised = "ImportError" if isinstance(site.node, ast.alias) else "AttributeError" if is_name else "TypeError"
+        return ctx.finding(
+            self,
+            site,
+            f"{what} is gone since {removal.package} {removal.version}",
+            effect=f"raises `{raised}`",
+            help=f"use `{removal.instead}`" if removal.instead else "do without it",
+            trace=[(site, f"this works up to the last release before {removal.package} {removal.version}")],
+            fix=(f"Use `{removal.instead}`" if removal.instead else "Take it out", edits),
+        )
+
+
+def _written(site: Site, name: str, ctx: Context) -> str:
+    return name if isinstance(site.node, ast.alias) else ctx.source_of(site)
+
+
+def _renamed(site: Site, name: str, removal: Removal, ctx: Context) -> Edits:
+    """``np.Inf`` as ``np.inf``, ``np.float`` as ``float``; an import may be used anywhere, and stays."""
+    library, instead = name.rpartition(".")[0], removal.instead
+    if not isinstance(site.node, ast.Attribute) or not instead:
+        return Edits()
+    if instead.isidentifier():
+        return replace_range(site, instead) if instead != "math" else Edits()
+    sign, plain = ("-", instead[1:]) if instead.startswith("-") else ("", instead)
+    if not plain.startswith(f"{library}."):
+        return Edits()
+    written = f"{sign}{ctx.source_of(Site(site.module, site.node.value))}{plain[len(library) :]}"
+    return replace_range(site, f"({written})" if sign else written)
+
+
+def _call_without(call: Site, keyword: ast.keyword, removal: Removal) -> Edits:
+    """A call with the new name of an argument, or without an argument that nothing has replaced."""
+    if not removal.instead:
+        return remove_argument(call, keyword.arg or "")
+    value = ast.get_source_segment(call.module.source.text, keyword.value)
+    if not value or not removal.instead.isidentifier():
+        return Edits()
+    return replace_range(Site(call.module, keyword), f"{removal.instead}={value}")
+
+
+def _with_loader(site: Site, call: ast.Call, removal: Removal, ctx: Context) -> Edits:
+    if not isinstance(call.func, ast.Attribute):
+        return Edits()
+    return set_argument(site, removal.instead, f"{ctx.source_of(Site(site.module, call.func.value))}.SafeLoader")
