@@ -152,7 +152,6 @@ def test_format_3_is_read_and_edited() -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ("", "not a notebook: the file is empty"),
         ("{\n 'cells': []}", "line 2, column 2"),
         ("[1]", "the JSON is no object"),
         ("{}", "no list of cells"),
@@ -168,6 +167,13 @@ def test_what_is_no_notebook(raw: str, message: str) -> None:
     with pytest.raises(SourceError, match=r"^not a notebook") as caught:
         read_notebook(raw)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("raw", ["", " \n"])
+def test_a_file_with_nothing_in_it(raw: str) -> None:
+    notebook = read_notebook(raw)
+    assert notebook.text.strip() == ""
+    assert notebook.apply_edits([]).decode() == raw
 
 
 def test_execution_order() -> None:

@@ -18,7 +18,7 @@ class AxesOfTensors(ProgramView):
     def _axes(self) -> Axes:
         return Axes(self._machine)
 
-    def shape(self, tensor: Value) -> Shape:
+    def axes(self, tensor: Value) -> Shape:
         """The axes of a tensor. What is unknown is an axis of its own, equal to no other."""
         return self._axes.of(tensor)
 

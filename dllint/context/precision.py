@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dllint.context.freezing import Freezing
+from dllint.context.paths import Paths
 from dllint.events import AttributeAssigned, Event, ModelChanged, OptimizerStep
 from dllint.sites import Site
 from dllint.values import Arguments, External, Instance, Symbol, Value
@@ -34,7 +35,7 @@ class Cast:
     evidence: Event | Value
 
 
-class Precisions(Freezing):
+class Precisions(Freezing, Paths):
     """The precision of parameters."""
 
     def cast_of(self, module: Value, before: Event) -> Cast | None:

@@ -18,6 +18,8 @@ from dllint.sites import Site
 from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_of
 
+_MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
+
 
 class Reporting(Assuming):
     """Findings, places in the source and edits of it."""
@@ -49,7 +51,7 @@ class Reporting(Assuming):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)))
+        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
         assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *purpose)
         alone = self.program.alone
         return Finding(
@@ -82,22 +84,42 @@ class Reporting(Assuming):
     def _alone(self) -> Iterator[Assumption]:
         """That somebody calls a definition which was interpreted by itself, and calls it so.
 
-        Of what no file names, though others import from its file, nobody knows that it is used at all.
+        Of what no code names, in a project that has scripts, nobody knows that it is used at all. A library calls the
+        methods of a class only if somebody makes objects of it.
         """
-        if self.program.alone is None:
+        if self.program.kind == "module":
             return
-        if self._is_named_elsewhere(self.program.name.partition(".")[0]):
-            yield Assumption("entry", f"`{self.program.name}` is called, which nothing that could be followed does")
-        else:
+        name = self.program.name.partition(".")[0]
+        definitions = [self.program.alone.node] if self.program.alone is not None else self._top_level(name)
+        if not all(self._may_be_called(definition, name) for definition in definitions):
             yield Assumption("effect", f"somebody uses `{self.program.name}`, which nothing in the project names")
+        elif self.program.alone is not None:
+            yield Assumption("entry", f"`{self.program.name}` is called, which nothing that could be followed does")
 
-    def _is_named_elsewhere(self, name: str) -> bool:
-        """Whether a name stands anywhere but in its definition. Of a file that none imports, the users are outside."""
-        word, own, project = re.compile(rf"\b{re.escape(name)}\b"), self.program.module, self._machine.project
-        if len(word.findall(own.source.text)) > 1:
+    def _needed(self) -> Iterator[Assumption]:
+        """That a file which the program cannot do without, and which Python cannot parse, is mended."""
+        broken = self._machine.project.broken_import(self.program.module)
+        if broken is not None:
+            yield Assumption("effect", f"`{broken.file.name}` is mended, which is imported and cannot be parsed")
+
+    def _top_level(self, name: str) -> Sequence[ast.stmt]:
+        """The statements at the top of the program's file that bind a name."""
+        statements: Sequence[ast.stmt] = self.program.module.bindings.names.get(name, ())
+        return statements
+
+    def _may_be_called(self, definition: ast.AST, name: str) -> bool:
+        """Whether something in the project may call a definition: code or a configuration file that names it.
+
+        Of a library, and of a file by itself, the callers are outside.
+        """
+        own, project = self.program.module, self._machine.project
+        if getattr(definition, "decorator_list", None) or own.uses_name(name, outside=definition):
             return True
-        users = [module for module in project.mentioning() if own in project.imported_by(module)]
-        return not users or any(True for module in project.mentioning(word) if module is not own)
+        importers = [module for module in project.mentioning() if own in project.imported_by(module)]
+        if any(module.uses_name(name) for module in importers):
+            return True
+        is_application = own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
+        return not is_application or project.is_configured(name)
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""

@@ -48,6 +48,8 @@ class Resuming(Optimizers, Paths, Sources):
             model = event.target if isinstance(event, StateRestored) else None
             steps = [step for step in self.steps() if model is None or self.may_train(step.optimizer, model)]
             found = self._is_earlier_one(saved, read)
+            if self._starts_anew(saved, read):
+                continue
             if found is not None and self.checkpoints.is_before_training(event, steps):
                 state = event.state if isinstance(event, StateRestored) else None
                 return Resumption(event, read, found, (state,) if state is not None else ())
@@ -169,6 +171,12 @@ class Resuming(Optimizers, Paths, Sources):
             and not any(id(loop) in shared for loop in self.loops_around(other))
             for other in written
         )
+
+    def _starts_anew(self, saved: Saved, read: StateRead) -> bool:
+        """Whether the weights are taken and the progress is not, which the program does read from another file."""
+        key = self.progress_in(saved)
+        others = (keys_read(other) for other in self.all_of(StateRead) if other is not read)
+        return bool(key) and key not in keys_read(read) and any(key in keys for keys in others)
 
     def may_train(self, optimizer: Value, model: Value) -> bool:
         """Whether an optimizer may have parameters of a model; of those that are not known, the only one does."""

@@ -152,7 +152,7 @@ class Sources(ProgramView):
 
     def is_said_in(self, owner: Class, pattern: str) -> bool:
         """Whether a class of the project or one of its ancestors there has a regular expression in its text."""
-        return any(re.search(pattern, _text_of(each.module, each.node)) for each in owner.lineage)
+        return any(re.search(pattern, each.module.text_of(each.node)) for each in owner.lineage)
 
     def code_around(self, owner: Class) -> Iterator[ast.AST]:
         """All nodes of the code of a class, or of code that names it, that is not seen here.

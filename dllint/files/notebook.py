@@ -200,16 +200,17 @@ def _line_of(lines: Sequence[str], offset: int) -> tuple[int, int]:
 def read_notebook(text: str, encoding: str = "utf-8") -> Notebook:
     """Read a notebook of format 3 or 4 from its JSON text.
 
-    A notebook of another language has no code cells here.
+    A notebook of another language has no code cells here, and a file with nothing in it is a notebook without cells.
 
     Raises:
         SourceError: the text is not JSON, or not a notebook.
     """
+    if not text.strip():
+        return Notebook(text, encoding, [])
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        reason = f"{error.msg} at {place}" if text.strip() else "the file is empty"
+        reason = f"{error.msg} at line {error.lineno}, column {error.colno}"
         raise SourceError(f"not a notebook: {reason}") from error
     except (RecursionError, ValueError) as error:  # nested, or a number with more digits, than Python reads
         raise SourceError(f"not a notebook: {error}") from error

@@ -70,6 +70,7 @@ from dllint.api import (
     Edits,
     Finding,
     Function,
+    Guard,
     Instance,
     LibraryCall,
     LoaderCreated,
@@ -197,7 +198,7 @@ class StoredRngInWorkers(Rule):
             place,
             "each worker of the loader gets the same copy of this random generator",
             on=[loader, loader.loader, workers, workers.value, calls[0]],
-            assuming=[*assumed, *ctx.assumed_batches(loader.loader)],
+            assuming=[*assumed, *_assumed_draw(calls), *ctx.assumed_batches(loader.loader)],
             effect=", and ".join(effects),
             help="use the global generators, which the loader seeds, or make the generator in the worker: "
             "`np.random.default_rng(torch.initial_seed())` when the first sample is fetched",
@@ -228,6 +229,19 @@ class StoredRngInWorkers(Rule):
 
 
 # ------------------------------------------------------------------------------------------------------ the generators
+
+
+def _assumed_draw(calls: Sequence[LibraryCall]) -> Iterator[Assumption]:
+    """That numbers are drawn at all, where only a condition that does not resolve lets them be."""
+    unknown = [[guard for guard in call.guards if _is_unknown(guard)] for call in calls]
+    if all(unknown):
+        yield Assumption("alternative", f"numbers are drawn, which depends on `{unknown[0][0]}`")
+
+
+def _is_unknown(condition: Guard) -> bool:
+    """Whether nothing tells if a condition ever holds. Those on drawn numbers and on the mode do."""
+    is_told = condition.topic in ("mode", "phase") or condition.by_default is not None or condition.assumption
+    return not is_told and not ("rand" in condition.subject or "rng" in condition.subject)
 
 
 def _owners(loader: LoaderCreated, ctx: Context) -> list[Instance]:

@@ -57,6 +57,7 @@ from dllint.api import (
     Phase,
     Program,
     Rule,
+    Site,
     StateRestored,
     Symbol,
     Value,

@@ -142,8 +142,17 @@ class SchedulerBeforeOptimizer(Rule):
 
 
 def _step_after(event: SchedulerStep, ctx: Context) -> tuple[Loop, OptimizerStep] | None:
-    """The loop in which a scheduler's step comes first, and the optimizer's step that comes after it."""
+    """The loop in which a scheduler's step comes first, and the optimizer's step that comes after it.
+
+    A scheduler that each turn of a loop makes anew knows nothing of the turn before.
+    """
     for loop in ctx.loops_around(event):
+        if any(
+            ctx.is_same(made.scheduler, event.scheduler)
+            for made in walk(loop.body)
+            if isinstance(made, SchedulerCreated)
+        ):
+            return None
         steps = [other for other in walk(loop.body) if isinstance(other, OptimizerStep)]
         if steps:
             mine = _steps_of(_optimizers_of(event.scheduler, ctx), steps, ctx)

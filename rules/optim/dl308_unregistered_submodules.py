@@ -63,6 +63,7 @@ from dllint.api import (
     Instance,
     Items,
     OpaqueCall,
+    OptimizerCreated,
     Rule,
     Site,
     Symbol,
@@ -123,6 +124,9 @@ def is_put_elsewhere(event: AttributeAssigned, owner: Instance, layers: list[Val
 
 def has_optimizers_of_its_own(event: AttributeAssigned, owner: Instance, layers: list[Value], ctx: Context) -> bool:
     """the class makes optimizers for what is in the list, or what is in it has optimizers of its own"""
+    made = [made.parameters for made in ctx.all_of(OptimizerCreated) if made.parameters is not None]
+    if any(ctx.reaches(given, layer) and not ctx.reaches(given, owner) for given in made for layer in layers):
+        return True
     kept = (held for layer in layers if isinstance(layer, Instance) for held in layer.attributes.values())
     if any(ctx.role(held) == "optimizer" for held in kept):
         return True

@@ -40,6 +40,7 @@ Not counted yet.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from dllint.api import AttributeAssigned, Class, Context, Edits, Finding, Instance, Rule, Site, Symbol, replace_range
@@ -49,6 +50,10 @@ _FILLS = (
     r"\.apply\(|\binit\.|\binit_[a-z]|[a-z]_init\b|_init_[a-z]|initiali[sz]e|\breset|load_state"
     r"|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
 )
+
+
+def _fills(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and re.search(_FILLS, f"{ast.unparse(node.func)}(") is not None
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -64,7 +69,7 @@ def is_touched(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Con
 def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
     """the class, or code that names it, speaks of filling parameters"""
     assert isinstance(owner.cls, Class)
-    return ctx.is_said_in(owner.cls, _FILLS) or ctx.is_said_around(owner.cls, _FILLS)
+    return ctx.is_said_in(owner.cls, _FILLS) or any(map(_fills, ctx.code_around(owner.cls)))
 
 
 def builds_on_others(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:

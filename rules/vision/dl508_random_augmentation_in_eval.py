@@ -59,6 +59,7 @@ from dllint.api import (
     Guards,
     Instance,
     Items,
+    ModelForward,
     Program,
     Rule,
     Setting,
@@ -91,8 +92,17 @@ def trained_on_as_well(place: Site, dataset: Instance, name: str, trained: list[
 
 
 def augmented_at_test_time(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
-    """the name says that predictions for several views are averaged"""
-    return ctx.speaks_of("test-time-augmentation", name)
+    """predictions for several views are averaged: a name says so, or a loop that trains nothing repeats the pass"""
+    if ctx.speaks_of("test-time-augmentation", name):
+        return True
+    loaders = _loaders_of(dataset, ctx)
+    return any(
+        ctx.reaches(loop.iterable, loader) and any(not ctx.trains(outer) for outer in loops[index + 1 :])
+        for loops in map(ctx.loops_around, ctx.all_of(ModelForward))
+        for index, loop in enumerate(loops)
+        for loader in loaders
+        if loop.iterable is not None
+    )
 
 
 class RandomAugmentationInEval(Rule):

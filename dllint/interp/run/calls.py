@@ -47,7 +47,11 @@ _CLIPS = re.compile(r"clip_?(the_)?grad", re.IGNORECASE)  # a project's own clip
 
 
 def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> Value:
-    """Call a value."""
+    """Call a value.
+
+    Raises:
+        CallError: it is nothing that can be called, or does not take these arguments.
+    """
     if isinstance(callee, Function):
         return invoke(machine, callee, arguments, site)
     if isinstance(callee, BoundMethod):
@@ -71,6 +75,8 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
         return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
     if isinstance(callee, Setting):
         return call(machine, callee.default, arguments, site)
+    if isinstance(callee, Items | Table) and machine.block is not None:
+        raise CallError(site)
     if _is_bound_method(callee):  # step = optimizer.step; step()
         owner, name = callee.inputs[0], callee.detail
         if isinstance(owner, Instance):

@@ -12,7 +12,10 @@ MISSING: Any = object()
 
 
 class CallError(Exception):
-    """Python would refuse this call with a ``TypeError``: control leaves where it stands, as it does by ``raise``."""
+    """Python raises here, certainly: control leaves as it does by ``raise``.
+
+    A call is refused (the arguments do not fit, or this is nothing that can be called), or a name is bound nowhere.
+    """
 
     def __init__(self, site: Site) -> None:
         super().__init__(str(site))

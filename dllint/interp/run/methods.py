@@ -162,7 +162,7 @@ def _updates_parameters(machine: Machine, base: Value, name: str, arguments: Arg
 
 def _step(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
     role = known_or_guessed(machine, base) or _role_as_written(base, site)
-    first = arguments.get(0, None)
+    first = arguments.get(0, "optimizer")
     if role == "scheduler":
         machine.emit(SchedulerStep(site, base, arguments))
         return Const(None)

@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 
 def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site: Site) -> Value:
-    """Call an object: ``criterion(x, y)``, ``model(x)``, ``transform(image)``."""
+    """Call an object: ``criterion(x, y)``, ``model(x)``, ``transform(image)``.
+
+    Raises:
+        CallError: it has no ``__call__``, as optimizers have none.
+    """
+    if machine.facts.role(callee.library_name) == "optimizer" and machine.block is not None:
+        raise CallError(site)
     if isinstance(callee.cls, Class):
         member = find_member(machine, callee.cls, "__call__")
         if isinstance(member, Function):

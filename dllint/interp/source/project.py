@@ -10,7 +10,10 @@ import os
 import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +42,13 @@ Found = TypeVar("Found")
 _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
+
+
+_OF_OTHER_PYTHONS = ("Missing parentheses in call", "f-string", "multiple exception types", "leading zeros")
+_CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
+_MAX_CONFIGURATION = 200  # files of each kind
+_LARGEST_CONFIGURATION = 100_000  # bytes
+_BINDERS = frozenset(("exec", "execfile", "globals", "locals", "vars", "builtins", "__builtins__", "get_ipython"))
 
 
 def _without_prose(text: re.Match[str]) -> str:
@@ -141,6 +151,72 @@ class SourceModule:
         except UNPARSABLE:
             return Bindings()
 
+    def uses_name(self, name: str, outside: ast.AST | None = None) -> bool:
+        """Whether code uses a name, or a string has it (``getattr``, a registry): other than by import or definition.
+
+        Args:
+            name: a name of the top level of some module.
+            outside: a definition that is left out.
+        """
+        if name not in self.words:
+            return False
+        pending: list[ast.AST] = [self.tree]
+        while pending:
+            node = pending.pop()
+            if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
+                return True
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split("."):
+                return True
+            pending.extend(child for child in ast.iter_child_nodes(node) if child is not outside)
+        return False
+
+    @property
+    def is_unparsable(self) -> bool:
+        """Whether no Python can parse the file. Code for Python 2, or for a newer one, can be run elsewhere."""
+        with suppress(*UNPARSABLE):
+            self.tree  # noqa: B018 -- which tells of the error
+        error = self.syntax_error
+        return error is not None and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
+
+    @property
+    def is_script(self) -> bool:
+        """Whether the file does something when it is run: its top level loops, or calls a function of its own."""
+        own = {node.name for node in self.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        for node in self.tree.body:
+            call = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(node, ast.For | ast.While):
+                return True
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in own:
+                return True
+        return False
+
+    def is_mistyped(self, name: str) -> bool:
+        """Whether nothing in the file binds a name, at any depth, and something binds one that is nearly the same.
+
+        In a notebook nobody can tell: a cell that is gone may have bound it.
+        """
+        if self.source.notebook is not None or name in self._bound or not self._bound.isdisjoint(_BINDERS):
+            return False
+        return bool(get_close_matches(name, self._bound, n=1, cutoff=0.85))
+
+    @cached_property
+    def _bound(self) -> frozenset[str]:
+        """All names that are bound somewhere in the file, and the functions that bind names, where it uses them."""
+        found: set[str] = set()
+        for node in walk(self.tree):
+            if isinstance(node, ast.Name):
+                if not isinstance(node.ctx, ast.Load) or node.id in _BINDERS:
+                    found.add(node.id)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, ast.alias):
+                found.add(node.asname or node.name.partition(".")[0])
+            elif isinstance(node, ast.Global | ast.Nonlocal):
+                found.update(node.names)
+            elif name := getattr(node, "name", None):  # definitions, handlers and patterns
+                found.add(name)
+        return frozenset(found)
+
     @cached_property
     def comments(self) -> dict[int, str]:
         """The comments of the file by line."""
@@ -206,6 +282,7 @@ class Project:
         self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
@@ -424,6 +501,18 @@ class Project:
             if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
 
+    def is_configured(self, name: str) -> bool:
+        """Whether a configuration file of the project names something: ``_target_: package.models.Net``."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        files = (
+            file for suffix in _CONFIGURATION for file in islice(self.root.rglob(f"*{suffix}"), _MAX_CONFIGURATION)
+        )
+        for file in files:
+            with suppress(OSError, UnicodeDecodeError):
+                if file.stat().st_size <= _LARGEST_CONFIGURATION and word.search(file.read_text("utf-8")):
+                    return True
+        return False
+
     def _all_files(self) -> tuple[Path, ...]:
         return self._remember(self._everything, self.root, self._search)
 
@@ -447,6 +536,38 @@ class Project:
             and file.is_relative_to(self.root)
             and not any(part in _SKIPPED or part.startswith(".") for part in file.relative_to(self.root).parts)
         }
+
+    def broken_import(self, module: SourceModule) -> SourceModule | None:
+        """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""
+        return self._remember(self._broken, module.file, lambda: self._find_broken(module))
+
+    def _find_broken(self, module: SourceModule) -> SourceModule | None:
+        seen = {module.file}
+        pending = [module]
+        for each in pending:  # which grows meanwhile
+            for found in self._needed_by(each):
+                if found.is_unparsable:
+                    return found
+                if found.file not in seen:
+                    seen.add(found.file)
+                    pending.append(found)
+        return None
+
+    def _needed_by(self, module: SourceModule) -> Iterator[SourceModule]:
+        """The project's modules that the import statements at the top of a file need, outside of any condition."""
+        if module.syntax_error is not None:
+            return
+        for statement in module.tree.body:
+            if isinstance(statement, ast.Import):
+                wanted = [(alias.name, 0) for alias in statement.names]
+            elif isinstance(statement, ast.ImportFrom):
+                wanted = [(statement.module or "", statement.level)]
+            else:
+                continue
+            for name, level in wanted:
+                found = self.find(module, name, level)
+                if found is not None and found is not module:
+                    yield found
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
