@@ -2,7 +2,8 @@
 
 ``bench/verdicts/*.tsv`` hold the findings of one reading each, with what a reader of the code said of every one:
 ``true``, ``false``, or ``doubtful``, where its maintainer would rightly close it as noise. The columns are named in the
-first line; lines that begin with ``#`` say what was read.
+first line; lines that begin with ``#`` say what was read. ``repositories.tsv`` lists what has been read, with and without
+findings, so that no later batch takes it again.
 
 A batch is what the rules found before anything was mended by it. ``current.tsv`` is what the rules of today find in all
 that was read, questions included: how often an assumption holds is counted there, since a claim that a mended defect
@@ -28,6 +29,7 @@ VERDICTS = ROOT / "bench" / "verdicts"
 REPORT = ROOT / "docs" / "corpus-report.md"
 RATES = ROOT / "dllint" / "assumptions.toml"
 CURRENT = "current"
+READ = "repositories"
 OUTCOMES = ("true", "false", "doubtful")
 COLUMNS = ("repository", "commit", "code", "place", "tier", "kinds", "assumes", "verdict", "why")
 
@@ -65,7 +67,7 @@ class Reading:
 
 def readings() -> list[Reading]:
     """All readings, in the order of their names."""
-    return [_read(path) for path in sorted(VERDICTS.glob("*.tsv"))]
+    return [_read(path) for path in sorted(VERDICTS.glob("*.tsv")) if path.stem != READ]
 
 
 def _read(path: Path) -> Reading:
