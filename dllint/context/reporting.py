@@ -98,8 +98,9 @@ class Reporting(Assuming):
         word, own, project = re.compile(rf"\b{re.escape(name)}\b"), self.program.module, self._machine.project
         if len(word.findall(own.source.text)) > 1:
             return True
-        users = [module for module in project.mentioning() if own in project.imported_by(module)]
-        return not users or any(True for module in project.mentioning(word) if module is not own)
+        if any(True for module in project.mentioning(word) if module is not own):
+            return True
+        return not any(True for module in project.mentioning() if own in project.imported_by(module))
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""

@@ -196,7 +196,7 @@ class Project:
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
         """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
-        self._use(file)
+        file = self._use(file)
         if file not in self._modules:
             try:
                 self._modules[file] = self.load(file, name)
@@ -248,14 +248,17 @@ class Project:
         """Forget what has been used so far."""
         self.used, self._told = set(), set()
 
-    def _use(self, path: Path) -> None:
-        """Note that an answer depends on a file or folder. Each is one object: comparing paths is slow."""
-        self.used.add(self._known_paths.setdefault(path, path))
+    def _use(self, path: Path) -> Path:
+        """Note that an answer depends on a file or folder. Returns its one object: comparing paths is slow."""
+        path = self._known_paths.setdefault(path, path)
+        self.used.add(path)
+        return path
 
     def digest(self, path: Path) -> str:
         """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
-        if path in self._listings:
-            return listing_digest(self._listings[path])
+        listing = self._listings.get(path)
+        if listing is not None:
+            return listing_digest(listing)
         module = self._modules.get(path)
         return module.source.digest if module is not None else ""
 
@@ -345,7 +348,7 @@ class Project:
         return known
 
     def _list(self, folder: Path) -> frozenset[str]:
-        self._use(folder)
+        folder = self._use(folder)
         known = self._listings.get(folder)
         if known is None:
             try:
