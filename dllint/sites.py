@@ -84,7 +84,8 @@ class Guard:
     """
 
     __slots__ = (
-        "_key", "_topic_of", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject",
+        "_key", "_topic_of", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation",
+        "subject",
     )  # fmt: skip
 
     def __init__(

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.events import Block, LibraryCall, walk
-from dllint.interp.source import trees
 from dllint.interp.run.classes import find_member
+from dllint.interp.source import trees
 from dllint.sites import Guards
 from dllint.values import Arguments, Class, Function, Instance, Symbol
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dllint.interp.run import containers
 from dllint.interp.run.guards import guards_of, marked

@@ -21,7 +21,7 @@ class CallError(Exception):
 
 def distinguished(arms: list[tuple[Guards, Any]], site: Site) -> list[tuple[Guards, Any]]:
     """Arms of a branch, or options of a choice, none of which comes about unconditionally where there are several."""
-    if len(arms) == 1 or all([guards for guards, _ in arms]):
+    if len(arms) == 1 or all(guards for guards, _ in arms):
         return arms
     subject = f"way at {site.path}:{site.line}:{getattr(site.node, 'col_offset', 0)}"
     return [(guards or (Guard(subject, "==", index, True),), body) for index, (guards, body) in enumerate(arms)]
