@@ -146,7 +146,7 @@ class _Analysing:
         if self._count == 1 or len(files) <= _IN_PROCESS:
             for file in files:
                 yield worker.in_deep_thread(
-                    lambda file=file: self._alone.analyse(file),  # type: ignore[misc]
+                    lambda file=file: self._alone.analyse_next(file),  # type: ignore[misc]
                     self._alone.interrupt_if_overdue,
                 )
             return

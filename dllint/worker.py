@@ -37,6 +37,10 @@ _RECURSION_LIMIT = 20_000
 _PATIENCE = 4
 _GLANCE = 0.25  # seconds between two looks at the clock
 
+# What bounds the memory of a process, however many files it is given.
+_HELD = 3_500_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
+_YOUNG = 1_500_000  # objects made since garbage was collected last
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -82,6 +86,23 @@ class Worker:
             self._overdue = float("inf")
             if self._was_interrupted:  # whatever was being worked out then is not to be relied upon
                 self._projects, self._engine, self._was_interrupted = {}, self._new_engine(), False
+
+    def analyse_next(self, file: Path) -> Outcome:
+        """Analyse one of any number of files, in a bounded amount of memory."""
+        outcome = self.analyse(file)
+        self._stay_small()
+        return outcome
+
+    def _stay_small(self) -> None:
+        """Let go of modules once there are many of them, and of garbage once there is much of it.
+
+        What the next file needs of them is read again; in between, files of one folder share what they import.
+        """
+        if sum(project.weight for project in self._projects.values()) > _HELD:
+            self._projects, self._engine = {}, self._new_engine()
+            gc.collect()
+        elif gc.get_count()[0] > _YOUNG:
+            gc.collect(0)
 
     def interrupt(self) -> None:
         """Stop the analysis that is under way on another thread, soon; its outcome is of no use."""
@@ -189,4 +210,4 @@ def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:
     """Analyse some files in this worker process."""
     assert _worker is not None
     worker = _worker
-    return in_deep_thread(lambda: [worker.analyse(file) for file in files], worker.interrupt_if_overdue)
+    return in_deep_thread(lambda: [worker.analyse_next(file) for file in files], worker.interrupt_if_overdue)

@@ -9,7 +9,21 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.run.roles import guess_role
 from dllint.interp.source.trees import walk
-from dllint.values import BoundMethod, Choice, Function, Instance, Items, Partial, Scope, Setting, Symbol, Table, Value
+from dllint.values import (
+    BoundMethod,
+    Choice,
+    Const,
+    External,
+    Function,
+    Instance,
+    Items,
+    Partial,
+    Scope,
+    Setting,
+    Symbol,
+    Table,
+    Value,
+)
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -157,6 +171,8 @@ def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
             if id(value) in seen:
                 continue
             seen.add(id(value))
+            if isinstance(value, (Const, External)):  # most are: nothing is behind them, and they hold nothing
+                continue
             seen.add(id(unwrapped(machine, value)))
             following.extend(_held_by(value))
         frontier = following

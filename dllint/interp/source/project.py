@@ -38,10 +38,15 @@ _PROSE = re.compile(
 )
 
 
+_MANY_LINES = ('"""', "'''")
+
+
 def _without_prose(text: re.Match[str]) -> str:
     """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
     found = text[0]
-    return found if found[0] != "#" and len(found.split()) == 1 else "''" + "\n" * len(LINE_END.findall(found))
+    if found[0] != "#" and len(found.split(None, 1)) == 1:
+        return found
+    return "''" + "\n" * len(LINE_END.findall(found)) if found.startswith(_MANY_LINES) else "''"
 
 
 class SourceModule:
@@ -120,6 +125,11 @@ class SourceModule:
         if self.remains is None:
             raise self.syntax_error
         return self.remains.tree
+
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the syntax tree has been asked for."""
+        return "tree" in vars(self)
 
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""
@@ -216,6 +226,12 @@ class Project:
             source = read_source(file) if text is None else source_from_text(text, file)
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
+
+    @property
+    def weight(self) -> int:
+        """The characters of all files whose syntax trees are held in memory."""
+        modules = (module for module in self._modules.values() if module is not None and module.is_parsed)
+        return sum(len(module.source.text) for module in modules)
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
