@@ -141,7 +141,7 @@ class Sources(ProgramView):
         project, main = self._machine.project, self.program.module
         if where == "everywhere":
             return any(True for _ in project.mentioning(*compiled))
-        own = project.closure(main)
+        own = set(project.closure(main))
         if where != "elsewhere" and any(all(m.contains(pattern) for pattern in compiled) for m in own):
             return True
         return where != "here" and any(
