@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from dllint.assumptions import Assumption
+from dllint.assumptions import one_of
 from dllint.sites import Guard, Guards, Site
 
 
@@ -441,8 +441,7 @@ def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guard
     choice = f"value {next(_numbers)}"
     for index, (guards, value) in enumerate(options):
         if not guards:
-            text = f"{described(value)} is the one of {len(options)} possible values"
-            assumption = Assumption("alternative", text, choice, index, len(options))
+            assumption = one_of(f"a value is {described(value)}", choice, index, len(options))
             guards = (Guard(choice, "==", index, True, assumption=assumption),)
         yield guards, value
 

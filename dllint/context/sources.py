@@ -22,6 +22,15 @@ Where = Literal["everywhere", "here", "related", "elsewhere"]
 
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _READS_NUMBER = re.compile(r"\.data\[0\]")
+_WRAPS = r"DataParallel\(|\bDDP\(|torch\.compile\("
+_STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
+    "module.": (
+        r"['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",  # fast, and found wherever the next one is
+        r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
+        r"|consume_prefix_in_state_dict_if_present",
+    ),
+    "_orig_mod.": (r"_orig_mod",),
+}
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -184,6 +193,14 @@ class Sources(ProgramView):
         """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
         last = getattr(site.node, "end_lineno", site.line)
         return site.module.source.text.split("\n")[max(0, site.line - 2) : last]
+
+    def takes_off(self, prefix: str, where: Where) -> bool:
+        """Whether code of the project takes a prefix, ``module.`` or ``_orig_mod.``, off the keys of a state dict."""
+        return self.project_mentions(*_STRIPPING[prefix], where=where)
+
+    def wraps_and_loads(self, where: Where) -> bool:
+        """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one."""
+        return self.project_mentions(_WRAPS, r"\.load_state_dict\(", where=where)
 
     def may_read_bgr(self) -> bool:
         """Whether code of the project speaks of images whose channels are in the order blue, green, red."""
