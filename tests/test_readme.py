@@ -40,6 +40,13 @@ def test_table_of_the_rules() -> None:
     assert table.split("\n")[2:] == rows
 
 
+def test_no_test_is_left_out_by_both_the_command_and_continuous_integration() -> None:
+    command = README.partition("<!-- command: test -->\n")[2].split("\n")[1]
+    assert command.endswith('-m pytest -n auto -m "not slow"')
+    run = (ROOT / ".ci" / "run").read_text("utf-8")
+    assert re.search(r'^check "slow tests" python -m pytest -n auto -m slow\b', run, re.MULTILINE)
+
+
 def test_documents_that_are_linked_exist() -> None:
     linked = re.findall(r"\]\((?!https?:)([^)#]+)", README)
     assert linked
