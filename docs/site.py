@@ -90,8 +90,8 @@ def _index(known: list[Page]) -> str:
     head = "| code | name | finds |\n| --- | --- | --- |\n"
     return (
         "# Rules\n\nThe page of each rule says what the bug costs, with a number, what is not reported, and how often "
-        f"the rule was right on public code.\n\n## Found in code\n\n{head}{static}\n\n## Shown by a run\n\nThese have no "
-        f"static half yet: `dllint confirm` shows them.\n\n{head}{observed}\n"
+        f"the rule was right on public code.\n\n## Found in code\n\n{head}{static}\n\n## Shown by a run\n\nThese have "
+        f"no static half yet: `dllint confirm` shows them.\n\n{head}{observed}\n"
     )
 
 
