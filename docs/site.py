@@ -21,6 +21,7 @@ from dllint.testing.linting import Setup, lint
 
 ROOT = Path(__file__).resolve().parent.parent
 _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")  # links to files of the repository that are no pages
+_RECIPE = re.compile(r"(?m)^\[[^\]]+\]\((recipes/\w+\.yml)\)$")
 _CODE = re.compile(r"(?m)(?:^ {4}\S.*\n(?:(?: {4}.*)?\n)*)+")
 
 
@@ -39,8 +40,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Name files that are no pages, instead of linking to them."""
-    return _OUTSIDE.sub(r"\1 (`\2`)", markdown)
+    """Show recipes where they are linked, and name files that are no pages instead of linking to them."""
+    shown = _RECIPE.sub(lambda match: f"```yaml\n{(ROOT / 'docs' / match[1]).read_text('utf-8')}```", markdown)
+    return _OUTSIDE.sub(r"\1 (`\2`)", shown)
 
 
 def _page(page: Page, rule: type[Rule] | None) -> str:
