@@ -18,7 +18,8 @@ NAMES = Path(__file__).resolve().parents[2] / "knowledge" / "names.toml"
 
 Topic = Literal[
     "training", "evaluation", "inference", "data", "phase", "checkpoint", "sampled-evaluation", "random-by-design",
-    "training-only", "shape", "losses", "score", "test-time-augmentation", "benchmark", "resuming", "export",
+    "training-only", "shape", "losses", "score", "rising-score",
+    "falling-score", "test-time-augmentation", "benchmark", "resuming", "export",
     "progress", "averaged-model", "partial-state", "frozen-model", "loss-model", "adversary", "padding",
     "ignored-label",
     "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
