@@ -1,7 +1,7 @@
 """The logarithm of a sigmoid, written by hand.
 
 From a logit of 17 on the sigmoid rounds to 1 in float32, and `log(1 - p)` is minus infinity; so is `log(p)` where it
-rounds to 0. One such prediction makes the loss infinite and all gradients `nan`, also where the term is multiplied by 0.
+rounds to 0. One such prediction makes the loss infinite and all gradients `nan`, even if the term is multiplied by 0.
 `binary_cross_entropy` keeps away from that, and `logsigmoid` and `binary_cross_entropy_with_logits` need not.
 
 Measured on torch 2.13: `-(t * log(p) + (1 - t) * log(1 - p))` with a logit of 17 is infinite for a negative sample and
