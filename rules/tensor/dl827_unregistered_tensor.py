@@ -28,7 +28,7 @@ plain tensor with `is_leaf` false.
 
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
-one's own, `register_buffer` of the same name); random tensors under a seed of the class, and in classes without
+one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of the class, and in classes without
 parameters; casts that do nothing.
 
 ## On real code
@@ -43,6 +43,7 @@ from collections.abc import Iterator
 from dllint.api import AttributeAssigned, Class, Context, Finding, Instance, Rule, Symbol, Value, statement_around
 
 _MOVES = ("to", "cuda", "half", "double")
+_STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
 _RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch.randint")
 
 
@@ -114,7 +115,7 @@ def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
     if not isinstance(made, Symbol) or not made.name.startswith("torch.") or made.arguments is None:
         return ""
     flag = made.arguments.keywords.get("requires_grad")
-    if flag is not None and ctx.constant(flag) is True:
+    if flag is not None and ctx.constant(flag) is True and made.name not in _STATES:
         return "learned"
     return "random" if made.name in _RANDOM else ""
 
