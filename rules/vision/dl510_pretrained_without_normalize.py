@@ -39,7 +39,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, LibraryCall, LoaderCreated, Program, Rule, Site, TransformStep, assumed_under
+from dllint.api import (
+    Backward,
+    Context,
+    Finding,
+    Instance,
+    LibraryCall,
+    LoaderCreated,
+    Program,
+    Rule,
+    Site,
+    TransformStep,
+    assumed_under,
+)
 
 _NORMALIZES = r"[Nn]ormali[sz]e|0?\.485|\.transforms\(\)|ImageProcessor|FeatureExtractor|create_transform|IMAGENET_|data_config"
 _OTHER_TASKS = ("detection", "segmentation", "video", "optical_flow", "inception", "googlenet")
@@ -68,27 +80,29 @@ class PretrainedWithoutNormalize(Rule):
     excuses = (speaks_of_normalizing,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx)]
+        models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx) and _is_trained(event, ctx)]
         for event in ctx.data.loaders if models else ():
             if not ctx.data.is_trained_on(event.loader):
                 continue
             for dataset in ctx.data.datasets(event.dataset):
                 steps = [inner for step in ctx.data.applied(dataset) for inner in ctx.data.steps(step.value)]
-                kinds = {step.kind for step in steps}
-                if "ToTensor" in kinds and kinds <= _KNOWN and not ctx.excused(self, event):
-                    yield self._report(event, dataset, models[0], steps, ctx)
+                converts = next((step for step in steps if step.kind == "ToTensor"), None)
+                if converts is None or any(step.kind not in _KNOWN for step in steps):
+                    continue
+                model = next((each for each in models if not _is_elsewhere(each, converts, ctx)), None)
+                if model is not None and not ctx.excused(self, event):
+                    yield self._report(event, dataset, model, converts, ctx)
                     return
 
     def _report(
-        self, event: LoaderCreated, dataset: Instance, model: LibraryCall, steps: list[TransformStep], ctx: Context
+        self, event: LoaderCreated, dataset: Instance, model: LibraryCall, converts: TransformStep, ctx: Context
     ) -> Finding:
-        converts = next(step for step in steps if step.kind == "ToTensor")
         site: Site = converts.value.site or event.site
         return ctx.finding(
             self,
             site,
             "images of 0 to 1 go to a pretrained model, which has learned from normalized ones",
-            on=[model, dataset, event.loader],
+            on=[model, model.result, dataset, event.loader, converts.value],
             assuming=[*assumed_under(converts.guards), *ctx.assumed_batches(event.loader)],
             effect="its features fit less, and frozen layers never get used to it",
             help="normalize with the numbers that the model was trained with",
@@ -105,3 +119,15 @@ def _is_pretrained(event: LibraryCall, ctx: Context) -> bool:
     given = event.arguments.keywords
     flag, weights = given.get("pretrained"), given.get("weights")
     return (flag is not None and ctx.constant(flag) is True) or (weights is not None and not ctx.is_none(weights))
+
+
+def _is_trained(event: LibraryCall, ctx: Context) -> bool:
+    """Whether a loss that is sent backward was computed by a model."""
+    losses = (each.loss for each in ctx.all_of(Backward) if each.loss is not None)
+    return any(ctx.reaches(model, event.result) for loss in losses for model in ctx.models_behind(loss))
+
+
+def _is_elsewhere(model: LibraryCall, converts: TransformStep, ctx: Context) -> bool:
+    """Whether the conditions of a model exclude those of a step."""
+    made = (each for each in ctx.all_of(LibraryCall) if each.result is converts.value)
+    return any(ctx.exclusive(model, each) for each in made)
