@@ -50,6 +50,7 @@ from dllint.api import (
     Rule,
     Site,
     TransformStep,
+    Value,
     assumed_under,
 )
 
@@ -80,7 +81,7 @@ class PretrainedWithoutNormalize(Rule):
     excuses = (speaks_of_normalizing,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx) and _is_trained(event, ctx)]
+        models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx) and _trained(event, ctx)]
         for event in ctx.data.loaders if models else ():
             if not ctx.data.is_trained_on(event.loader):
                 continue
@@ -103,7 +104,11 @@ class PretrainedWithoutNormalize(Rule):
             site,
             "images of 0 to 1 go to a pretrained model, which has learned from normalized ones",
             on=[model, model.result, dataset, event.loader, converts.value],
-            assuming=[*assumed_under(converts.guards), *ctx.assumed_batches(event.loader)],
+            assuming=[
+                *assumed_under(converts.guards),
+                *ctx.assumed_batches(event.loader),
+                *ctx.assumed_of_computation(_trained(model, ctx)[0], lambda value: value is model.result),
+            ],
             effect="its features fit less, and frozen layers never get used to it",
             help="normalize with the numbers that the model was trained with",
             trace=[(model.site, "is pretrained"), (site, "and gets images of 0 to 1")],
@@ -121,10 +126,10 @@ def _is_pretrained(event: LibraryCall, ctx: Context) -> bool:
     return (flag is not None and ctx.constant(flag) is True) or (weights is not None and not ctx.is_none(weights))
 
 
-def _is_trained(event: LibraryCall, ctx: Context) -> bool:
-    """Whether a loss that is sent backward was computed by a model."""
+def _trained(event: LibraryCall, ctx: Context) -> list[Value]:
+    """What computes a loss that is sent backward, and is a model or has it."""
     losses = (each.loss for each in ctx.all_of(Backward) if each.loss is not None)
-    return any(ctx.reaches(model, event.result) for loss in losses for model in ctx.models_behind(loss))
+    return [model for loss in losses for model in ctx.models_behind(loss) if ctx.reaches(model, event.result)]
 
 
 def _is_elsewhere(model: LibraryCall, converts: TransformStep, ctx: Context) -> bool:
