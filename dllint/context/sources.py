@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
-from dllint.interp.source.imported import dotted_uses, imported_names
+from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.topics import Topic, speaks_of
@@ -120,6 +120,20 @@ class Sources(ProgramView):
                 module, dotted.partition(".")[0]
             ) is None:
                 yield Site(module, node), dotted
+
+    def discarded(self) -> Iterator[tuple[Site, str]]:
+        """The calls and attributes of the program's file that stand as statements: nobody gets what they give.
+
+        Each comes with its dotted name, if it is something that the file imports. What a
+        cell of a notebook may show, and what is tried in a ``try``, is left out.
+        """
+        module = self.program.module
+        imported = imported_names(module.tree)
+        is_shown = module.source.notebook is not None
+        shown = {id(each.value) for each in module.tree.body if is_shown and isinstance(each, ast.Expr)}
+        for node in statements_for_their_value(module.tree):
+            if id(node) not in shown:
+                yield Site(module, node), dotted_name(node, imported)
 
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.
