@@ -38,7 +38,7 @@ _PACKAGES = ("pytorch-lightning", "lightning")
 
 def is_older(event: LibraryCall, ctx: Context) -> bool:
     """the project pins a Lightning before 2.0, which takes the argument"""
-    return not all(ctx.runs_from(package, "2.0") for package in _PACKAGES)
+    return not all(ctx.may_run_with(package, "2.0") for package in _PACKAGES)
 
 
 def says_none(event: LibraryCall, ctx: Context) -> bool:

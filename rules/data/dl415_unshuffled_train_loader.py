@@ -56,7 +56,9 @@ def is_drawn_at_random(event: LoaderCreated, ctx: Context) -> bool:
     """the samples were drawn at random before"""
     given = [event.dataset] if event.dataset is not None else []
     wrapped = [each for each in ctx.data.datasets(event.dataset) if ctx.data.inner(each)]
-    return bool(wrapped) or any("split" in getattr(source, "name", "") for value in given for source in ctx.sources(value))
+    return bool(wrapped) or any(
+        "split" in getattr(source, "name", "") for value in given for source in ctx.sources(value)
+    )
 
 
 def has_order_that_matters(event: LoaderCreated, ctx: Context) -> bool:

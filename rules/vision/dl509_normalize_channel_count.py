@@ -47,7 +47,9 @@ class NormalizeChannelCount(Rule):
             elif each is not None and len(each.mean) == 3:
                 gray = [step.value for step in each.before if step.kind == "Grayscale"]
                 if gray and _is_single(gray[-1], ctx) and not any(step.kind in ("", "Lambda") for step in each.before):
-                    yield self._report(event, each, "`Normalize` has numbers for three channels, and the image has one", gray, ctx)
+                    yield self._report(
+                        event, each, "`Normalize` has numbers for three channels, and the image has one", gray, ctx
+                    )
 
     def _report(
         self, event: TransformsComposed, each: Normalization, message: str, gray: list[object], ctx: Context
@@ -59,7 +61,9 @@ class NormalizeChannelCount(Rule):
             message,
             on=[event.composition, *gray],
             assuming=[*assumed_under(each.guards), *ctx.assumed_use(event.composition, "the pipeline")],
-            effect="an image of one channel comes out with three" if ".v2." in library and gray else "it raises `RuntimeError`",
+            effect="an image of one channel comes out with three"
+            if ".v2." in library and gray
+            else "it raises `RuntimeError`",
             help="give one mean and one deviation for each channel",
             trace=[(event.site, "the pipeline"), (each.site, "has numbers for another count of channels")],
         )

@@ -54,7 +54,9 @@ from dllint.api import (
     assumed_under,
 )
 
-_NORMALIZES = r"[Nn]ormali[sz]e|0?\.485|\.transforms\(\)|ImageProcessor|FeatureExtractor|create_transform|IMAGENET_|data_config"
+_NORMALIZES = (
+    r"[Nn]ormali[sz]e|0?\.485|\.transforms\(\)|ImageProcessor|FeatureExtractor|create_transform|IMAGENET_|data_config"
+)
 _OTHER_TASKS = ("detection", "segmentation", "video", "optical_flow", "inception", "googlenet")
 _KNOWN = frozenset(
     ("ToTensor", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
