@@ -18,12 +18,11 @@ NAMES = Path(__file__).resolve().parents[2] / "knowledge" / "names.toml"
 
 Topic = Literal[
     "training", "evaluation", "inference", "data", "phase", "checkpoint", "sampled-evaluation", "random-by-design",
-    "training-only", "shape", "losses", "score", "rising-score",
-    "falling-score", "test-time-augmentation", "benchmark", "resuming", "export",
-    "progress", "averaged-model", "partial-state", "frozen-model", "loss-model", "adversary", "padding",
-    "ignored-label",
-    "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
-    "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options",
+    "training-only", "shape", "losses", "score", "rising-score", "falling-score", "test-time-augmentation",
+    "benchmark", "resuming", "export", "progress", "averaged-model", "partial-state", "weight-average",
+    "frozen-model", "loss-model", "adversary", "padding", "ignored-label", "harmless-call", "reading", "logging",
+    "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer", "adaptive-optimizer",
+    "coupled-decay-optimizer", "rank", "moving", "options",
 ]  # fmt: skip
 """What a name can be asked about."""
 
