@@ -34,6 +34,7 @@ Averages that any code saves, registers or puts into a dict; what is called an a
 that save weights alone, at the end; loops that a framework runs.
 
 ## On real code
+Not read on real code yet.
 """
 
 from __future__ import annotations
