@@ -26,9 +26,9 @@ class Settings:
     too, ``defaults`` the codes that run when nothing is selected. ``severities`` maps codes to a severity other than
     the rule's own. The globs of ``per_file_ignores`` and ``exclude`` are relative to ``root``. ``versions`` are the
     lowest versions of torch and its relatives that the project runs with, by normalised package name, and ``limits``
-    those below which they stay, where the project says so. ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it was read. ``possible`` says that possible findings are
-    reported too, ``notes`` that those of severity ``info`` are listed and not just counted. With ``why_silent`` rules
-    note what they do not report, and why.
+    those below which they stay, where the project says so. ``knowledge`` is the table ``[tool.dllint.knowledge]`` as it
+    was read. ``possible`` says that possible findings are reported too, ``notes`` that those of severity ``info`` are
+    listed and not just counted. With ``why_silent`` rules note what they do not report, and why.
     """
 
     root: Path

@@ -85,7 +85,9 @@ class Sources(ProgramView):
         module = self.program.module
         imported = imported_names(module.tree)
         for node, dotted in dotted_uses(module.tree, imported):
-            if (dotted in names or f"{dotted.rpartition('.')[0]}." in names) and self._machine.project.find(module, dotted.partition(".")[0]) is None:
+            if (dotted in names or f"{dotted.rpartition('.')[0]}." in names) and self._machine.project.find(
+                module, dotted.partition(".")[0]
+            ) is None:
                 yield Site(module, node), dotted
 
     def discarded(self) -> Iterator[tuple[Site, str]]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Site, Value
+from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Value
 
 _SCHEDULER = "torch.optim.lr_scheduler.LambdaLR"
 
@@ -54,7 +54,9 @@ class AbsoluteRateFromLambda(Rule):
         self, event: SchedulerCreated, function: Function, rate: str, optimizer: Value | None, ctx: Context
     ) -> Finding:
         assert function.site is not None
-        made = [(optimizer.site, f"the rate is `{rate}`")] if optimizer is not None and optimizer.site is not None else []
+        made = (
+            [(optimizer.site, f"the rate is `{rate}`")] if optimizer is not None and optimizer.site is not None else []
+        )
         return ctx.finding(
             self,
             event,
@@ -72,7 +74,9 @@ def _rate_of(optimizer: Value | None, ctx: Context) -> str | None:
     if not isinstance(node, ast.Call) or not isinstance(optimizer, Instance):
         return None
     rate = optimizer.arguments.get(1, "lr")
-    written = next((each.value for each in node.keywords if each.arg == "lr"), node.args[1] if len(node.args) > 1 else None)
+    written = next(
+        (each.value for each in node.keywords if each.arg == "lr"), node.args[1] if len(node.args) > 1 else None
+    )
     if written is None or rate is None or optimizer.site is None or ctx.constant(rate) == 1:
         return None
     is_name = isinstance(written, ast.Name | ast.Attribute | ast.Subscript | ast.Constant)
@@ -82,7 +86,11 @@ def _rate_of(optimizer: Value | None, ctx: Context) -> str | None:
 def _multiplies_by(function: Function, rate: str) -> bool:
     """Whether all that a function returns is a product with a factor, which is nowhere divided by."""
     body = function.node.body
-    results = [body] if isinstance(body, ast.expr) else [n.value for s in body for n in ast.walk(s) if isinstance(n, ast.Return)]
+    results = (
+        [body]
+        if isinstance(body, ast.expr)
+        else [n.value for s in body for n in ast.walk(s) if isinstance(n, ast.Return)]
+    )
     if not results or any(result is None for result in results):
         return False
     divisors = [n.right for n in ast.walk(function.node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]

@@ -20,9 +20,10 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 
 ## Not reported
-Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of
-conda, "PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or read in a `try`, after `hasattr` or below a test of a version; names that the project sets
-itself (`np.float = float`); packages of the project that are called like the library.
+Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of conda,
+"PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or
+read in a `try`, after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`);
+packages of the project that are called like the library.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -54,7 +55,15 @@ _WORDS = (
     *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
     *("NaN", "NAN", "float_", "complex_", "unicode_", "string_", "int0", "bool8", "object0", "product", "cumproduct"),
     *("sometrue", "alltrue", "round_", "mat", "asfarray", "find_common_type", "msort", "cast", "math", "trapz"),
-    *("VisibleDeprecationWarning", "ComplexWarning", "RankWarning", "in1d", "load_metric", "ANTIALIAS", "functional_tensor"),
+    *(
+        "VisibleDeprecationWarning",
+        "ComplexWarning",
+        "RankWarning",
+        "in1d",
+        "load_metric",
+        "ANTIALIAS",
+        "functional_tensor",
+    ),
     *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
 )
 
@@ -103,7 +112,9 @@ class RemovedApi(Rule):
             if isinstance(site.node, ast.Call):
                 yield from self._of_call(site, site.node, name, ctx)
             elif (removal := facts.removed_names.get(name)) and not ctx.excused(self, site, name, removal):
-                yield self._report(site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx), ctx)
+                yield self._report(
+                    site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx), ctx
+                )
 
     def _of_call(self, site: Site, call: ast.Call, name: str, ctx: Context) -> Iterator[Finding]:
         family = f"{name.rpartition('.')[0]}."

@@ -28,8 +28,8 @@ plain tensor with `is_leaf` false.
 
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
-one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of the class, and in classes without
-parameters; casts that do nothing.
+one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of
+the class, and in classes without parameters; casts that do nothing.
 
 ## On real code
 Not counted yet.
@@ -62,7 +62,9 @@ def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Con
     assert isinstance(owner.cls, Class)
     keeps = r"def (state_dict|parameters|_apply|to|load_state_dict)\b|register_|manual_seed|persist"
     nodes = (node for _, tree in ctx.trees(event.attribute) for node in ast.walk(tree))
-    named = (ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == event.attribute)
+    named = (
+        ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == event.attribute
+    )
     if any(text != "self" for text in named) or ctx.is_said_in(owner.cls, keeps):
         return True
     return ctx.project_mentions(rf"(?<!self)\.{event.attribute}\b")

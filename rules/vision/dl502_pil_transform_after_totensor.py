@@ -19,8 +19,8 @@ Measured on torchvision 0.29, 300 calls on a float tensor: `RandAugment` fails i
     dataset = ImageFolder("train", transform=pipeline)
 
 ## Not reported
-The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, blur take tensors), pipelines that go back
-to bytes or to an image in between, and steps that are not known.
+The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, blur take tensors), pipelines that go
+back to bytes or to an image in between, and steps that are not known.
 
 ## On real code
 Not counted yet.
@@ -54,9 +54,7 @@ class PilTransformAfterToTensor(Rule):
                 if other is not None:
                     yield self._report(event, step, other, ctx)
 
-    def _report(
-        self, event: TransformsComposed, step: TransformStep, convert: TransformStep, ctx: Context
-    ) -> Finding:
+    def _report(self, event: TransformsComposed, step: TransformStep, convert: TransformStep, ctx: Context) -> Finding:
         is_late = step.kind in _OF_BYTES
         places = [(convert.value.site, "makes floating-point numbers")] if convert.value.site is not None else []
         return ctx.finding(
@@ -66,7 +64,10 @@ class PilTransformAfterToTensor(Rule):
             if is_late
             else "`RandomErasing` stands before `ToTensor`, and works on tensors alone",
             on=[event.composition],
-            assuming=[*assumed_under((*step.guards, *convert.guards)), *ctx.assumed_use(event.composition, "the pipeline")],
+            assuming=[
+                *assumed_under((*step.guards, *convert.guards)),
+                *ctx.assumed_use(event.composition, "the pipeline"),
+            ],
             effect="it raises `TypeError`, automatic augmentation only in some of its calls"
             if is_late
             else "it raises `AttributeError` as soon as it draws an image to erase from",

@@ -21,7 +21,8 @@ Topic = Literal[
     "training-only", "shape", "losses", "score", "test-time-augmentation", "benchmark", "resuming", "export",
     "progress", "averaged-model", "frozen-model", "loss-model", "adversary", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
-    "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "sharing", "order-matters",
+    "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "sharing",
+    "order-matters",
 ]  # fmt: skip
 """What a name can be asked about."""
 
