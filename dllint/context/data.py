@@ -219,7 +219,7 @@ class DataView:
         )
 
     def assumed_reading(self, dataset: Instance) -> Assumptions:
-        """What a claim about the samples of a dataset assumes if none of its loaders is read: that one is."""
+        """What a claim about samples assumes if no loader of their dataset is read here: that somebody takes some."""
         drawing = [made for made in self.loaders if any(d is dataset for d in self.datasets(made.dataset))]
         is_read = any(self.is_read(made.loader) for made in drawing) or not drawing
         return () if is_read else (Assumption("effect", "somebody takes samples from the dataset"),)

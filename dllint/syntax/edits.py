@@ -152,7 +152,8 @@ def remove_last_item(source: SourceFile, items: Sequence[ast.expr | ast.keyword]
 
 def remove_keyword(source: SourceFile, call: ast.Call, name: str) -> Edits:
     """Take a keyword argument out of a call."""
-    items = sorted([*call.args, *call.keywords], key=lambda item: (item.lineno, item.col_offset))
+    given: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+    items = sorted(given, key=lambda item: (item.lineno, item.col_offset))
     index = next((i for i, item in enumerate(items) if isinstance(item, ast.keyword) and item.arg == name), None)
     if index is None:
         return ()

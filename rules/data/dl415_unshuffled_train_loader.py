@@ -24,8 +24,9 @@ makes no difference (.956, .932, .946 against .957, .926, .946).
         optimizer.step()
 
 ## Not reported
-Loaders that nobody trains on, those with a sampler, parts that were drawn at random (`random_split`), and batches of all
-samples. Other datasets, whose order is not known, are notes; sequences and streams, as names say, are not mentioned.
+Loaders that nobody trains on, those with a sampler, parts that were drawn at random (`random_split`), and batches of
+all samples. Other datasets, whose order is not known, are notes; sequences and streams, as names say, are not
+mentioned.
 
 ## Fix (unsafe)
 Sets `shuffle=True`. Unsafe because it changes the order, as it should.
@@ -63,7 +64,7 @@ def is_drawn_at_random(event: LoaderCreated, ctx: Context) -> bool:
 
 def has_order_that_matters(event: LoaderCreated, ctx: Context) -> bool:
     """names speak of sequences, of a stream, or of a trial on a few samples"""
-    names = [event.frame.function, event.site.module.file.name, *ctx.names_behind(event.loader)]
+    names = [event.frame.function, event.site.module.path.rpartition("/")[2], *ctx.names_behind(event.loader)]
     names += [name for each in ctx.data.datasets(event.dataset) for name in (each.hint, ctx.class_name(each))]
     return any(ctx.speaks_of("order-matters", name) for name in names)
 

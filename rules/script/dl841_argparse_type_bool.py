@@ -115,8 +115,9 @@ def _is_bool(kind: Value) -> bool:
     if not isinstance(kind, Function) or not isinstance(kind.node, ast.Lambda):
         return False
     body, names = kind.node.body, [argument.arg for argument in kind.node.args.args]
-    is_call = isinstance(body, ast.Call) and isinstance(body.func, ast.Name) and body.func.id == "bool"
-    return is_call and [ast.unparse(argument) for argument in body.args] == names
+    if not isinstance(body, ast.Call) or not isinstance(body.func, ast.Name) or body.func.id != "bool":
+        return False
+    return [ast.unparse(argument) for argument in body.args] == names
 
 
 def _name_of_option(event: LibraryCall, ctx: Context) -> str:

@@ -20,9 +20,10 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 
 ## Not reported
-Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of
-conda, "PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or read in a `try`, after `hasattr` or below a test of a version; names that the project sets
-itself (`np.float = float`); packages of the project that are called like the library.
+Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of conda,
+"PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or
+read in a `try`, after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`);
+packages of the project that are called like the library.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.

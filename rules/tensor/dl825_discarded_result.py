@@ -62,7 +62,9 @@ def works_in_place(site: Site, name: str, ctx: Context) -> bool:
 
 def is_timed(site: Site, name: str, ctx: Context) -> bool:
     """names say that speed is measured there, or what a shape is"""
-    return ctx.speaks_of("benchmark", ctx.scope(site)) or ctx.speaks_of("benchmark", site.module.file.name)
+    return ctx.speaks_of("benchmark", ctx.scope(site)) or ctx.speaks_of(
+        "benchmark", site.module.path.rpartition("/")[2]
+    )
 
 
 class DiscardedResult(Rule):

@@ -1,10 +1,10 @@
 """One layer where several were meant: `[Block()] * n`.
 
-Multiplying a list repeats its items, and the items are the same object. `nn.ModuleList([Block()] * 6)` is one block that
-is applied six times: it has a sixth of the parameters, and the state dict shows six, which are all the same.
+Multiplying a list repeats its items, and the items are the same object. `nn.ModuleList([Block()] * 6)` is one block
+that is applied six times: it has a sixth of the parameters, and the state dict shows six, which are all the same.
 
-Measured on torch 2.13 (six residual blocks of width 64): 6,282 parameters instead of 27,722, both with 28 entries in the
-state dict; test accuracies of .966, .956 and .968 instead of .974, .967 and .973.
+Measured on torch 2.13 (six residual blocks of width 64): 6,282 parameters instead of 27,722, both with 28 entries in
+the state dict; test accuracies of .966, .956 and .968 instead of .974, .967 and .973.
 
 ## Bad
     class Encoder(nn.Module):

@@ -28,8 +28,8 @@ plain tensor with `is_leaf` false.
 
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
-one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of the class, and in classes without
-parameters; casts that do nothing.
+one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of
+the class, and in classes without parameters; casts that do nothing.
 
 ## On real code
 Not counted yet.

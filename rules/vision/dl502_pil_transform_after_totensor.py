@@ -19,8 +19,8 @@ Measured on torchvision 0.29, 300 calls on a float tensor: `RandAugment` fails i
     dataset = ImageFolder("train", transform=pipeline)
 
 ## Not reported
-The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, blur take tensors), pipelines that go back
-to bytes or to an image in between, and steps that are not known.
+The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, blur take tensors), pipelines that go
+back to bytes or to an image in between, and steps that are not known.
 
 ## On real code
 Not counted yet.

@@ -1,11 +1,11 @@
 """Numbers for three channels and an image of one, or means and deviations of different length.
 
-`Normalize` of the first version raises for it. That of `transforms.v2` broadcasts: an image of one channel comes out with
-three, each normalized otherwise, and the next layer takes them or fails far away.
+`Normalize` of the first version raises for it. That of `transforms.v2` broadcasts: an image of one channel comes out
+with three, each normalized otherwise, and the next layer takes them or fails far away.
 
 Measured on torchvision 0.29: numbers for three channels on a tensor of one raise `output with shape [1, 4, 4] doesn't
-match the broadcast shape [3, 4, 4]`; `v2.Normalize` returns a tensor of shape [3, 4, 4]. One number for an image of three
-channels is legal, and used for all.
+match the broadcast shape [3, 4, 4]`; `v2.Normalize` returns a tensor of shape [3, 4, 4]. One number for an image of
+three channels is legal, and used for all.
 
 ## Bad
     from torchvision import transforms
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, Normalization, Rule, TransformsComposed, assumed_under
+from dllint.api import Context, Finding, Instance, Normalization, Rule, TransformsComposed, Value, assumed_under
 
 
 class NormalizeChannelCount(Rule):
@@ -52,7 +52,7 @@ class NormalizeChannelCount(Rule):
                     )
 
     def _report(
-        self, event: TransformsComposed, each: Normalization, message: str, gray: list[object], ctx: Context
+        self, event: TransformsComposed, each: Normalization, message: str, gray: list[Value], ctx: Context
     ) -> Finding:
         library = each.normalize.library_name
         return ctx.finding(
@@ -69,6 +69,6 @@ class NormalizeChannelCount(Rule):
         )
 
 
-def _is_single(gray: object, ctx: Context) -> bool:
+def _is_single(gray: Value, ctx: Context) -> bool:
     given = gray.arguments.get(0, "num_output_channels") if isinstance(gray, Instance) else None
     return given is None or ctx.constant(given) == 1

@@ -19,7 +19,7 @@ deviation of .94 to 1.0; images from 0 to 1 have .46 and .22.
 ## Good
     model = torchvision.models.resnet18(weights="DEFAULT")
     normalize = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-    pipeline = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(), normalize])
+    pipeline = transforms.Compose([transforms.Resize(256), transforms.ToTensor(), normalize])
     loader = DataLoader(ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
     for x, y in loader:
         optimizer.zero_grad()
@@ -59,8 +59,9 @@ _NORMALIZES = (
 )
 _OTHER_TASKS = ("detection", "segmentation", "video", "optical_flow", "inception", "googlenet")
 _KNOWN = frozenset(
-    ("ToTensor", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
-     "RandomRotation", "ColorJitter", "RandomAffine", "RandomErasing", "RandomPerspective", "GaussianBlur", "Pad",
+    ("ToTensor", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip",
+     "RandomVerticalFlip", "RandomRotation", "ColorJitter",
+     "RandomAffine", "RandomErasing", "RandomPerspective", "GaussianBlur", "Pad",
      "RandomGrayscale", "RandAugment", "AutoAugment", "TrivialAugmentWide", "ToPILImage")
 )  # fmt: skip
 

@@ -36,9 +36,9 @@ _SAME = frozenset(
      ".astype", ".float", ".double", ".half", ".to", ".type", ".squeeze", ".reshape", ".convert")
 )  # fmt: skip
 _GEOMETRIC = re.compile(
-    r"(A\.)?(\w*(Crop|Flip|Resize|Rotat\w*|Scale|Affine|Pad\w*|Blur|Perspective|Transpose|ColorJitter|Jitter|Erasing|Dropout"
-    r"|LongestMaxSize|SmallestMaxSize|Distortion|Contrast|Brightness\w*|HueSaturation\w*|Noise|Cutout|CLAHE|Gamma|ToPILImage"
-    r"|ToImage|PILToTensor|ToTensorV2|Transform))"
+    r"(A\.)?(\w*(Crop|Flip|Resize|Rotat\w*|Scale|Affine|Pad\w*|Blur|Perspective|Transpose|Jitter|Erasing|Dropout"
+    r"|LongestMaxSize|SmallestMaxSize|Distortion|Contrast|Brightness\w*|HueSaturation\w*|Noise|Cutout|CLAHE|Gamma"
+    r"|ToPILImage|ToImage|PILToTensor|ToTensorV2|Transform))"
 )
 
 

@@ -205,7 +205,8 @@ class SourceModule:
         """
         if self.source.notebook is not None or name in self._bound or not self._bound.isdisjoint(_BINDERS):
             return False
-        return bool(get_close_matches(name, self._bound, n=1, cutoff=0.8))
+        near = get_close_matches(name, self._bound, n=3, cutoff=0.8)
+        return any(each.lower() != name.lower() for each in near) and self.source.text.count(name) == 1
 
     @cached_property
     def _bound(self) -> frozenset[str]:
