@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import Context
+from dllint.context.averages import Average
 from dllint.context.checkpoints import (
     CheckpointView,
     Part,
@@ -135,6 +136,7 @@ __all__ = [
     "Assumptions",
     "AttributeAssigned",
     "AttributeUse",
+    "Average",
     "Backward",
     "Block",
     "BoundMethod",

@@ -39,6 +39,13 @@ class Assumption:
 Assumptions = tuple[Assumption, ...]
 
 
+def one_of(text: str, choice: str, option: int, options: int, *, by_default: bool = False) -> Assumption:
+    """That a value is this one of several; ``text`` says which. ``choice`` identifies the choice among ``options``."""
+    if by_default:
+        return Assumption("default", f"{text}, as by default", choice, option, options)
+    return Assumption("alternative", f"{text}, which is one of {options} things it may be", choice, option, options)
+
+
 def union(*parts: Iterable[Assumption]) -> Assumptions:
     """All assumptions of some claims, each once, in order."""
     return tuple(dict.fromkeys(assumption for part in parts for assumption in part))

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node, OptimizerCreated, walk
 from dllint.interp.run.guards import contradict
-from dllint.sites import Guard
+from dllint.sites import Guard, Guards
 
 State = TypeVar("State", bound=Hashable)
 
@@ -265,7 +265,7 @@ class _Walker:
         state, assumed = situation
         exits: Exits = {}
         for arm in branch.arms:
-            if assumed and any(contradict(left, right) for left in assumed for right in arm.guards):
+            if assumed and _is_excluded(assumed, arm.guards):
                 continue
             entering = (state, self._assume(assumed, arm))
             for kind, leaving in self.walk(arm.body, {entering}).items():
@@ -304,6 +304,15 @@ class _Walker:
         return exits
 
 
+def _is_excluded(assumed: frozenset[Guard], guards: Guards) -> bool:
+    """Whether some condition contradicts an assumption: plain loops, as most are about something else."""
+    for guard in guards:
+        for other in assumed:
+            if other.subject == guard.subject and contradict(other, guard):
+                return True
+    return False
+
+
 def _about(assumed: frozenset[Guard], subjects: Subjects) -> frozenset[Guard]:
     """The assumptions about some subjects."""
     if not assumed:
@@ -316,4 +325,5 @@ def _without(assumed: frozenset[Guard], changed: frozenset[str]) -> frozenset[Gu
     """Assumptions that another iteration does not overturn."""
     if not assumed or not changed:
         return assumed
-    return frozenset(guard for guard in assumed if guard.names.isdisjoint(changed))
+    kept = [guard for guard in assumed if guard.names.isdisjoint(changed)]
+    return assumed if len(kept) == len(assumed) else frozenset(kept)

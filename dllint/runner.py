@@ -177,7 +177,7 @@ class _Analysing:
 
         with suppress(KeyboardInterrupt):
             for file in files:
-                yield worker.in_deep_thread(lambda file=file: self._alone.analyse(file), watch)  # type: ignore[misc]
+                yield worker.in_deep_thread(lambda file=file: self._alone.analyse_next(file), watch)  # type: ignore[misc]
 
     @cached_property
     def _alone(self) -> Worker:

@@ -88,7 +88,8 @@ class Guard:
     """
 
     __slots__ = (
-        "_topic_of", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation", "subject",
+        "_key", "_topic_of", "assumption", "by_default", "holds", "names", "node", "operand", "periodic", "relation",
+        "subject",
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +115,7 @@ class Guard:
         self.assumption = assumption
         self.node = node
         self._topic_of = topic_of
+        self._key: tuple[str, str, str, bool] | None = None
 
     @property
     def topic(self) -> GuardTopic:
@@ -123,7 +125,9 @@ class Guard:
         return self._topic_of(self.node) if self._topic_of is not None and self.node is not None else ""
 
     def key(self) -> tuple[str, str, str, bool]:
-        return (self.subject, self.relation, repr(self.operand), self.holds)
+        if self._key is None:
+            self._key = (self.subject, self.relation, repr(self.operand), self.holds)
+        return self._key
 
     def negated(self) -> Guard:
         by_default = None if self.by_default is None else not self.by_default

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from dllint.assumptions import Assumption
+from dllint.assumptions import one_of
 from dllint.sites import Guard, Guards, Site
 
 
@@ -86,7 +86,7 @@ class Arguments:
 
     def all(self) -> tuple[Value, ...]:
         """All arguments, positional ones first."""
-        return (*self.positional, *self.keywords.values())
+        return (*self.positional, *self.keywords.values()) if self.keywords else self.positional
 
 
 class Scope:
@@ -295,6 +295,10 @@ class Symbol(Value):
             self._attributes = OpenAttributes(self)
         return self._attributes
 
+    def attribute(self, name: str) -> Value | None:
+        """An attribute that was set or read before, or ``None``."""
+        return self._attributes.get(name) if self._attributes is not None else None
+
     def __repr__(self) -> str:
         detail = f":{self.detail}" if self.detail is not None else ""
         return f"Symbol({self.name}{detail}{list(self.inputs) if self.inputs else ''})"
@@ -437,8 +441,7 @@ def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guard
     choice = f"value {next(_numbers)}"
     for index, (guards, value) in enumerate(options):
         if not guards:
-            text = f"{described(value)} is the one of {len(options)} possible values"
-            assumption = Assumption("alternative", text, choice, index, len(options))
+            assumption = one_of(f"a value is {described(value)}", choice, index, len(options))
             guards = (Guard(choice, "==", index, True, assumption=assumption),)
         yield guards, value
 
@@ -453,9 +456,11 @@ def shared(left: Guards, right: Guards) -> Guards:
 
 def give_hint(value: Value, name: str) -> None:
     """Remember the first name that an object, or each of several possible objects, is bound to."""
-    for _, option in alternatives(value):
-        if isinstance(option, Instance | Symbol) and not option.hint:
-            option.hint = name
+    if isinstance(value, Choice):
+        for _, option in value.options:
+            give_hint(option, name)
+    elif isinstance(value, (Instance, Symbol)) and not value.hint:
+        value.hint = name
 
 
 def described(value: Value) -> str:

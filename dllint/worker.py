@@ -5,6 +5,7 @@ A worker gets paths and settings, never rule objects, and loads the rules itself
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 import sys
@@ -41,6 +42,10 @@ _RECURSION_LIMIT = 20_000
 _PATIENCE = 4
 _GLANCE = 0.1  # seconds between two looks at the clock
 _FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told to
+
+# What bounds the memory of a process, however many files it is given.
+_HELD = 3_500_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
+_YOUNG = 1_500_000  # objects made since garbage was collected last
 
 
 @dataclass(slots=True)
@@ -87,6 +92,23 @@ class Worker:
             self._overdue = float("inf")
             if self._was_interrupted:  # whatever was being worked out then is not to be relied upon
                 self._projects, self._engine, self._was_interrupted = {}, self._new_engine(), False
+
+    def analyse_next(self, file: Path) -> Outcome:
+        """Analyse one of any number of files, in a bounded amount of memory."""
+        outcome = self.analyse(file)
+        self._stay_small()
+        return outcome
+
+    def _stay_small(self) -> None:
+        """Let go of modules once there are many of them, and of garbage once there is much of it.
+
+        What the next file needs of them is read again; in between, files of one folder share what they import.
+        """
+        if sum(project.weight for project in self._projects.values()) > _HELD:
+            self._projects, self._engine = {}, self._new_engine()
+            gc.collect()
+        elif gc.get_count()[0] > _YOUNG:
+            gc.collect(0)
 
     def interrupt(self) -> None:
         """Stop the analysis that is under way on another thread, soon; its outcome is of no use."""
@@ -192,20 +214,23 @@ def start(settings: Settings, working_directory: Path, overlay: Mapping[Path, st
 def relax_collector() -> None:
     """Collect garbage seldom: syntax trees live long, and going through them costs more than it frees.
 
-    What is freed only by collecting is about 35 MB for each million objects.
+    What is freed only by collecting is about 35 MB for each million objects. At the end of the process all memory goes
+    at once, where Python would go through all of it twice more.
     """
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     gc.freeze()
     gc.set_threshold(3_000_000, 50, 100)
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:
-    """Analyse some files in this worker process; only the first ones if it is told to stop."""
+    """Analyze some files in this worker process; only the first ones if it is told to stop."""
     assert _worker is not None and _stop is not None
     worker, stop = _worker, _stop
     outcomes: list[Outcome] = []
 
     def analyse() -> None:
-        outcomes.extend(map(worker.analyse, files))  # one by one
+        outcomes.extend(map(worker.analyse_next, files))  # one by one
 
     def watch(thread: int) -> None:
         if stop.is_set():

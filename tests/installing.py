@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = ("dllint", "rules", "README.md", "pyproject.toml", ".pre-commit-hooks.yaml")
+SHIPPED = ("dllint", "rules", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", ".pre-commit-hooks.yaml")
 
 MODEL = """\
 from torch import nn

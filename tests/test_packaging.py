@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 def check_installation(environment: Environment, project: Path) -> None:
     """The installed command, run in a folder that has nothing to do with dllint, has all rules and finds a bug."""
     assert environment.dllint("--version", cwd=project) == f"dllint {__version__}\n"
-    listed = environment.dllint("rule", "--all", cwd=project)
+    listed = environment.dllint("rule", "--all", cwd=project).partition("What `dllint confirm` alone")[0]
     assert [line.split()[0] for line in listed.splitlines() if line.startswith(("DL", "AXC"))] == [
         rule.code for rule in load_rules()
     ]
@@ -66,7 +66,13 @@ def test_wheel(tmp_path: Path, project: Path) -> None:
     package = {f"dllint/{name}": content for name, content in files_below(ROOT / "dllint").items()}
     assert packed == rules | package
     with tarfile.open(sdist) as archive:
-        assert {name.split("/")[1] for name in archive.getnames()} >= {"dllint", "rules", "README.md", "pyproject.toml"}
+        packed_files = {name.partition("/")[2] for name in archive.getnames()}
+    shipped = {"dllint", "rules", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml", "PKG-INFO"}
+    assert {name.partition("/")[0] for name in packed_files} - {".gitignore"} == shipped
+    assert [name for name in packed_files if name.endswith(".md") and "/" in name] == [], "stray pages"
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    assert "License-Expression: MIT" in metadata and "OWNER" not in metadata
 
     environment = Environment(tmp_path / "environment")
     environment.install(wheel)

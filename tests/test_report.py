@@ -106,6 +106,8 @@ SAID = {
     "github": "Cell 3, line 1",
     "gitlab": "(cell 3, line 1)",
     "junit": "nb.ipynb:cell 3:1:1",
+    "markdown": "`nb.ipynb:cell 3:1:1`",
+    "html": "nb.ipynb:cell 3:1:1",
 }
 
 
@@ -118,6 +120,8 @@ ASSUMED = {
     "github": "%0AThis assumes that `--loss` is `bce` and that the batch is larger than 1.%0AAnd 2 more like this:",
     "gitlab": "(likely, assuming `--loss` is `bce` and the batch is larger than 1; and 2 more like this: src",
     "junit": "\nThis assumes that `--loss` is `bce` and that the batch is larger than 1.\nAnd 2 more like this:",
+    "html": "likely, assuming that <code>--loss</code> is <code>bce</code> and that the batch is larger than 1",
+    "markdown": "likely, assuming `--loss` is `bce` and the batch is larger than 1",
 }
 
 
@@ -132,7 +136,7 @@ def test_every_format_says_what_is_assumed_and_where_else_it_is(fmt: str, report
     )
     text = written(Report([adam], files=4), fmt, width=120)
     assert ASSUMED[fmt] in text
-    assert "gone.py" in text or fmt == "concise"
+    assert "gone.py" in text or fmt in ("concise", "markdown")
 
 
 def test_the_kinds_of_assumptions_are_explained() -> None:
@@ -355,6 +359,41 @@ def test_gitlab_has_the_documented_shape(report: Report) -> None:
     assert issues[2]["location"] == {"path": "src/train.py", "lines": {"begin": 3}}
     assert issues[2]["description"].startswith("DL101 softmax-before-cross-entropy: softmax output")
     assert len({issue["fingerprint"] for issue in issues}) == 4, "a copied file must not hide the original"
+
+
+def test_html_is_one_page_that_loads_nothing(report: Report) -> None:
+    text = written(report, "html")
+    assert not re.findall(r"(?:src|href)=\"(?!#)[^\"]*|@import|url\((?!#)", text)
+    assert "<script" not in text
+    page = ElementTree.fromstring(re.sub(r"<!doctype html>|<meta[^>]*>", "", text))
+    headings = ["".join(heading.itertext()) for heading in page.iter("h2")]
+    assert headings == ["nb.ipynb", "src/train.py"], "findings stand with the script in which they take effect"
+
+
+def test_html_draws_the_trace_across_files(report: Report) -> None:
+    page = ElementTree.fromstring(re.sub(r"<!doctype html>|<meta[^>]*>", "", written(report, "html")))
+    [drawing] = page.iter("svg")
+    texts = ["".join(text.itertext()) for text in drawing.iter("text")]
+    assert texts[:2] == [MODEL, "src/train.py"], "a column for each file"
+    assert texts[2].startswith("1. softmax is applied") and "F.softmax" in texts[3]
+    boxes = [(box.get("x"), box.get("class")) for box in drawing.iter("rect")]
+    assert len(boxes) == len(report.findings[2].trace) and boxes[-1][1] == "last"
+    assert len({x for x, _ in boxes}) == 2
+    said = "".join(page.itertext())
+    assert "The loss still falls, but not to zero." in said and "Return the scores." in said
+
+
+def test_html_shows_fixes_and_escapes(report: Report) -> None:
+    text = written(report, "html")
+    assert 'class="add">+ ' in text and "AdamW" in text and "unsafe: it changes the numbers of a run" in text
+    assert "100% &lt;wrong&gt;" in text and "<wrong>" not in text
+
+
+def test_markdown_is_a_table(report: Report) -> None:
+    rows = [line for line in written(report, "markdown").splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + len(report.findings)
+    assert {row.replace("\\|", "").count("|") for row in rows} == {6}
+    assert "- gone.py: no such file" in written(report, "markdown")
 
 
 def test_junit_counts_and_escapes(report: Report) -> None:

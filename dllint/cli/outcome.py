@@ -112,6 +112,18 @@ def note_timing(report: Report) -> None:
     streams.draw(f"{report.seconds * 1000:10.1f} ms  in all, on the clock\n")
 
 
+def tell_newcomer(report: Report) -> None:
+    """Say to standard error what to do next about what rules have found."""
+    from dllint.config.selectors import ENGINE_CODES
+
+    first = next((finding.code for finding in report.findings if finding.code not in ENGINE_CODES), None)
+    if first is not None:
+        streams.note(
+            f"next: `dllint rule {first}` says what the first finding costs and how to mend it; "
+            "`dllint baseline` accepts what is there, so that only new findings are reported"
+        )
+
+
 def exit_code(project: Project, *, exit_zero: bool = False) -> int:
     """0 for a clean run, 1 for findings at or above the severity to fail on, 2 where dllint could not do its work."""
     if project.problems or any(part.report.problems for part in project.parts):

@@ -18,6 +18,7 @@ from dllint.cli.outcome import (
     note_timing,
     parse_files,
     parse_format,
+    tell_newcomer,
     tell_problems,
     write_statistics,
 )
@@ -190,3 +191,12 @@ class Run:
             reports.write(self._format, to_stderr=to_stderr)
         if self._given["timing"]:
             note_timing(report)
+        if self._is_a_first_look(project):
+            tell_newcomer(report)
+
+    def _is_a_first_look(self, project: Project) -> bool:
+        """Whether folders are linted, with nothing configured, asked for or accepted yet."""
+        given = self._given
+        is_asked = given["output_format"] or given["fix"] or given["diff"] or given["since"] or given["statistics"]
+        is_used = any(part.config.is_configured or part.report.baselined for part in project.parts)
+        return not (is_asked or is_used) and all(map(os.path.isdir, given["paths"]))

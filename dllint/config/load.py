@@ -50,6 +50,11 @@ class Config:
     root: Path
     sources: tuple[Source, ...]
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether a file or an option sets anything."""
+        return any(source.values for source in self.sources)
+
     def setters(self, key: str) -> Iterator[tuple[Source, Any]]:
         """The sources that set a key, each with its value, the weakest first."""
         return ((source, source.values[key]) for source in self.sources if key in source.values)

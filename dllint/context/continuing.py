@@ -67,9 +67,12 @@ class Continuing(Filtering):
 
     def is_restored(self, target: Value) -> bool:
         """Whether the program puts a state back into an object, or hands it to code that may do so."""
-        restored = (event.target for event in self.all_of(StateRestored))
-        if any(self.is_same(each, target) or self.reaches(each, target) for each in restored):
-            return True
+        name = self.name_of(target)
+        for event in self.all_of(StateRestored):
+            if self.is_same(event.target, target) or self.reaches(event.target, target):
+                return True
+            if name and self.name_of(event.target) == name:
+                return True  # what was made anew under the same name
         return any(self.opaque_to(event, target) for event in self.all_of(OpaqueCall))
 
     def counts_on(self, continuation: Continuation) -> bool:

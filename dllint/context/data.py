@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.context.normalization import Normalization, NormalizationUse, may_normalize, normalizations
+from dllint.context import normalizing
+from dllint.context.normalization import Normalization, NormalizationUse, normalizations
 from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
 from dllint.events import (
     Backward,
@@ -91,42 +92,17 @@ class DataView:
 
     def normalized_datasets(self) -> list[NormalizationUse]:
         """How the datasets of the program are normalised, and what they are for."""
-        parts: dict[int, tuple[Instance, str]] = {}
-        for event in self._structure.all_of(DatasetCreated):
-            if isinstance(event, DatasetCreated) and isinstance(event.dataset, Instance):
-                parts[id(event.dataset)] = (event.dataset, self.part(event.dataset))
-        for loader in self.loaders:
-            for dataset in self.datasets(loader.dataset):
-                parts[id(dataset)] = (dataset, self.part_of_loader(loader) or self.part(dataset))
-        return [
-            use for dataset, part in parts.values() if not self.inner(dataset) for use in self._uses_by(dataset, part)
-        ]
-
-    def _uses_by(self, dataset: Instance, part: str) -> list[NormalizationUse]:
-        """The pipelines of a dataset; those without numbers do not count if one with numbers comes after them."""
-        bases = dataset.cls.library_bases if isinstance(dataset.cls, Class) else (dataset.cls,)
-        named = [base for base in bases if "datasets." in base]
-        kind = named[0] if len(named) == 1 else dataset.cls
-        found = [
-            NormalizationUse(part, kind, self.is_told_part(dataset), pipeline, (dataset, applied.value))
-            for applied in self.applied(dataset)
-            for pipeline in self._normalizations_for(part, applied.value, applied.guards)
-        ]
-        return [use for use in found if use.pipeline is not None] or found
+        return normalizing.of_datasets(self)
 
     def normalized_by_name(self, events: Iterable[TransformsComposed]) -> list[NormalizationUse]:
-        """The same by the names of pipelines: ``train_transform`` and ``test_transform``, as a function builds them."""
-        parts = [(event, self.part(event.composition)) for event in events]
-        return [
-            NormalizationUse(part, "name", False, pipeline, (event.composition,))
-            for event, part in parts
-            for pipeline in self._normalizations_for(part, event.composition, event.guards)
-        ]
+        """The same by the names of pipelines that one function builds: ``train_transform`` and ``test_transform``."""
+        return normalizing.by_names(self, events)
 
-    def _normalizations_for(self, part: str, transform: Value, guards: Guards) -> list[Normalization | None]:
-        if not part or not may_normalize(self.steps(transform)):
-            return []
-        return self.normalizations(transform, guards)
+    def created(self) -> list[Instance]:
+        """The datasets that the program builds."""
+        events = self._structure.all_of(DatasetCreated)
+        made = (event.dataset for event in events if isinstance(event, DatasetCreated))
+        return [dataset for dataset in made if isinstance(dataset, Instance)]
 
     def list_site(self, composition: Value) -> Site | None:
         """Where the list of a composition's steps is written."""
@@ -243,7 +219,7 @@ class DataView:
         )
 
     def assumed_reading(self, dataset: Instance) -> Assumptions:
-        """What a claim about the samples of a dataset assumes if no loader of it is read here: that somebody takes some."""
+        """What a claim about the samples of a dataset assumes if none of its loaders is read: that one is."""
         drawing = [made for made in self.loaders if any(d is dataset for d in self.datasets(made.dataset))]
         is_read = any(self.is_read(made.loader) for made in drawing) or not drawing
         return () if is_read else (Assumption("effect", "somebody takes samples from the dataset"),)

@@ -13,6 +13,7 @@ from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
+from dllint.interp.source.topics import speaks_of
 from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
 _UNPICKLES_MORE = r"\bsafe_globals\b|add_safe_globals|TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD|torch\.load\s*=(?!=)"
@@ -224,11 +225,21 @@ _FIXED = frozenset(("os.path.join", "/", "+", "format", ".format", "%", "str", "
 
 
 def _is_fixed(path: Value) -> bool:
-    """Whether a path is made of constants, settings, parameters and attributes alone: the same in each iteration."""
-    if isinstance(path, Symbol) and path.name in ("parameter", "attribute") and path.detail is not None:
-        return all(_is_fixed(each) for each in path.inputs) or path.name == "parameter"
+    """Whether a path is made of constants, settings and attributes alone: the same in each iteration.
+
+    A folder may also be a parameter. What counts (`self.step`) changes.
+    """
+    if isinstance(path, Symbol) and path.name == "attribute":
+        is_kept = not speaks_of("progress", str(path.detail))
+        return is_kept and all(_is_fixed(each) or _is_given(each) for each in path.inputs)
+    if isinstance(path, Symbol) and path.name in ("os.path.join", "/"):
+        return _is_fixed(path.inputs[-1]) and all(_is_fixed(each) or _is_given(each) for each in path.inputs)
     if isinstance(path, Symbol):
         return path.name in _FIXED and bool(path.inputs) and all(map(_is_fixed, path.inputs))
     if isinstance(path, Instance):
-        return path.library_name != "pathlib.Path" or all(map(_is_fixed, path.arguments.positional))
+        return path.library_name == "pathlib.Path" and all(map(_is_fixed, path.arguments.positional))
     return isinstance(path, Const | Setting | External)
+
+
+def _is_given(value: Value) -> bool:
+    return isinstance(value, Instance) or (isinstance(value, Symbol) and value.name == "parameter")

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
-from dllint.interp.source.imported import dotted_uses, imported_names
+from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.topics import Topic, speaks_of
@@ -22,6 +22,15 @@ Where = Literal["everywhere", "here", "related", "elsewhere"]
 
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _READS_NUMBER = re.compile(r"\.data\[0\]")
+_WRAPS = r"DataParallel\(|\bDDP\(|torch\.compile\("
+_STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
+    "module.": (
+        r"['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",  # fast, and found wherever the next one is
+        r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
+        r"|consume_prefix_in_state_dict_if_present",
+    ),
+    "_orig_mod.": (r"_orig_mod",),
+}
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
 
@@ -112,6 +121,20 @@ class Sources(ProgramView):
             ) is None:
                 yield Site(module, node), dotted
 
+    def discarded(self) -> Iterator[tuple[Site, str]]:
+        """The calls and attributes of the program's file that stand as statements: nobody gets what they give.
+
+        Each comes with its dotted name, if it is something that the file imports. What a
+        cell of a notebook may show, and what is tried in a ``try``, is left out.
+        """
+        module = self.program.module
+        imported = imported_names(module.tree)
+        is_shown = module.source.notebook is not None
+        shown = {id(each.value) for each in module.tree.body if is_shown and isinstance(each, ast.Expr)}
+        for node in statements_for_their_value(module.tree):
+            if id(node) not in shown:
+                yield Site(module, node), dotted_name(node, imported)
+
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.
 
@@ -141,7 +164,7 @@ class Sources(ProgramView):
         project, main = self._machine.project, self.program.module
         if where == "everywhere":
             return any(True for _ in project.mentioning(*compiled))
-        own = project.closure(main)
+        own = set(project.closure(main))
         if where != "elsewhere" and any(all(m.contains(pattern) for pattern in compiled) for m in own):
             return True
         return where != "here" and any(
@@ -184,6 +207,14 @@ class Sources(ProgramView):
         """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
         last = getattr(site.node, "end_lineno", site.line)
         return site.module.source.text.split("\n")[max(0, site.line - 2) : last]
+
+    def takes_off(self, prefix: str, where: Where) -> bool:
+        """Whether code of the project takes a prefix, ``module.`` or ``_orig_mod.``, off the keys of a state dict."""
+        return self.project_mentions(*_STRIPPING[prefix], where=where)
+
+    def wraps_and_loads(self, where: Where) -> bool:
+        """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one."""
+        return self.project_mentions(_WRAPS, r"\.load_state_dict\(", where=where)
 
     def may_read_bgr(self) -> bool:
         """Whether code of the project speaks of images whose channels are in the order blue, green, red."""

@@ -173,7 +173,7 @@ def _kept_at(place: Site) -> Kept | None:
 
 def _is_term(node: ast.AST, expression: ast.expr) -> bool:
     """Whether a node is an expression, or a term or a factor of it."""
-    if isinstance(expression, ast.BinOp):
+    if isinstance(expression, ast.BinOp) and expression is not node:
         return _is_term(node, expression.left) or _is_term(node, expression.right)
     return expression is node
 

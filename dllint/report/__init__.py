@@ -18,7 +18,18 @@ from dllint.report.sources import SourceCache
 if TYPE_CHECKING:
     from dllint.rule import Rule
 
-FORMATS: tuple[str, ...] = ("concise", "full", "json", "jsonl", "sarif", "github", "gitlab", "junit")
+FORMATS: tuple[str, ...] = (
+    "concise",
+    "full",
+    "json",
+    "jsonl",
+    "sarif",
+    "github",
+    "gitlab",
+    "junit",
+    "markdown",
+    "html",
+)
 
 
 def render(

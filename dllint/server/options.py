@@ -27,7 +27,6 @@ _KEYS = (
         "require-reason",
         "time-limit",
         "possible",
-        "confidence",
     ),
 )
 _OF_PLUGINS = ("rule-paths", "plugins")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -106,13 +107,22 @@ def lint(files: Mapping[str, str], setup: Setup) -> list[Linted]:
     Raises:
         LintError: a file cannot be parsed, or the interpreter or a rule failed on one.
     """
-    with tempfile.TemporaryDirectory(prefix="dllint-") as folder:
-        root = Path(folder).resolve()
+    root = Path(_scratch().name).resolve()
+    try:
         for name, text in files.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode("utf-8"))
         return _lint_folder(root, files, setup)
+    finally:
+        for path in root.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+@lru_cache(maxsize=1)
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """An empty folder for one project after another: where disks are busy, making one for each takes the longest."""
+    return tempfile.TemporaryDirectory(prefix="dllint-")
 
 
 def _lint_folder(root: Path, names: Collection[str], setup: Setup) -> list[Linted]:

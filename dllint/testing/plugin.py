@@ -45,6 +45,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Generator[
 class FixtureFile(pytest.File):
     """The tests of one fixture."""
 
+    _known_setup: Setup | None = None
+
     def collect(self) -> Iterator[pytest.Item]:
         try:
             fixture = read_fixture(self.path)
@@ -66,14 +68,17 @@ class FixtureFile(pytest.File):
         return item
 
     def _setup(self, fixture: Fixture) -> Setup:
-        try:
-            config = ConfigLoader().load(fixture.path.parent)
-            rules, faults = rules_of(config), rule_faults(config)
-        except ConfigError as error:
-            raise FixtureError(str(error)) from error
-        if faults:
-            raise FixtureError("\n".join(faults))
-        return Setup(find_rules([fixture.code], rules))
+        """What the fixture is linted with, worked out once."""
+        if self._known_setup is None:
+            try:
+                config = ConfigLoader().load(fixture.path.parent)
+                rules, faults = rules_of(config), rule_faults(config)
+            except ConfigError as error:
+                raise FixtureError(str(error)) from error
+            if faults:
+                raise FixtureError("\n".join(faults))
+            self._known_setup = Setup(find_rules([fixture.code], rules))
+        return self._known_setup
 
     def _as_written(self, fixture: Fixture, case: Case) -> Iterable[str]:
         return as_written_faults(case, self._setup(fixture).for_case(case.versions, case.explicit))

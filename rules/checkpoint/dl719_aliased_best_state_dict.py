@@ -40,6 +40,8 @@ state is gathered.
 Clones the tensors. Unsafe because another model is kept then: the best.
 
 ## On real code
+269 public repositories, of which 41 keep a state dict in a variable: 1 finding, true. Of 4 questions two are true, one
+is false (the state is saved in the iteration in which it is taken) and one is doubtful.
 """
 
 from __future__ import annotations
@@ -59,16 +61,19 @@ from dllint.api import (
     StateTaken,
     Symbol,
     Value,
+    Where,
     alternatives,
     replace_range,
 )
 
+_SHARDED = ("FullyShardedDataParallel", "FSDP", "fully_shard", "deepspeed")
+_WHERE: tuple[Where, ...] = ("here", "everywhere")
 _SAME_TENSORS = (".copy", "dict", "collections.OrderedDict")
 
 
 def is_gathered(taken: StateTaken, use: Event, ctx: Context) -> bool:
     """the model is sharded, and its state is gathered from all processes"""
-    return ctx.mentions("FullyShardedDataParallel") or ctx.mentions("fully_shard") or ctx.mentions("deepspeed")
+    return any(ctx.mentions(word, where=where) for word in _SHARDED for where in _WHERE)
 
 
 def is_meant_to_follow(taken: StateTaken, use: Event, ctx: Context) -> bool:
@@ -106,7 +111,7 @@ class AliasedBestStateDict(Rule):
             self,
             taken,
             "this state dict is not a copy: it follows the weights as they are trained on",
-            on=[use, step],
+            on=[step],
             effect=f"what is {verb} later are the last weights, and not those of this moment",
             help="keep `copy.deepcopy(model.state_dict())`",
             trace=[

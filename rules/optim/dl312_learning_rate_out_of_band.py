@@ -106,6 +106,6 @@ class LearningRateOutOfBand(Rule):
             f"a learning rate of {rate:g} is far too {'high' if rate >= most else 'low'} for `{kind}`",
             on=[given, event.parameters],
             effect="the loss does not fall" if rate >= most else "the weights hardly move, however long it trains",
-            help=f"begin with {'1e-3' if kind != 'SGD' else '.1'}, and see `dllint confirm --lr-range`",
+            help=f"start with {'1e-3' if kind != 'SGD' else '.1'}, or see `dllint confirm --lr-range`",
             trace=[(given.site, "the rate is set here")] if given.site is not None else [],
         )

@@ -22,8 +22,9 @@ Measured on torch 2.13: for a rate of 1.0 `CosineAnnealingLR.get_lr` gives 1.071
         print(scheduler.get_last_lr())
 
 ## Not reported
-Schedulers of other libraries and of the project, which may define `get_lr` in their own way, and calls on something
-that is not known to be a scheduler of torch; code for torch before 1.4, which has no `get_last_lr`.
+Schedulers whose `get_lr` does give the rate in use (`LambdaLR`, `OneCycleLR`, `CyclicLR`,
+`CosineAnnealingWarmRestarts`); schedulers of other libraries and of the project, which may define it in their own way,
+and what is not known to be a scheduler of torch; code for torch before 1.4, which has no `get_last_lr`.
 
 ## Fix (safe)
 Calls `get_last_lr`: only what is logged changes.
@@ -40,6 +41,7 @@ from collections.abc import Iterator
 from dllint.api import Context, Finding, LibraryCall, Rule, Site, rename_attribute
 
 _TORCH = "torch.optim.lr_scheduler."
+_RIGHT = tuple(f"{_TORCH}{name}." for name in ("LambdaLR", "OneCycleLR", "CyclicLR", "CosineAnnealingWarmRestarts"))
 
 
 class GetLrForLogging(Rule):
@@ -53,7 +55,9 @@ class GetLrForLogging(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html",)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if not event.name.startswith(_TORCH) or not event.name.endswith(".get_lr") or ctx.runs_before("torch", "1.4"):
+        if not event.name.startswith(_TORCH) or not event.name.endswith(".get_lr") or event.name.startswith(_RIGHT):
+            return
+        if ctx.runs_before("torch", "1.4"):
             return
         scheduler, call = event.arguments.positional[0], event.site.node
         function = Site(event.site.module, call.func) if isinstance(call, ast.Call) else event.site

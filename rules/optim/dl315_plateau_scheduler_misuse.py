@@ -23,7 +23,8 @@ epochs.
 
 ## Not reported
 Metrics whose names say nothing, or too much (`dice_loss` falls, though a Dice score grows); differences and other
-things that are computed of a metric, such as `1 - accuracy`; modes that are not known.
+things that are computed of a metric, such as `1 - accuracy`; modes that are not known; calls without a metric of what
+may be another scheduler.
 
 ## Fix (unsafe)
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
@@ -37,18 +38,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, Instance, Rule, SchedulerStep, Symbol, Value, set_argument
+from dllint.api import Const, Context, Edits, Finding, Instance, Rule, SchedulerStep, Symbol, Value, set_argument
 
-_MAX_STEPS = 4
 _PLATEAU = "torch.optim.lr_scheduler.ReduceLROnPlateau"
 
 
-def is_computed(event: SchedulerStep, metric: Value, ctx: Context) -> bool:
+def is_turned_round(event: SchedulerStep, metric: Value, ctx: Context) -> bool:
     """the metric is computed of something else, which may turn it round"""
-    return any(
-        isinstance(each, Symbol) and each.name in ("-", "negative", "/", "**", ".neg")
-        for each in list(ctx.sources(metric))[:_MAX_STEPS]
-    )
+    return any(_may_turn(origin.value) for origin in ctx.origins(metric))
 
 
 class PlateauSchedulerMisuse(Rule):
@@ -60,7 +57,7 @@ class PlateauSchedulerMisuse(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.ReduceLROnPlateau.html",)
-    excuses = (is_computed,)
+    excuses = (is_turned_round,)
 
     def on_scheduler_step(self, event: SchedulerStep, ctx: Context) -> Iterator[Finding]:
         schedulers = ctx.objects(event.scheduler)
@@ -68,7 +65,7 @@ class PlateauSchedulerMisuse(Rule):
         if len(plateaus) != 1 or len(schedulers) != 1 or not event.arguments.exact or ctx.is_managed(event):
             return
         metric = event.arguments.get(0, "metrics")
-        if metric is None and not event.arguments.all():
+        if metric is None and not event.arguments.all() and not plateaus[0].choices:
             yield self._without_metric(event, ctx)
         elif metric is not None:
             yield from self._with_mode(event, plateaus[0], metric, ctx)
@@ -97,8 +94,7 @@ class PlateauSchedulerMisuse(Rule):
         yield ctx.finding(
             self,
             event,
-            f'the scheduler waits for a plateau with mode "{mode}", but is told `{name}`, which '
-            f"{'grows' if grows else 'falls'} while training goes well",
+            f'`{name}` should {"grow" if grows else "fall"}, but the scheduler it is passed to has mode "{mode}"',
             on=[given],
             effect="the learning rate is cut while the metric gets better, and kept when it gets worse",
             help=f'pass `mode="{better}"` where the scheduler is made',
@@ -119,3 +115,10 @@ def _name_of_metric(event: SchedulerStep) -> str:
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return node.slice.value
     return getattr(node, "attr", getattr(node, "id", "")) if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def _may_turn(value: Value) -> bool:
+    """``1 - accuracy``, ``-accuracy`` and ``1 / accuracy``; a mean, ``total / count``, does not."""
+    if not isinstance(value, Symbol):
+        return False
+    return value.name in ("-", "negative", ".neg", "**") or (value.name == "/" and isinstance(value.inputs[0], Const))

@@ -20,7 +20,7 @@ state dict; test accuracies of .966, .956 and .968 instead of .974, .967 and .97
 
 ## Not reported
 Modules without parameters (`[nn.ReLU()] * 3`), a count of one, modules that stand in a list twice by name, and weights
-that are shared on purpose, as names or comments say.
+that are shared on purpose, as names or comments say, or as an `if` says whose other arm makes them one by one.
 
 ## Fix (unsafe)
 Makes a new one each time: `[Block() for _ in range(n)]`. Unsafe because the model gets more parameters, as it should,
@@ -50,6 +50,15 @@ def is_shared_on_purpose(event: LibraryCall, place: Site, ctx: Context) -> bool:
     return any(ctx.speaks_of("sharing", word) for word in words)
 
 
+def is_one_of_two_ways(event: LibraryCall, place: Site, ctx: Context) -> bool:
+    """another arm of the same `if` makes them one by one"""
+    return any(
+        isinstance(node, ast.ListComp) and isinstance(node.elt, ast.Call)
+        for branch in ctx.ancestors(place, ast.If)
+        for node in ast.walk(branch)
+    )
+
+
 class RepeatedModule(Rule):
     code = "DL826"
     name = "repeated-module"
@@ -58,7 +67,7 @@ class RepeatedModule(Rule):
     triggers = (("ModuleList", "Sequential"),)
     fix_safety = "unsafe"
     references = ("https://docs.python.org/3/faq/programming.html#how-do-i-create-a-multidimensional-list",)
-    excuses = (is_shared_on_purpose,)
+    excuses = (is_shared_on_purpose, is_one_of_two_ways)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name not in _CONTAINERS or not isinstance(event.site.node, ast.Call):

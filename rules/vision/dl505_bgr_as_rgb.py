@@ -1,10 +1,11 @@
 """Blue taken for red: an image that OpenCV has read goes through a pipeline for RGB.
 
 `cv2.imread` gives blue, green, red. A pretrained model, and the numbers of ImageNet that its input is normalized with,
-are for red, green, blue. Nothing fails: the model sees blue faces and orange skies, and fine-tuning has to unlearn that.
+are for red, green, blue. Nothing fails: the model sees blue faces and orange skies, and fine-tuning has to unlearn it.
 
-Measured on natural images with opencv 5.0 and torch 2.13: normalized with the numbers of ImageNet, the means of the three
-channels are -.27, .04 and .36 instead of 0 for all; the standard deviations stay, so a look at the batch shows nothing.
+Measured on natural images with opencv 5.0 and torch 2.13: normalized with the numbers of ImageNet, the means of the
+three channels are -.27, .04 and .36 instead of 0 for all; the standard deviations stay, so that a look at the batch
+shows nothing.
 
 ## Bad
     class Photos(Dataset):

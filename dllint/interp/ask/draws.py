@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dllint.events import Block, LibraryCall, walk
 from dllint.interp.run.classes import find_member
+from dllint.interp.source import trees
 from dllint.sites import Guards
 from dllint.values import Arguments, Class, Function, Instance, Symbol
 
@@ -63,17 +64,17 @@ def _changes_by(draw: ast.Call, function: ast.AST) -> bool:
     """Whether a function changes images by a number that it draws: as a condition, or as the amount of a change."""
     names = {
         target.id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and any(child is draw for child in ast.walk(node.value))
+        for node in trees.walk(function)
+        if isinstance(node, ast.Assign) and any(child is draw for child in trees.walk(node.value))
         for target in node.targets
         if isinstance(target, ast.Name)
     }
 
     def mentions(*nodes: ast.AST) -> bool:
-        children = (child for node in nodes for child in ast.walk(node))
+        children = (child for node in nodes for child in trees.walk(node))
         return any(child is draw or (isinstance(child, ast.Name) and child.id in names) for child in children)
 
-    for node in ast.walk(function):
+    for node in trees.walk(function):
         if isinstance(node, ast.If) and mentions(node.test) and any(map(_is_change, node.body)):
             return True
         if isinstance(node, ast.IfExp) and mentions(node.test) and _is_change(node.body):
@@ -86,7 +87,7 @@ def _changes_by(draw: ast.Call, function: ast.AST) -> bool:
 
 def _is_change(node: ast.AST) -> bool:
     """Whether code calls something that flips, crops or turns images, or turns an axis round (``image[:, ::-1]``)."""
-    for child in ast.walk(node):
+    for child in trees.walk(node):
         if isinstance(child, ast.Call) and _CHANGES.search(ast.unparse(child)):
             return True
         if isinstance(child, ast.Slice) and isinstance(child.step, ast.UnaryOp) and isinstance(child.step.op, ast.USub):

@@ -35,7 +35,7 @@ def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value
     if isinstance(base, Instance):
         return names.under_path(machine, _of_instance(machine, base, name, site))
     if isinstance(base, Symbol):
-        known = base.attributes.get(name)
+        known = base.attribute(name)
         if known is not None:
             return names.under_path(machine, known)
         if name == "requires_grad" and base.grad == "off":

@@ -107,7 +107,7 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
     if isinstance(base, Instance):
         return _instance_method(machine, base, name, arguments, site)
     if isinstance(base, Symbol):
-        stored = base.attributes.get(name)
+        stored = base.attribute(name)
         if stored is not None and not (isinstance(stored, Symbol) and stored.name == "attribute"):
             return call(machine, names.under_path(machine, stored), arguments, site)
         return methods.call_unknown_method(machine, base, name, arguments, site)

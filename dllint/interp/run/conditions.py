@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dllint.interp.run import containers
 from dllint.interp.run.guards import guards_of, marked
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _COMPUTED = frozenset(("compare", "not", "negative", "+", "-", "*", "/", "//", "call", "bool", "int"))
 
 
-def test_guards(machine: Machine, node: ast.expr, value: Value) -> tuple[Any, Any]:
-    """The guards of the two sides of a test, marked with which side the program's own defaults take."""
+def test_guards(machine: Machine, of_sides: tuple[Guards, Guards], value: Value) -> tuple[Guards, Guards]:
+    """The guards of the two ``sides`` of a test, marked with which one the program's own defaults take."""
     default = default_truth(machine, value)
     periodic = _has_remainder(value)
-    holding, failing = sides(machine, node, value)
+    holding, failing = of_sides
     positive = marked(holding, default, periodic)
     negative = marked(failing, None if default is None else not default, periodic)
     return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)

@@ -186,7 +186,7 @@ def _if_exp(machine: Machine, node: ast.IfExp, scope: Scope) -> Value:
         value = evaluate(machine, node.body if known else node.orelse, scope)
         del machine.path[depth:]
         return value
-    positive, negative = test_guards(machine, node.test, test)
+    positive, negative = test_guards(machine, sides(machine, node.test, test), test)
     site = Site(scope.module, node)
     outcomes = machine.branch(
         site,

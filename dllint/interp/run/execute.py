@@ -112,7 +112,8 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
     value = machine.evaluate(node.test, scope)
     known = truth(machine, value)
     if known is None:
-        known = _settled_by_path(machine, node.test, value)
+        of_sides = sides(machine, node.test, value)
+        known = _settled_by_path(machine, of_sides)
     if known is not None:
         depth = len(machine.path)
         if isinstance(value, Symbol):  # the training path is taken, and what happens there happens in training only
@@ -120,7 +121,7 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
         left = execute_block(machine, node.body if known else node.orelse, scope)
         del machine.path[depth:]
         return left
-    positive, negative = test_guards(machine, node.test, value)
+    positive, negative = test_guards(machine, of_sides, value)
     arms = [(positive, _block(machine, node.body, scope)), (negative, _block(machine, node.orelse, scope))]
     lefts = [left for left, _, _ in machine.branch(Site(scope.module, node), arms)]
     if None not in lefts:
@@ -132,11 +133,11 @@ def _if(machine: Machine, node: ast.If, scope: Scope) -> str | None:
     return None
 
 
-def _settled_by_path(machine: Machine, test: ast.expr, value: Value) -> bool | None:
-    """The outcome of a test that the conditions in force already decide."""
+def _settled_by_path(machine: Machine, of_sides: tuple[Guards, Guards]) -> bool | None:
+    """The outcome of a test, given by the conditions on its two sides, that the conditions in force already decide."""
     if not machine.path:
         return None
-    holding, failing = sides(machine, test, value)
+    holding, failing = of_sides
     if not consistent(holding, machine.path):
         return False
     if not consistent(failing, machine.path):

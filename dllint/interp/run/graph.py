@@ -14,6 +14,8 @@ from dllint.sites import Guards
 from dllint.values import (
     BoundMethod,
     Choice,
+    Const,
+    External,
     Function,
     Instance,
     Items,
@@ -203,6 +205,8 @@ def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
             if id(value) in seen:
                 continue
             seen.add(id(value))
+            if isinstance(value, (Const, External)):  # most are: nothing is behind them, and they hold nothing
+                continue
             seen.add(id(unwrapped(machine, value)))
             following.extend(_held_by(value))
         frontier = following

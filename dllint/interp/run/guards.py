@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from dllint.assumptions import Assumption
+from dllint.assumptions import one_of
 from dllint.interp.source.phases import topic_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Guard, Guards
@@ -126,12 +126,7 @@ def as_option(guards: Guards, choice: str, option: int, options: int, text: str)
     """
     chosen = [guard.by_default for guard in guards]
     by_default = None if not chosen or None in chosen else all(chosen)
-    if by_default:
-        assumption = Assumption("default", f"{text}, as by default", choice, option, options)
-    else:
-        assumption = Assumption(
-            "alternative", f"{text}, which is one of {options} things it may be", choice, option, options
-        )
+    assumption = one_of(text, choice, option, options, by_default=bool(by_default))
     marker = Guard(f"which of {choice}", "==", option, True, by_default=by_default, assumption=assumption)
     return (*guards, marker)
 

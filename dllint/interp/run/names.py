@@ -31,7 +31,7 @@ def lookup(machine: Machine, name: str, scope: Scope) -> Value:
         if name not in current.global_names:
             value = current.variables.get(name)
             if value is not None:
-                return under_path(machine, value)
+                return under_path(machine, value) if isinstance(value, Choice) else value
         current = current.parent
     return under_path(machine, global_name(machine, name, scope.module))
 

@@ -14,6 +14,7 @@ from dllint.values import (
     Choice,
     Class,
     Const,
+    External,
     Function,
     Instance,
     Items,
@@ -131,7 +132,11 @@ _OVERRIDDEN = frozenset(("train", "eval", "__call__", "parameters", "state_dict"
 
 def can_act(machine: Machine, value: Value, depth: int = 0) -> bool:
     """Whether a value is, or holds, something that acts when it is called: a model, a loss, an optimizer, code."""
-    if isinstance(value, Function | BoundMethod | Partial):
+    if isinstance(value, (Const, External)):  # most values are
+        return False
+    if isinstance(value, Symbol):
+        return bool(guess_role(value))
+    if isinstance(value, (Function, BoundMethod, Partial)):
         return True
     if isinstance(value, Class):
         return not any(ancestor.dataclass for ancestor in value.lineage)
@@ -140,8 +145,6 @@ def can_act(machine: Machine, value: Value, depth: int = 0) -> bool:
             return True
         held = (*value.attributes.values(), *value.arguments.all())
         return depth < 2 and any(can_act(machine, inner, depth + 1) for inner in held)
-    if isinstance(value, Symbol):
-        return bool(guess_role(value))
     if isinstance(value, Items):
         return any(can_act(machine, item, depth + 1) for item in value.items)
     if isinstance(value, Table):

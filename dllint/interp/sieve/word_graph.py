@@ -170,7 +170,7 @@ class WordGraph:
                     mask |= self.of_import(inner, bound_here)
                     successors.extend(self.imported(module, inner, bound_here))
         bound = module.bindings.names
-        successors.extend((module, word) for word in words if word != name and word in bound)
+        successors.extend([(module, word) for word in words & bound.keys() if word != name])
         successors.extend(self._through_stars(module, words))
         return mask, successors
 

@@ -7,6 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from dllint.interp.source.trees import walk
+
+_SIMPLE = frozenset(
+    (ast.AnnAssign, ast.Assert, ast.Assign, ast.AugAssign, ast.Break, ast.Continue, ast.Delete, ast.Expr, ast.Global,
+     ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return)
+)  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -48,6 +54,8 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """The statement lists directly inside a compound statement."""
+    if type(statement) in _SIMPLE:
+        return
     for attribute in ("body", "orelse", "finalbody"):
         block = getattr(statement, attribute, None)
         if block:
@@ -128,7 +136,7 @@ def targets_in(body: list[ast.stmt]) -> Iterator[ast.expr]:
                 if item.optional_vars is not None:
                     yield from _parts_of(item.optional_vars)
         elif isinstance(statement, ast.If | ast.While):
-            yield from (node.target for node in ast.walk(statement.test) if isinstance(node, ast.NamedExpr))
+            yield from (node.target for node in walk(statement.test) if isinstance(node, ast.NamedExpr))
 
 
 def _parts_of(target: ast.expr) -> Iterator[ast.expr]:

@@ -53,7 +53,7 @@ def dotted_uses(tree: ast.Module, imported: Mapping[str, str]) -> Iterator[tuple
             for alias in node.names:
                 if imported.get(alias.asname or alias.name):
                     yield alias, f"{node.module}.{alias.name}"
-        elif isinstance(node, ast.Attribute | ast.Call) and (dotted := _dotted(node, imported)):
+        elif isinstance(node, ast.Attribute | ast.Call) and (dotted := dotted_name(node, imported)):
             yield node, dotted
         pending.extend(reversed(list(ast.iter_child_nodes(node))))
 
@@ -63,7 +63,7 @@ def _asks_what_there_is(test: ast.expr) -> bool:
     return any(name == "hasattr" or "version" in name.lower() for name in names)
 
 
-def _dotted(node: ast.Attribute | ast.Call, imported: Mapping[str, str]) -> str:
+def dotted_name(node: ast.Attribute | ast.Call, imported: Mapping[str, str]) -> str:
     """The dotted name of an attribute that is read, or of what is called."""
     parts: list[str] = []
     inner = node.func if isinstance(node, ast.Call) else node
@@ -75,3 +75,14 @@ def _dotted(node: ast.Attribute | ast.Call, imported: Mapping[str, str]) -> str:
     if not isinstance(inner, ast.Name) or inner.id not in imported:
         return ""
     return ".".join((imported[inner.id], *reversed(parts)))
+
+
+def statements_for_their_value(tree: ast.Module) -> Iterator[ast.Attribute | ast.Call]:
+    """The attributes and calls that are statements by themselves, outside of ``try`` and ``with``."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute | ast.Call):
+            yield node.value
+        if not isinstance(node, ast.Try | ast.With | ast.expr):
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))

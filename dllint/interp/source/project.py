@@ -49,12 +49,15 @@ _CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
 _MAX_CONFIGURATION = 200  # files of each kind
 _LARGEST_CONFIGURATION = 100_000  # bytes
 _BINDERS = frozenset(("exec", "execfile", "globals", "locals", "vars", "builtins", "__builtins__", "get_ipython"))
+_MANY_LINES = ('"""', "'''")
 
 
 def _without_prose(text: re.Match[str]) -> str:
     """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
     found = text[0]
-    return found if found[0] != "#" and len(found.split()) == 1 else "''" + "\n" * len(LINE_END.findall(found))
+    if found[0] != "#" and len(found.split(None, 1)) == 1:
+        return found
+    return "''" + "\n" * len(LINE_END.findall(found)) if found.startswith(_MANY_LINES) else "''"
 
 
 class SourceModule:
@@ -134,6 +137,11 @@ class SourceModule:
             raise self.syntax_error
         return self.remains.tree
 
+    @property
+    def is_parsed(self) -> bool:
+        """Whether the syntax tree has been asked for."""
+        return "tree" in vars(self)
+
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""
         return self.remains is not None and node in self.remains.functions
@@ -197,7 +205,7 @@ class SourceModule:
         """
         if self.source.notebook is not None or name in self._bound or not self._bound.isdisjoint(_BINDERS):
             return False
-        return bool(get_close_matches(name, self._bound, n=1, cutoff=0.85))
+        return bool(get_close_matches(name, self._bound, n=1, cutoff=0.8))
 
     @cached_property
     def _bound(self) -> frozenset[str]:
@@ -290,7 +298,7 @@ class Project:
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
         """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
-        self._use(file)
+        file = self._use(file)
         if file not in self._modules:
             try:
                 self._modules[file] = self.load(file, name)
@@ -310,6 +318,12 @@ class Project:
             source = read_source(file) if text is None else source_from_text(text, file)
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
+
+    @property
+    def weight(self) -> int:
+        """The characters of all files whose syntax trees are held in memory."""
+        modules = (module for module in self._modules.values() if module is not None and module.is_parsed)
+        return sum(len(module.source.text) for module in modules)
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
@@ -342,14 +356,17 @@ class Project:
         """Forget what has been used so far."""
         self.used, self._told = set(), set()
 
-    def _use(self, path: Path) -> None:
-        """Note that an answer depends on a file or folder. Each is one object: comparing paths is slow."""
-        self.used.add(self._known_paths.setdefault(path, path))
+    def _use(self, path: Path) -> Path:
+        """Note that an answer depends on a file or folder. Returns its one object: comparing paths is slow."""
+        path = self._known_paths.setdefault(path, path)
+        self.used.add(path)
+        return path
 
     def digest(self, path: Path) -> str:
         """The digest of a file or folder in :attr:`used`, or an empty string if it could not be read."""
-        if path in self._listings:
-            return self._listings[path].digest
+        listing = self._listings.get(path)
+        if listing is not None:
+            return listing.digest
         module = self._modules.get(path)
         return module.source.digest if module is not None else digest_of(path)
 
@@ -437,7 +454,7 @@ class Project:
         return text_of(file)
 
     def _list(self, folder: Path) -> frozenset[str]:
-        self._use(folder)
+        folder = self._use(folder)
         known = self._listings.get(folder)
         if known is None:
             known = self._listings[folder] = read_listing(folder, self._overlay)

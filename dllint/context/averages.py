@@ -1,0 +1,76 @@
+"""Moving averages of weights: where they are made, whether they are updated, and whether anybody saves them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dllint.context.sources import Sources
+from dllint.interp.source.topics import speaks_of
+from dllint.interp.source.trees import walk
+from dllint.sites import Site
+
+_UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
+_KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dump")
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """An average of weights by the name that it goes by, and where it is made."""
+
+    name: str
+    site: Site
+
+
+class Averages(Sources):
+    """What averages a program keeps."""
+
+    def averages(self) -> Iterator[Average]:
+        """The averages of weights that the program's files make of something and update."""
+        for word in ("ema", "EMA", "ModelEMA", "EMAModel", "ModelEma", "AveragedModel", "ExponentialMovingAverage"):
+            for module, tree in self.trees(word):
+                found = {}
+                for node in walk(tree):
+                    made = node.value if isinstance(node, ast.Assign) else None
+                    name = _name_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
+                    calls = [each for each in walk(made) if isinstance(each, ast.Call) and each.args] if made else []
+                    if calls and speaks_of("weight-average", name) and not isinstance(made, ast.Dict | ast.List):
+                        found.setdefault(name, Average(name, Site(module, node)))
+                yield from (each for each in found.values() if self._is_updated(each))
+
+    def is_kept(self, average: Average) -> bool:
+        """Whether any code of the program's files puts an average into what is saved, or saves it."""
+        for _, tree in self.trees(average.name):
+            for node in walk(tree):
+                if isinstance(node, ast.Dict | ast.Subscript):
+                    stored = node.values if isinstance(node, ast.Dict) else []
+                elif isinstance(node, ast.Assign):
+                    stored = [node.value] if any(isinstance(target, ast.Subscript) for target in node.targets) else []
+                elif isinstance(node, ast.Call) and any(word in ast.unparse(node.func).lower() for word in _KEEPS):
+                    stored = [node] if "load" not in ast.unparse(node.func) else []
+                else:
+                    continue
+                if any(_name_of(each) == average.name for value in stored for each in walk(value)):
+                    return True
+        return False
+
+    def _is_updated(self, average: Average) -> bool:
+        """Whether a method of an average updates it, or a function that is called so gets it."""
+        for _, tree in self.trees(average.name):
+            for node in walk(tree):
+                if not isinstance(node, ast.Call):
+                    continue
+                called = _name_of(node.func)
+                owner = _name_of(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+                gets_it = any(_name_of(each) == average.name for each in node.args)
+                if (owner == average.name and called in _UPDATES) or (
+                    gets_it and called.startswith(("update", "ema_"))
+                ):
+                    return True
+        return False
+
+
+def _name_of(node: ast.AST) -> str:
+    """The last part of a name: `ema` for `ema` and for `self.ema`."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""

@@ -1,0 +1,142 @@
+"""A result that nobody takes: an operation that changes nothing in place, as a statement.
+
+`labels.to(device)` returns another tensor and leaves `labels` where it is; so do `F.dropout(h)`, `x.unsqueeze(0)` and
+`table.sample(frac=1)`. A method without brackets, `optimizer.zero_grad`, is not called at all.
+
+Measured on torch 2.13: after `torch.dropout(h, 0.5, True)` as a statement, 0 of 1,000 numbers of `h` are zero; of its
+result, about 500. After `labels.to(torch.float64)` the type of `labels` is still float32; after `model.eval` the model
+is in training mode, after `optimizer.step` its weight is 0.0 as before.
+
+## Bad
+    for x, labels in loader:
+        labels.to(device)
+        optimizer.zero_grad
+        criterion(model(x), labels).backward()
+        optimizer.step()
+
+## Good
+    for x, labels in loader:
+        labels = labels.to(device)
+        optimizer.zero_grad()
+        criterion(model(x), labels).backward()
+        optimizer.step()
+
+## Not reported
+Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
+themselves; statements in `try` and `with`, those of a notebook that may show a value, and code that measures speed.
+
+## Fix (unsafe)
+Assigns the result to the variable, or calls the method. Unsafe because it changes what is computed, as it should.
+
+## On real code
+Not counted yet.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Edits, Finding, Program, Rule, Site, replace_range
+
+_FUNCTIONS = frozenset(
+    ("dropout", "relu", "leaky_relu", "gelu", "elu", "softmax", "log_softmax", "normalize", "sigmoid", "tanh", "pad",
+     "interpolate", "clamp", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "reshape")
+)  # fmt: skip
+_OF_TENSORS = frozenset(("contiguous", "unsqueeze", "squeeze", "permute", "detach", "masked_fill"))
+_OF_TABLES = frozenset(("sample", "reset_index", "fillna", "dropna", "sort_values", "drop_duplicates", "astype"))
+_MOVES = frozenset(("to", "cuda"))
+_MOVED = frozenset(("labels", "label", "targets", "target", "images", "imgs", "img", "masks", "mask", "x", "y"))
+_CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def works_in_place(site: Site, name: str, ctx: Context) -> bool:
+    """it is told to work in place, or to write its result somewhere"""
+    call = site.node
+    given = {each.arg for each in call.keywords} if isinstance(call, ast.Call) else set()
+    return bool(given & {"inplace", "out"})
+
+
+def is_timed(site: Site, name: str, ctx: Context) -> bool:
+    """names say that speed is measured there, or what a shape is"""
+    return ctx.speaks_of("benchmark", ctx.scope(site)) or ctx.speaks_of("benchmark", site.module.file.name)
+
+
+class DiscardedResult(Rule):
+    code = "DL825"
+    name = "discarded-result"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _MOVES | _CALLED)))
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
+    excuses = (works_in_place, is_timed)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        if program.kind != "module" or ctx.is_unit_test:
+            return
+        for site, name in ctx.discarded():
+            if _is_uncalled(site.node, ctx):
+                if not ctx.excused(self, site, name):
+                    yield self._report(site, f"`{ctx.source_of(site)}` is not called", _called(site, ctx), ctx)
+            elif _is_pure(site.node, name, ctx) and not ctx.excused(self, site, name):
+                assert isinstance(site.node, ast.Call)
+                what = ctx.source_of(Site(site.module, site.node.func))
+                yield self._report(site, f"nobody takes the result of `{what}`", _assigned(site, ctx), ctx)
+
+    def _report(self, site: Site, message: str, edits: Edits, ctx: Context) -> Finding:
+        is_call = isinstance(site.node, ast.Call)
+        return ctx.finding(
+            self,
+            site,
+            message,
+            effect="everything stays as it was" if is_call else "nothing happens: the method is named and not called",
+            help="assign the result" if is_call else "write the brackets",
+            trace=[(site, "stands as a statement by itself")],
+            fix=("Assign the result" if is_call else "Call the method", edits),
+        )
+
+
+def _is_uncalled(node: ast.AST, ctx: Context) -> bool:
+    """Whether a method of an optimizer, a model or a tensor is named and not called."""
+    if not isinstance(node, ast.Attribute) or node.attr not in _CALLED or not ctx.imports("torch"):
+        return False
+    owner = ast.unparse(node.value).rpartition(".")[2].lower()
+    if node.attr == "step":
+        return ctx.speaks_of("optimizer", owner) or owner.startswith("sched")
+    return node.attr not in ("eval", "train") or "model" in owner or owner.endswith("net")
+
+
+def _is_pure(node: ast.AST, name: str, ctx: Context) -> bool:
+    """Whether a call gives a result and does nothing else."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
+        return False
+    library, _, last = name.rpartition(".")
+    if library in ("torch", "torch.nn.functional"):
+        return last in _FUNCTIONS
+    if name or not isinstance(node.func, ast.Attribute) or not isinstance(node.func.value, ast.Name):
+        return False
+    method, owner = node.func.attr, node.func.value.id
+    if method in _OF_TABLES:
+        return ctx.imports("pandas") and (method != "sample" or any(each.arg == "frac" for each in node.keywords))
+    return (method in _MOVES and owner in _MOVED) or (method in _OF_TENSORS and ctx.imports("torch"))
+
+
+def _called(site: Site, ctx: Context) -> Edits:
+    owner = site.node.value if isinstance(site.node, ast.Attribute) and site.node.attr in _OF_TENSORS else None
+    target = f"{owner.id} = " if isinstance(owner, ast.Name) else ""
+    return replace_range(site, f"{target}{ctx.source_of(site)}()") if target or owner is None else Edits()
+
+
+def _assigned(site: Site, ctx: Context) -> Edits:
+    """``x.f()`` as ``x = x.f()``, ``F.relu(x)`` as ``x = F.relu(x)``."""
+    call = site.node
+    assert isinstance(call, ast.Call)
+    owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr not in _FUNCTIONS else None
+    first = owner if owner is not None else call.args[0] if call.args else None
+    if not isinstance(first, ast.Name):
+        return Edits()
+    return replace_range(site, f"{first.id} = {ctx.source_of(site)}")

@@ -1,0 +1,131 @@
+"""A tensor that the module does not know: a parameter that was moved, or a tensor as a plain attribute.
+
+A module registers parameters, and what `register_buffer` is told. `nn.Parameter(x).to(device)` is the result of a copy,
+and no parameter any more; `torch.randn(..., requires_grad=True)` never was one. Neither is trained, saved or moved. A
+random table as a plain attribute is not in the state dict: whoever loads the checkpoint draws another one.
+
+Measured on torch 2.13: after `self.b = nn.Parameter(torch.zeros(3)).to(torch.float64)` and `self.w = torch.randn(3,
+requires_grad=True)`, `named_parameters()` and `state_dict()` have 0 entries for them; a parameter that is moved is a
+plain tensor with `is_leaf` false.
+
+## Bad
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1)).cuda()
+
+        def forward(self, x):
+            return x * self.scale
+
+## Good
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            return x * self.scale
+
+## Not reported
+Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
+one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of the class, and in classes without
+parameters; casts that do nothing.
+
+## On real code
+Not counted yet.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import AttributeAssigned, Class, Context, Finding, Instance, Rule, Symbol, Value, statement_around
+
+_MOVES = ("to", "cuda", "half", "double")
+_STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
+_RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch.randint")
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_not_of_forward(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
+    """`forward` does not read it, or something besides the constructor sets it"""
+    assert isinstance(owner.cls, Class)
+    users = {use.method for use in ctx.attribute_uses(owner.cls, event.attribute)}
+    return "forward" not in users or event.frame.function != "__init__"
+
+
+def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
+    """other code handles it: it names the attribute, or the class keeps its own books"""
+    assert isinstance(owner.cls, Class)
+    keeps = r"def (state_dict|parameters|_apply|to|load_state_dict)\b|register_|manual_seed|persist"
+    nodes = (node for _, tree in ctx.trees(event.attribute) for node in ast.walk(tree))
+    named = (
+        ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == event.attribute
+    )
+    if any(text != "self" for text in named) or ctx.is_said_in(owner.cls, keeps):
+        return True
+    return ctx.project_mentions(rf"(?<!self)\.{event.attribute}\b")
+
+
+class UnregisteredTensor(Rule):
+    code = "DL827"
+    name = "unregistered-tensor"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("Parameter", "requires_grad", "randn", "rand", "normal", "randperm", "randint"), ("Module",))
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",)
+    excuses = (is_not_of_forward, is_handled)
+
+    def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
+        owner, value = event.target, event.value
+        if not isinstance(owner, Instance) or not isinstance(owner.cls, Class) or value.site is None:
+            return
+        what = _what_is_wrong(event, value, ctx) if ctx.is_module(owner) else ""
+        if what and (what != "random" or ctx.has_parameters(owner)) and not ctx.excused(self, event, owner, value):
+            yield self._report(event, value, what, ctx)
+
+    def _report(self, event: AttributeAssigned, value: Value, what: str, ctx: Context) -> Finding:
+        messages = {
+            "moved": "`{}` is no parameter: moving one makes a plain tensor",
+            "learned": "`{}` is a plain tensor with gradients, and no parameter of the module",
+            "random": "`{}` is a random tensor that is not in the state dict",
+        }
+        assert value.site is not None
+        is_random = what == "random"
+        return ctx.finding(
+            self,
+            event,
+            messages[what].format(event.attribute),
+            on=[event.value],
+            effect="who loads the checkpoint draws other numbers, and the model that was trained is lost"
+            if is_random
+            else "it is never trained, saved or moved with the module",
+            help=f"call `self.register_buffer({event.attribute!r}, ...)`"
+            if is_random
+            else "make it an `nn.Parameter`, and move the module",
+            trace=[(value.site, "is made here"), (event.site, "and the module does not register it")],
+        )
+
+
+def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
+    if isinstance(value, Instance):
+        return "moved" if value.library_name == "torch.nn.Parameter" and _is_moved(event, value) else ""
+    made = value.inputs[0] if isinstance(value, Symbol) and value.name in (".to", ".cuda") and value.inputs else value
+    if not isinstance(made, Symbol) or not made.name.startswith("torch.") or made.arguments is None:
+        return ""
+    flag = made.arguments.keywords.get("requires_grad")
+    if flag is not None and ctx.constant(flag) is True and made.name not in _STATES:
+        return "learned"
+    return "random" if made.name in _RANDOM else ""
+
+
+def _is_moved(event: AttributeAssigned, parameter: Instance) -> bool:
+    """Whether what is assigned is written as ``nn.Parameter(...).to(device)``."""
+    statement = statement_around(event.site)
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or parameter.site is None:
+        return False
+    return call.func.attr in _MOVES and call.func.value is parameter.site.node

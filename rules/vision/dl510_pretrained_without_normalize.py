@@ -1,0 +1,140 @@
+"""A pretrained model whose images are not normalized as they were in its training.
+
+The weights of torchvision and timm were learned on images minus a mean, divided by a deviation. Images from 0 to 1 are
+another distribution: what the first layers take for gray is nearly white. Fine-tuning makes up for some of it, frozen
+layers never do.
+
+Measured on natural images: normalized with the numbers of ImageNet, the channels have a mean of 0.0 (up to .1) and a
+deviation of .94 to 1.0; images from 0 to 1 have .46 and .22.
+
+## Bad
+    model = torchvision.models.resnet18(weights="DEFAULT")
+    pipeline = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()])
+    loader = DataLoader(ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## Good
+    model = torchvision.models.resnet18(weights="DEFAULT")
+    normalize = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    pipeline = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(), normalize])
+    loader = DataLoader(ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## Not reported
+Models that are not told to load weights; detection and segmentation, whose models normalize by themselves; projects
+that speak of normalizing anywhere (`Normalize`, `weights.transforms()`, `AutoImageProcessor`, the numbers of ImageNet);
+pipelines with steps that are not known.
+
+## On real code
+Not counted yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import (
+    Backward,
+    Context,
+    Finding,
+    Instance,
+    LibraryCall,
+    LoaderCreated,
+    Program,
+    Rule,
+    Site,
+    TransformStep,
+    Value,
+    assumed_under,
+)
+
+_NORMALIZES = (
+    r"[Nn]ormali[sz]e|0?\.485|\.transforms\(\)|ImageProcessor|FeatureExtractor|create_transform|IMAGENET_|data_config"
+)
+_OTHER_TASKS = ("detection", "segmentation", "video", "optical_flow", "inception", "googlenet")
+_KNOWN = frozenset(
+    ("ToTensor", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
+     "RandomRotation", "ColorJitter", "RandomAffine", "RandomErasing", "RandomPerspective", "GaussianBlur", "Pad",
+     "RandomGrayscale", "RandAugment", "AutoAugment", "TrivialAugmentWide", "ToPILImage")
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def speaks_of_normalizing(event: LoaderCreated, ctx: Context) -> bool:
+    """the project speaks of normalizing images somewhere"""
+    return ctx.project_mentions(_NORMALIZES, where="here") or ctx.project_mentions(_NORMALIZES)
+
+
+class PretrainedWithoutNormalize(Rule):
+    code = "DL510"
+    name = "pretrained-without-normalize"
+    category = "suspicious"
+    severity = "info"
+    triggers = (("DataLoader",), ("pretrained", "weights"), ("ToTensor",))
+    references = ("https://docs.pytorch.org/vision/stable/models.html#using-the-pre-trained-models",)
+    excuses = (speaks_of_normalizing,)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx) and _trained(event, ctx)]
+        for event in ctx.data.loaders if models else ():
+            if not ctx.data.is_trained_on(event.loader):
+                continue
+            for dataset in ctx.data.datasets(event.dataset):
+                steps = [inner for step in ctx.data.applied(dataset) for inner in ctx.data.steps(step.value)]
+                converts = next((step for step in steps if step.kind == "ToTensor"), None)
+                if converts is None or any(step.kind not in _KNOWN for step in steps):
+                    continue
+                model = next((each for each in models if not _is_elsewhere(each, converts, ctx)), None)
+                if model is not None and not ctx.excused(self, event):
+                    yield self._report(event, dataset, model, converts, ctx)
+                    return
+
+    def _report(
+        self, event: LoaderCreated, dataset: Instance, model: LibraryCall, converts: TransformStep, ctx: Context
+    ) -> Finding:
+        site: Site = converts.value.site or event.site
+        return ctx.finding(
+            self,
+            site,
+            "images of 0 to 1 go to a pretrained model, which has learned from normalized ones",
+            on=[model, model.result, dataset, event.loader, converts.value],
+            assuming=[
+                *assumed_under(converts.guards),
+                *ctx.assumed_batches(event.loader),
+                *ctx.assumed_of_computation(_trained(model, ctx)[0], lambda value: value is model.result),
+            ],
+            effect="its features fit less, and frozen layers never get used to it",
+            help="normalize with the numbers that the model was trained with",
+            trace=[(model.site, "is pretrained"), (site, "and gets images of 0 to 1")],
+        )
+
+
+def _is_pretrained(event: LibraryCall, ctx: Context) -> bool:
+    """Whether a call makes a classifier of torchvision or timm and loads its weights."""
+    if not event.name.startswith(("torchvision.models.", "timm.create_model")):
+        return False
+    if any(task in event.name for task in _OTHER_TASKS):
+        return False
+    given = event.arguments.keywords
+    flag, weights = given.get("pretrained"), given.get("weights")
+    return (flag is not None and ctx.constant(flag) is True) or (weights is not None and not ctx.is_none(weights))
+
+
+def _trained(event: LibraryCall, ctx: Context) -> list[Value]:
+    """What computes a loss that is sent backward, and is a model or has it."""
+    losses = (each.loss for each in ctx.all_of(Backward) if each.loss is not None)
+    return [model for loss in losses for model in ctx.models_behind(loss) if ctx.reaches(model, event.result)]
+
+
+def _is_elsewhere(model: LibraryCall, converts: TransformStep, ctx: Context) -> bool:
+    """Whether the conditions of a model exclude those of a step."""
+    made = (each for each in ctx.all_of(LibraryCall) if each.result is converts.value)
+    return any(ctx.exclusive(model, each) for each in made)

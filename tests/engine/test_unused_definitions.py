@@ -1,0 +1,106 @@
+"""What a finding assumes of definitions that nothing is seen to call, and of files that cannot be imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from engine_support import found
+
+from dllint.config.settings import Settings
+from dllint.engine import Engine
+from dllint.interp.source.facts import load_facts
+from dllint.interp.source.project import Project
+from dllint.registry import load_rules
+from dllint.testing.checking import find_rules
+
+BUG = """
+import torch.nn.functional as F
+
+def train(model, loader):
+    for x, y in loader:
+        F.cross_entropy(F.softmax(model(x), 1), y).backward()
+"""
+NET = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+
+    def forward(self, x):
+        return self.layers[1](self.layers[0](x))
+"""
+SCRIPT = "def main():\n    print(1)\n\nif __name__ == '__main__':\n    main()\n"
+
+
+def kinds(code: str, source: str, files: dict[str, str] | None = None) -> list[str]:
+    """The kinds of assumption of the findings in ``main.py``."""
+    return [each.kind for finding in found(code, source, files) for each in finding.assumptions]
+
+
+def test_the_callers_of_a_library_are_outside() -> None:
+    assert kinds("DL101", BUG) == ["entry"]
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        (BUG, {"run.py": SCRIPT}),
+        (f"{BUG}\n# train(model, loader)\n", {"run.py": SCRIPT}),
+        (BUG, {"run.py": f"from main import train\n{SCRIPT}"}),
+        (BUG, {"run.py": f"{SCRIPT}\ndef train(): pass\ntrain()\n"}),
+        (f"{BUG}\ndef evaluate():\n    print(2)\nevaluate()\n", {}),
+    ],
+    ids=["not-named", "in-a-comment", "imported-only", "another-of-that-name", "its-own-script-runs-others"],
+)
+def test_what_nothing_calls_may_never_be_used(source: str, files: dict[str, str]) -> None:
+    assert kinds("DL101", source, files) == ["effect"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"run.py": f"import main\n{SCRIPT}\nhandlers = {{'a': main.train}}\n"},
+        {"run.py": SCRIPT, "conf/engine.yaml": "_target_: main.train\n"},
+        {"run.py": f"import main\n{SCRIPT}\ngetattr(main, 'train')\n"},
+    ],
+    ids=["handed-on", "in-a-configuration", "by-its-name"],
+)
+def test_what_may_be_called_is_an_entry(files: dict[str, str]) -> None:
+    assert kinds("DL101", BUG, files) == ["entry"]
+
+
+def test_a_module_that_nobody_makes_may_never_be_used() -> None:
+    assert kinds("DL308", NET, {"run.py": SCRIPT}) == ["effect"]
+    assert kinds("DL308", NET, {"run.py": f"from main import Net\nnet = Net()\n{SCRIPT}"}) == []
+
+
+BROKEN = "def load():\nreturn 1\n"
+USE = (
+    "import torch\nimport torch.nn.functional as F\n{}\nF.cross_entropy(F.softmax(torch.rand(2, 3), 1), y).backward()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("imports", "files", "expected"),
+    [
+        ("import data", {"data.py": BROKEN}, True),
+        ("from data import load", {"data.py": BROKEN}, True),
+        ("import tools", {"tools.py": "import data\n", "data.py": BROKEN}, True),
+        ("try:\n    import data\nexcept SyntaxError:\n    data = None", {"data.py": BROKEN}, False),
+        ("import data", {"data.py": "print 'for Python 2'\n"}, False),
+        ("import data", {"data.py": "def load():\n    return 1\n"}, False),
+    ],
+)
+def test_a_program_that_imports_a_broken_file_cannot_run(
+    tmp_path: Path, imports: str, files: dict[str, str], expected: bool
+) -> None:
+    for name, text in {"main.py": USE.format(imports), **files}.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    engine = Engine(load_facts(), find_rules(["DL101"], load_rules()), Settings(tmp_path, frozenset(["DL101"])))
+    project = Project(tmp_path)
+    (finding,) = engine.analyse(project.load(tmp_path / "main.py"), project).findings
+    assert any("data.py" in each.text for each in finding.assumptions) is expected
