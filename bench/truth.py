@@ -2,8 +2,8 @@
 
 ``bench/verdicts/*.tsv`` hold the findings of one reading each, with what a reader of the code said of every one:
 ``true``, ``false``, or ``doubtful``, where its maintainer would rightly close it as noise. The columns are named in the
-first line; lines that begin with ``#`` say what was read. ``repositories.tsv`` lists what has been read, with and without
-findings, so that no later batch takes it again.
+first line; lines that begin with ``#`` say what was read. ``repositories.tsv`` lists the repositories of the batches,
+with and without findings, so that no later batch takes one again.
 
 A batch is what the rules found before anything was mended by it. ``current.tsv`` is what the rules of today find in all
 that was read, questions included: how often an assumption holds is counted there, since a claim that a mended defect
