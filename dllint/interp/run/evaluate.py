@@ -10,7 +10,7 @@ from dllint.interp.run import comprehensions, containers, names
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import text_of
-from dllint.interp.run.joining import CallError, outcome_of
+from dllint.interp.run.joining import outcome_of
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -33,10 +33,7 @@ def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
 
 
 def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
-    value = names.lookup(machine, node.id, scope)
-    if machine.block is not None and names.is_mistyped(machine, value, node.id, scope.module):
-        raise CallError(Site(scope.module, node))
-    return value
+    return names.lookup(machine, node.id, scope)
 
 
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:

@@ -14,7 +14,7 @@ MISSING: Any = object()
 class CallError(Exception):
     """Python raises here, certainly: control leaves as it does by ``raise``.
 
-    A call is refused (the arguments do not fit, or this is nothing that can be called), or a name is bound nowhere.
+    A call is refused: the arguments do not fit, or this is nothing that can be called.
     """
 
     def __init__(self, site: Site) -> None:

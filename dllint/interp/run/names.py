@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from dllint.interp.source.project import SourceModule
 
 _BUILTINS = frozenset(dir(builtins))
-_OF_PYTHON_2 = frozenset(
-    ("xrange", "unicode", "raw_input", "long", "basestring", "reduce", "unichr", "file", "cmp", "reload", "execfile")
-)
 _MODULE_VARIABLES = frozenset(("__file__", "__doc__", "__package__", "__spec__", "__builtins__"))
 
 
@@ -56,16 +53,6 @@ def global_name(machine: Machine, name: str, module: SourceModule) -> Value:
     if name in _BUILTINS:
         return External(name)
     return machine.module_scope(module).undefined.setdefault(name, Symbol("unknown", detail=name))
-
-
-def is_mistyped(machine: Machine, value: Value, name: str, module: SourceModule) -> bool:
-    """Whether nothing in a file binds a name that was looked up, and something binds one that is nearly the same.
-
-    Names that nothing binds are common in fragments and notebooks; that alone tells nothing.
-    """
-    if value is not machine.module_scope(module).undefined.get(name) or module.bindings.stars:
-        return False
-    return name not in _OF_PYTHON_2 and module.is_mistyped(name)
 
 
 def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value | None:

@@ -11,7 +11,6 @@ import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -48,7 +47,6 @@ _OF_OTHER_PYTHONS = ("Missing parentheses in call", "f-string", "multiple except
 _CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
 _MAX_CONFIGURATION = 200  # files of each kind
 _LARGEST_CONFIGURATION = 100_000  # bytes
-_BINDERS = frozenset(("exec", "execfile", "globals", "locals", "vars", "builtins", "__builtins__", "get_ipython"))
 _MANY_LINES = ('"""', "'''")
 
 
@@ -197,34 +195,6 @@ class SourceModule:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in own:
                 return True
         return False
-
-    def is_mistyped(self, name: str) -> bool:
-        """Whether nothing in the file binds a name, at any depth, and something binds one that is nearly the same.
-
-        In a notebook nobody can tell: a cell that is gone may have bound it.
-        """
-        if self.source.notebook is not None or name in self._bound or not self._bound.isdisjoint(_BINDERS):
-            return False
-        near = get_close_matches(name, self._bound, n=3, cutoff=0.8)
-        return any(each.lower() != name.lower() for each in near) and self.source.text.count(name) == 1
-
-    @cached_property
-    def _bound(self) -> frozenset[str]:
-        """All names that are bound somewhere in the file, and the functions that bind names, where it uses them."""
-        found: set[str] = set()
-        for node in walk(self.tree):
-            if isinstance(node, ast.Name):
-                if not isinstance(node.ctx, ast.Load) or node.id in _BINDERS:
-                    found.add(node.id)
-            elif isinstance(node, ast.arg):
-                found.add(node.arg)
-            elif isinstance(node, ast.alias):
-                found.add(node.asname or node.name.partition(".")[0])
-            elif isinstance(node, ast.Global | ast.Nonlocal):
-                found.update(node.names)
-            elif name := getattr(node, "name", None):  # definitions, handlers and patterns
-                found.add(name)
-        return frozenset(found)
 
     @cached_property
     def comments(self) -> dict[int, str]:
