@@ -199,7 +199,7 @@ def relax_collector() -> None:
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:
-    """Analyse some files in this worker process; only the first ones if it is told to stop."""
+    """Analyze some files in this worker process; only the first ones if it is told to stop."""
     assert _worker is not None and _stop is not None
     worker, stop = _worker, _stop
     outcomes: list[Outcome] = []

@@ -90,7 +90,7 @@ class DataView:
         return normalizations(self.steps(transform), guards, self._machine.facts)
 
     def normalized_datasets(self) -> list[NormalizationUse]:
-        """How the datasets of the program are normalised, and what they are for."""
+        """How the datasets of the program are normalized, and what they are for."""
         parts: dict[int, tuple[Instance, str]] = {}
         for event in self._structure.all_of(DatasetCreated):
             if isinstance(event, DatasetCreated) and isinstance(event.dataset, Instance):

@@ -97,7 +97,7 @@ class PlateauSchedulerMisuse(Rule):
         yield ctx.finding(
             self,
             event,
-            f'the scheduler waits for a plateau with mode "{mode}", but is told `{name}`, which '
+            f'the scheduler has the mode "{mode}", but is told `{name}`, which '
             f"{'grows' if grows else 'falls'} while training goes well",
             on=[given],
             effect="the learning rate is cut while the metric gets better, and kept when it gets worse",
