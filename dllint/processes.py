@@ -1,4 +1,4 @@
-"""Several processes that analyse files, and what becomes of them on Ctrl-C.
+"""Several processes that analyze files, and what becomes of them on Ctrl-C.
 
 A run that is interrupted ends within a second and keeps what is done: its processes, which leave Ctrl-C to their
 parent, are told to hand in what they have, and then killed.
@@ -24,7 +24,7 @@ _FAREWELL = 0.6  # seconds that processes have to hand in what they have done wh
 
 
 def chunks_of(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:
-    """The files in their order, in about so many parts of equal weight: neighbours import the same."""
+    """The files in their order, in about so many parts of equal weight: neighbors import the same."""
     weights = [_size(file) for file in files]
     limit = sum(weights) / number
     start, weight = 0, 0
@@ -44,7 +44,7 @@ def _size(file: Path) -> int:
 
 
 class Pool:
-    """Processes that analyse files; a context manager. None is left behind, whatever it is at.
+    """Processes that analyze files; a context manager. None is left behind, whatever it is at.
 
     Args:
         count: how many.

@@ -68,7 +68,7 @@ def start(project: Path, jobs: int) -> subprocess.Popen[str]:
 
 
 def seen(project: Path) -> set[str]:
-    """The processes that have begun to analyse a file, once for each file."""
+    """The processes that have begun to analyze a file, once for each file."""
     return set(os.listdir(project / "seen"))
 
 

@@ -44,8 +44,8 @@ IMPERATIVES = frozenset(
     re.findall(
         r"\w+",
         """
-    adapt add align allow apply ask assign average bring build cache call cast check choose clean clear clip
-    clone collect compare compute connect convert copy count create cut decode define delete detach divide
+    adapt add align allow apply ask assign average begin bring build cache call cast check choose clean clear clip
+    clone collect compare compute connect convert copy count create cut decode define delete detach divide do
     draw drop end evaluate exclude fail fill filter find follow force freeze gather generate give group guard
     index initialize insert join keep leave let limit list load log look lower make map mark mask match
     measure merge move multiply name normalize open pad pass permute pick prepare print provide put raise read

@@ -91,7 +91,7 @@ class DataView:
         return normalizations(self.steps(transform), guards, self._machine.facts)
 
     def normalized_datasets(self) -> list[NormalizationUse]:
-        """How the datasets of the program are normalised, and what they are for."""
+        """How the datasets of the program are normalized, and what they are for."""
         return normalizing.of_datasets(self)
 
     def normalized_by_name(self, events: Iterable[TransformsComposed]) -> list[NormalizationUse]:

@@ -58,7 +58,7 @@ class NormalizationUse:
 
 
 def may_normalize(steps: list[TransformStep]) -> bool:
-    """Whether a transform of these steps is not one that certainly does not normalise."""
+    """Whether a transform of these steps is not one that certainly does not normalize."""
     return not {step.kind for step in steps}.isdisjoint(("", "Lambda", *_KINDS))
 
 

@@ -84,7 +84,7 @@ class EpochRestarts(Rule):
         return ctx.finding(
             self,
             loop.site,
-            f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop begins anew",
+            f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop starts again",
             on=[restored.event, restored.event.state, loop, parts[0].given],
             assuming=found.assumptions,
             effect="all epochs are made once more, and whatever depends on their number is repeated",

@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint with a learning-rate scheduler that begins anew.
+"""A run that goes on from a checkpoint with a learning-rate scheduler that starts again.
 
 The optimizer's state has the current learning rate, and not where the schedule is. A scheduler that is not restored
 counts from 0 again: a cosine that was half way down never reaches its end, steps of a `StepLR` come too late.
@@ -135,7 +135,7 @@ class SchedulerNotRestored(Rule):
         return ctx.finding(
             self,
             place.event,
-            f"training goes on from here, and {called} begins anew",
+            f"training goes on from here, and {called} starts again",
             on=[made, place.event.state, *_steps_of(made.scheduler, ctx)[:1]],
             assuming=found.assumptions,
             effect="the schedule is repeated from its beginning, with other learning rates than in a run in one piece",

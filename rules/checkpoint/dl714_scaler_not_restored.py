@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint with a gradient scaler that begins anew.
+"""A run that goes on from a checkpoint with a gradient scaler that starts again.
 
 A `GradScaler` finds the scale at which the gradients of float16 just do not overflow. A new one begins at 65,536 and
 halves it at each overflow: the first steps after a resume are skipped until it has found the scale again.
@@ -87,7 +87,7 @@ class ScalerNotRestored(Rule):
                     yield ctx.finding(
                         self,
                         each.event,
-                        f"training goes on from here, and {ctx.called(scaler, 'gradient scaler')} begins anew",
+                        f"training goes on from here, and {ctx.called(scaler, 'gradient scaler')} starts again",
                         on=[step, each.event.state],
                         assuming=found.assumptions if found is not None else (),
                         effect="it begins at a scale of 65536 again, and skips steps until the gradients fit",

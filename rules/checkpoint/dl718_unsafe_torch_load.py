@@ -119,7 +119,7 @@ class UnsafeTorchLoad(Rule):
         return ctx.finding(
             self,
             read,
-            f"`torch.load` refuses this file by default: what is loaded is used as {used.what}",
+            f"`torch.load` refuses this file by default: it is used as {used.what}",
             assuming=assumed_under(used.guards),
             effect="since torch 2.6 only tensors and plain containers are unpickled, and this raises UnpicklingError",
             help="save and load a state dict, or pass `weights_only=False` for files you trust",

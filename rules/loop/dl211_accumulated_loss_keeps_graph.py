@@ -78,7 +78,7 @@ def is_added_without_gradients(event: Event, kept: Kept, loop: Loop, ctx: Contex
 
 
 def is_begun_anew(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
-    """the sum begins anew in each iteration, or is nothing but the variable of the loss"""
+    """the sum starts again in each iteration, or is nothing but the variable of the loss"""
     stores = (node for node in ast.walk(loop.site.node) if isinstance(node, ast.Assign))
     return any(
         ast.unparse(target) == kept.target and kept.target not in ast.unparse(store.value)

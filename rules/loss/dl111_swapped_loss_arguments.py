@@ -70,7 +70,7 @@ class SwappedLossArguments(Rule):
         yield ctx.finding(
             self,
             event,
-            f"`{event.loss.rpartition('.')[2]}` gets the labels first, and then the prediction",
+            f"`{event.loss.rpartition('.')[2]}` gets the labels first and the prediction second",
             on=[event.target, [ctx.left_alone(event, model) for model in models]],
             effect="the gradient does not lead to the labels",
             help="pass the prediction first",
