@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from dllint.events import Arm, Block, Branch, Event, Invocation, Leave, Loop, Node, OptimizerCreated, walk
-from dllint.interp.run.guards import contradict
-from dllint.sites import Guard, Guards
+from dllint.interp.run.guards import consistent
+from dllint.sites import Guard
 
 State = TypeVar("State", bound=Hashable)
 
@@ -265,7 +265,7 @@ class _Walker:
         state, assumed = situation
         exits: Exits = {}
         for arm in branch.arms:
-            if assumed and _is_excluded(assumed, arm.guards):
+            if assumed and not consistent(arm.guards, assumed):
                 continue
             entering = (state, self._assume(assumed, arm))
             for kind, leaving in self.walk(arm.body, {entering}).items():
@@ -302,15 +302,6 @@ class _Walker:
                 break
         exits["next"] = after
         return exits
-
-
-def _is_excluded(assumed: frozenset[Guard], guards: Guards) -> bool:
-    """Whether some condition contradicts an assumption: plain loops, as most are about something else."""
-    for guard in guards:
-        for other in assumed:
-            if other.subject == guard.subject and contradict(other, guard):
-                return True
-    return False
 
 
 def _about(assumed: frozenset[Guard], subjects: Subjects) -> frozenset[Guard]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -173,14 +173,12 @@ def _range(guard: Guard) -> tuple[float, bool, float, bool] | None:
     return None
 
 
-def consistent(guards: Iterable[Guard], others: Iterable[Guard]) -> bool:
-    """Whether two sets of conditions can hold together, as far as can be told."""
-    by_subject: dict[str, list[Guard]] = {}
-    for other in others:
-        by_subject.setdefault(other.subject, []).append(other)
+def consistent(guards: Iterable[Guard], others: Collection[Guard]) -> bool:
+    """Whether two sets of conditions can hold together, as far as can be told. Both are small, mostly one or two."""
     for guard in guards:
-        for other in by_subject.get(guard.subject, ()):
-            if contradict(guard, other):
+        subject = guard.subject
+        for other in others:
+            if other.subject == subject and contradict(guard, other):
                 return False
     return True
 
