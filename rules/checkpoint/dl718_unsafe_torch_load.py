@@ -30,8 +30,8 @@ Converts a number of numpy with `float`, and lets a load of a whole object unpic
 the code in the file: do it for files you trust.
 
 ## On real code
-138 public repositories, and 28 others that load the state of an optimizer: 173 findings in 21 of them, all true; 141 are
-in copies of one script. 6 questions were true, too. The 23 notes are in 4 repositories.
+138 public repositories, and 28 others that load the state of an optimizer: 173 findings in 21 of them, all true; 141
+are in copies of one script. 6 questions were true, too. The 23 notes are in 4 repositories.
 """
 
 from __future__ import annotations
