@@ -80,11 +80,12 @@ class EmaNotSaved(Rule):
                     return
 
     def _report(self, saved: Saved, average: Average, ctx: Context) -> Finding:
+        states = [part.given for part in saved.parts if ctx.checkpoints.kind(part.value)]
         return ctx.finding(
             self,
             saved.site,
             f"the checkpoint has the model and the optimizer, and nothing of `{average.name}`",
-            on=[saved.event, *(part.given for part in saved.parts)],
+            on=[saved.event, *states],
             effect="the average of the weights is lost: a resumed run begins a new one at the current weights",
             help=f"save `{average.name}.state_dict()` with it, and load it where the model's state is loaded",
             trace=[(average.site, "the average is made"), (saved.site, "and is not saved")],
