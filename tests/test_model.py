@@ -20,6 +20,8 @@ from dllint.api import (
     Rule,
     ZeroGrad,
 )
+from dllint.context.checkpoints import path_pattern
+from dllint.context.loading import file_name
 from dllint.interp.source.phases import phase_of, without_phase
 from dllint.testing.linting import Setup, lint
 
@@ -309,3 +311,86 @@ def test_callers() -> None:
         return sorted(site.node.args[0].value for site in ctx.callers(definition))  # type: ignore[attr-defined]
 
     assert ask(code, question) == [1, 2, 3, 4]
+
+
+class TestCheckpoints:
+    RESUMED = """
+    start = 0
+    if resume:
+        checkpoint = torch.load("last.pt")
+        net.load_state_dict(checkpoint["net"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        start = checkpoint["epoch"] + 1
+    for epoch in range({first}, 10):
+        for x, y in train_loader:
+            optimizer.zero_grad()
+            F.cross_entropy(net(x), y).backward()
+            optimizer.step()
+        torch.save({{"net": net.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}}, "last.pt")
+    """
+
+    def test_who_restores_an_optimizer_goes_on(self) -> None:
+        found = ask(self.RESUMED.format(first="start"), lambda ctx: ctx.continuation)
+        assert found.keys == {"net", "optimizer", "epoch"}
+        assert [restored.key for restored in found.restored] == ["net", "optimizer"]
+        assert len(found.saved) == 1
+
+    def test_who_loads_weights_alone_begins_anew(self) -> None:
+        code = "net.load_state_dict(torch.load('last.pt')['net'])\noptimizer.step()\n"
+        assert ask(code, lambda ctx: ctx.continuation) is None
+
+    @pytest.mark.parametrize(("first", "answer"), [("start", True), ("0", False)])
+    def test_whether_the_epochs_are_counted_on(self, first: str, answer: bool) -> None:
+        code = self.RESUMED.format(first=first)
+        assert ask(code, lambda ctx: ctx.counts_on(ctx.continuation)) is answer
+
+    @pytest.mark.parametrize(
+        ("value", "refused"),
+        [
+            ("np.mean([1.0])", True),
+            ("round(np.max([1, 2]) * 100, 2)", True),
+            ("np.random.get_state()", True),
+            ("argparse.Namespace()", True),
+            ("Path('a') / 'b'", True),
+            ("net", True),
+            ("optimizer", True),
+            ("float(np.mean([1.0]))", False),
+            ("np.zeros(3).tolist()", False),
+            ("-np.inf", False),
+            ("np.random.rand()", False),
+            ("torch.ones(2) * np.mean([1.0])", False),
+            ("net.state_dict()", False),
+            ("unknown", False),
+        ],
+    )
+    def test_what_is_refused_by_default(self, value: str, refused: bool) -> None:
+        code = f"import argparse\nimport numpy as np\nfrom pathlib import Path\ntorch.save({{'x': {value}}}, 'x.pt')\n"
+        question = lambda ctx: ctx.checkpoints.refusal(ctx.checkpoints.saved[0].parts[0].value)  # noqa: E731
+        assert bool(ask(code, question)) is refused
+
+    @pytest.mark.parametrize(
+        ("code", "what"),
+        [
+            ("model = torch.load('x.pt')\nmodel.eval()\n", "a module"),
+            ("state = torch.load('x.pt')\nprint(state['args'].lr)\n", "an object with an attribute `lr`"),
+            ("state = torch.load('x.pt')\nprint(state['x'].shape)\nnet.load_state_dict(state['net'])\n", None),
+            ("loaded = torch.load('x.pt')\nif isinstance(loaded, nn.Module):\n    loaded.eval()\n", None),
+        ],
+    )
+    def test_what_is_used_as_an_object(self, code: str, what: str | None) -> None:
+        found = ask(code, lambda ctx: ctx.checkpoints.object_use(ctx.checkpoints.reads[0]))
+        assert (found.what if found else None) == what
+
+    @pytest.mark.parametrize(
+        ("path", "name"),
+        [
+            ("os.path.join('out', 'last_model.pt')", "last_model.pt"),
+            ("f'out/net_{epoch}.pt'", "net_*.pt"),
+            ("folder + '/best_model.pt'", "best_model.pt"),
+            ("'%d.pt' % epoch", ""),
+        ],
+    )
+    def test_the_name_of_a_file(self, path: str, name: str) -> None:
+        code = f"import os\ntorch.save(net.state_dict(), {path})\n"
+        question = lambda ctx: file_name(path_pattern(ctx.checkpoints.saved[0].event.path))  # noqa: E731
+        assert ask(code, question) == name

@@ -108,9 +108,11 @@ class Continuing(Filtering):
         return is_read and isinstance(key, Const) and self.speaks_of("progress", str(key.value))
 
     def is_entry_read(self, key: str) -> bool:
-        """Whether some file of the project looks up an entry of this name in something."""
-        pattern = re.compile(rf"\b{re.escape(key)}\b")
-        for module in (*self._machine.project.closure(self.program.module), *self._machine.project.mentioning(pattern)):
+        """Whether a file of the program, or one in its folder or below, looks up an entry of this name."""
+        pattern, main = re.compile(rf"\b{re.escape(key)}\b"), self.program.module
+        own = self._machine.project.closure(main)
+        near = (m for m in self._machine.project.mentioning(pattern) if main.file.parent in m.file.parents)
+        for module in (*own, *near):
             try:
                 if module.contains(pattern) and any(_is_looked_up(node, key) for node in module.entry_makers):
                     return True

@@ -105,7 +105,7 @@ class Resuming(Optimizers, Paths, Sources):
     @cached_property
     def unpickles_more(self) -> bool:
         """Whether the project has ``torch.load`` unpickle more than by default wherever it is called."""
-        return any(self.project_mentions(_UNPICKLES_MORE, where=where) for where in ("here", "everywhere"))
+        return self.project_mentions(_UNPICKLES_MORE, where="related")
 
     def is_saved_again_and_again(self, saved: Saved) -> bool:
         """Whether a checkpoint is written while training goes on, rather than once at the end."""

@@ -32,8 +32,8 @@ what a framework writes; paths that may change.
 Writes to a temporary file and moves it, where `os` is imported.
 
 ## On real code
-About 150 public repositories: 58 notes in 27 of them. 3 were false (a milestone in the name, a buffer in memory), and are
-silent now.
+About 150 public repositories: 58 notes in 27 of them. 3 were false (a milestone in the name, a buffer in memory), and
+are silent now.
 """
 
 from __future__ import annotations

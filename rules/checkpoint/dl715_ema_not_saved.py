@@ -3,8 +3,8 @@
 The average remembers thousands of steps. A run that goes on without it begins a new one at the current weights, and who
 wants to use the average after training finds the raw weights alone.
 
-Measured on torch 2.13 (decay .999, noisy regression, 3,000 steps, mean of 5 seeds): the average has a test loss of
-.0094 where the weights have .0254; resumed at step 2,900 without it, the average has .0213 at the end.
+Measured on torch 2.13 (linear regression by SGD on noisy labels, decay .999, 3,000 steps, mean of 5 seeds): the squared
+error of the average is .0322, that of the weights .0427, and that of an average begun anew at step 2,900 .0440.
 
 ## Bad
     ema = torch.optim.swa_utils.AveragedModel(model)
@@ -80,11 +80,12 @@ class EmaNotSaved(Rule):
                     return
 
     def _report(self, saved: Saved, average: Average, ctx: Context) -> Finding:
+        states = [part.given for part in saved.parts if ctx.checkpoints.kind(part.value)]
         return ctx.finding(
             self,
             saved.site,
             f"the checkpoint has the model and the optimizer, and nothing of `{average.name}`",
-            on=[saved.event, *(part.given for part in saved.parts)],
+            on=[saved.event, *states],
             effect="the average of the weights is lost: a resumed run begins a new one at the current weights",
             help=f"save `{average.name}.state_dict()` with it, and load it where the model's state is loaded",
             trace=[(average.site, "the average is made"), (saved.site, "and is not saved")],

@@ -30,8 +30,8 @@ Converts a number of numpy with `float`, and lets a load of a whole object unpic
 the code in the file: do it for files you trust.
 
 ## On real code
-138 public repositories, and 28 others that load the state of an optimizer: 173 findings in 21 of them, all true; 141 are
-in copies of one script. 6 questions were true, too. The 23 notes are in 4 repositories.
+138 public repositories, and 28 others that load the state of an optimizer: 173 findings in 21 of them, all true; 141
+are in copies of one script. 6 questions were true, too. The 23 notes are in 4 repositories.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumptions,
+    Const,
     Context,
     Edits,
     Finding,
@@ -52,6 +53,7 @@ from dllint.api import (
     Site,
     StateRead,
     Symbol,
+    alternatives,
     assumed_under,
     replace_range,
     set_argument,
@@ -136,7 +138,11 @@ class UnsafeTorchLoad(Rule):
             self,
             place,
             f"{what}, which `torch.load` refuses by default",
-            on=[saved.event, part.given, *([load] if isinstance(load, StateRead) else [])],
+            on=[
+                saved.event,
+                *([] if _is_best_so_far(part, ctx) else [part.given]),
+                *([load] if isinstance(load, StateRead) else []),
+            ],
             assuming=assumed,
             effect="since torch 2.6 the checkpoint cannot be loaded: UnpicklingError",
             help=_advice(why),
@@ -181,6 +187,18 @@ def _is_default(read: StateRead, ctx: Context) -> bool:
         return False
     given = arguments.get(None, "weights_only")
     return given is None or ctx.constant(given) is True
+
+
+def _is_best_so_far(part: Part, ctx: Context) -> bool:
+    """Whether the other things that a value may be are what it was before the loop: a constant, or kept from before."""
+    others = [option for _, option in alternatives(part.given) if option is not part.value]
+    return bool(others) and all(
+        isinstance(option, Const)
+        or (
+            isinstance(option, Symbol) and option.name == "unknown" and all(isinstance(i, Const) for i in option.inputs)
+        )
+        for option in others
+    )
 
 
 def _advice(why: str) -> str:

@@ -61,19 +61,17 @@ from dllint.api import (
     StateTaken,
     Symbol,
     Value,
-    Where,
     alternatives,
     replace_range,
 )
 
 _SHARDED = ("FullyShardedDataParallel", "FSDP", "fully_shard", "deepspeed")
-_WHERE: tuple[Where, ...] = ("here", "everywhere")
 _SAME_TENSORS = (".copy", "dict", "collections.OrderedDict")
 
 
 def is_gathered(taken: StateTaken, use: Event, ctx: Context) -> bool:
     """the model is sharded, and its state is gathered from all processes"""
-    return any(ctx.mentions(word, where=where) for word in _SHARDED for where in _WHERE)
+    return any(ctx.mentions(word, where="here") for word in _SHARDED)
 
 
 def is_meant_to_follow(taken: StateTaken, use: Event, ctx: Context) -> bool:

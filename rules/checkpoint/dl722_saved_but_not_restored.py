@@ -39,9 +39,9 @@ state the first update is 12.7 times as long, and after 200 steps the training l
         torch.save(state, "last.pt")
 
 ## Not reported
-Parts that any file of the project looks up; objects whose state is restored from elsewhere, or that code which is not
-seen gets hold of; weights that are loaded for a run of its own. Schedulers and scalers have rules of their own
-(DL713, DL714), and so have epochs (DL711).
+Parts that a file of the program, or one beside or below it, looks up; objects whose state is restored from elsewhere,
+or that code which is not seen gets hold of; weights that are loaded for a run of its own. Schedulers and scalers have
+rules of their own (DL713, DL714), and so have epochs (DL711).
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding.
@@ -55,7 +55,7 @@ from dllint.api import Context, Continuation, Finding, Part, Program, Rule, Save
 
 
 def looked_up(part: Part, found: Continuation, ctx: Context) -> bool:
-    """some file of the project looks the entry up"""
+    """a file of the program, or one beside or below it, looks the entry up"""
     return part.key in found.keys or ctx.is_entry_read(part.key.rpartition(".")[2])
 
 
