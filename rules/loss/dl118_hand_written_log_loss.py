@@ -59,7 +59,7 @@ class HandWrittenLogLoss(Rule):
     name = "hand-written-log-loss"
     category = "suspicious"
     severity = "warning"
-    triggers = (("log", "log_"), ("sigmoid", "sigmoid_", "Sigmoid"))
+    triggers = (("log",), ("sigmoid", "sigmoid_", "Sigmoid"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.logsigmoid.html",)
     excuses = (is_not_trained_with,)
