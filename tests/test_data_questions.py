@@ -164,9 +164,16 @@ def _applied(code: str, edit: Callable[[Site], Edits]) -> str:
     return str(ask(code, change))
 
 
+def _loop_around(site: Site) -> Site:
+    """The loop whose header a place is in."""
+    return next(Site(site.module, node) for node in ast.walk(site.module.tree) if isinstance(node, ast.For))
+
+
 def test_wrapping_a_statement() -> None:
     wrapped = _applied("if True:\n    x = torch.zeros(\n        3)\n", lambda site: wrap_in(site, "with a():"))
     assert wrapped == "if True:\n    with a():\n        x = torch.zeros(\n            3)\n"
+    loop = _applied("for x in torch.zeros(3):\n    y = x\n", lambda site: wrap_in(_loop_around(site), "with a():"))
+    assert loop == "with a():\n    for x in torch.zeros(3):\n        y = x\n"
     shared = "x = torch.zeros(3); y = 1\n"
     assert _applied(shared, lambda site: wrap_in(site, "with a():")) == shared
 

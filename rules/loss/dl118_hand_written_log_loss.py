@@ -59,7 +59,7 @@ class HandWrittenLogLoss(Rule):
     name = "hand-written-log-loss"
     category = "suspicious"
     severity = "warning"
-    triggers = (("log", "log_"), ("sigmoid", "sigmoid_", "Sigmoid"))
+    triggers = (("log",), ("sigmoid", "sigmoid_", "Sigmoid"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.logsigmoid.html",)
     excuses = (is_not_trained_with,)
@@ -68,11 +68,11 @@ class HandWrittenLogLoss(Rule):
         if event.name != "torch.log" or not event.arguments.positional:
             return
         given = event.arguments.positional[0]
-        verdict = judge(ctx.origins(given), lambda each: _probability(each.value, ctx) is not None, event.guards)
+        verdict = judge(ctx.origins(given), lambda each: _saturating(each.value, ctx) is not None, event.guards)
         if verdict is None or ctx.excused(self, event):
             return
         bad, assumed = verdict
-        probability = _probability(bad[0].value, ctx)
+        probability = _saturating(bad[0].value, ctx)
         made = probability.site if probability is not None else None
         yield ctx.finding(
             self,
@@ -91,7 +91,7 @@ class HandWrittenLogLoss(Rule):
         )
 
 
-def _probability(value: Value, ctx: Context) -> Symbol | None:
+def _saturating(value: Value, ctx: Context) -> Symbol | None:
     """The sigmoid that a value is, or is taken from 1."""
     if not isinstance(value, Symbol):
         return None

