@@ -205,3 +205,79 @@ def test_names_that_are_misspelled() -> None:
 
     code = "for p in nn.Linear(2, 2).parameters():\n    p.require_grad = False\n"
     assert ask(code, rename).endswith("    p.requires_grad")
+
+
+USES = """\
+import numpy as np
+from torch.nn import functional as F
+try:
+    from yaml import load
+except ImportError:
+    load = None
+best = np.Inf
+def f(x, other):
+    F.relu(x)
+    other.Inf
+    if hasattr(np, "NaN"):
+        return np.NaN
+    return load(x)
+"""
+
+
+def test_what_a_file_uses_of_libraries() -> None:
+    names = {"numpy.Inf", "numpy.NaN", "yaml.load", "torch.nn.functional."}
+    found = ask(USES, lambda ctx: [name for _, name in ctx.uses_of(names)])
+    assert sorted(found) == ["numpy.Inf", "torch.nn.functional.relu", "torch.nn.functional.relu"]  # read, and called
+
+
+def test_what_stands_as_a_statement() -> None:
+    found = ask(USES, lambda ctx: [(ctx.source_of(site), name) for site, name in ctx.discarded()])
+    assert found == [("F.relu(x)", "torch.nn.functional.relu"), ("other.Inf", "")]
+
+
+IMAGES = """\
+import cv2
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset
+from torchvision import transforms
+
+
+class Photos(Dataset):
+    def __getitem__(self, index):
+        image = cv2.imread(self.files[index])
+        return {made}
+
+
+photos = Photos()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "order", "largest"),
+    [
+        ("image", "bgr", 255.0),
+        ("cv2.cvtColor(image, cv2.COLOR_BGR2RGB)", "rgb", 255.0),
+        ("cv2.cvtColor(image, cv2.COLOR_BGR2GRAY)", "", 255.0),
+        ("image[:, :, ::-1]", "rgb", 255.0),
+        ("image[..., [2, 1, 0]][10:20, 10:20]", "rgb", 255.0),
+        ("image[:, ::-1]", "", None),
+        ("image.astype(np.float32) / 255", "bgr", 1.0),
+        ("torch.from_numpy(image.transpose(2, 0, 1)).float() / 127.5 - 1", "bgr", None),
+        ("transforms.ToTensor()(image)", "bgr", 1.0),
+        ("transforms.ToTensor()(image.astype(np.float32))", "bgr", 255.0),
+        ("transforms.ToTensor()(Image.fromarray(image)) / 255", "bgr", 1 / 255),
+        ("Image.open(self.files[index]).convert('L')", "", 255.0),
+    ],
+)
+def test_what_is_known_of_an_image(made: str, order: str, largest: float | None) -> None:
+    found = ask(IMAGES.format(made=made), lambda ctx: [image for _, _, image in ctx.data.images])
+    assert [(image.order, image.largest) for image in found[:1]] == ([(order, largest)] if found else [])
+    assert bool(found) == (order != "" or largest is not None)
+
+
+def test_versions_that_a_project_may_run_with() -> None:
+    assert ask("x = 1", lambda ctx: ctx.may_run_with("numpy", "2.0"))
+    assert ask("x = 1", lambda ctx: ctx.may_run_with("numpy", "1.24"), numpy="1.24")
+    assert not ask("x = 1", lambda ctx: ctx.may_run_with("numpy", "2.0"), numpy="1.26.4")

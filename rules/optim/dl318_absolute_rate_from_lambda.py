@@ -15,7 +15,8 @@ rate of 1e-6.
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.95**epoch)
 
 ## Not reported
-Optimizers with a rate of 1, for which the function is the rate; functions that divide by the rate, or that name another
+Optimizers with a rate of 1, for which the function is the rate, or with groups of parameters, which may have rates of
+their own; functions that divide by the rate, or that name another
 one; functions that are not written in the project.
 
 ## On real code
@@ -27,7 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Value
+from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Symbol, Value
 
 _SCHEDULER = "torch.optim.lr_scheduler.LambdaLR"
 
@@ -73,7 +74,9 @@ def _rate_of(optimizer: Value | None, ctx: Context) -> str | None:
     node = optimizer.site.node if isinstance(optimizer, Instance) and optimizer.site is not None else None
     if not isinstance(node, ast.Call) or not isinstance(optimizer, Instance):
         return None
-    rate = optimizer.arguments.get(1, "lr")
+    rate, parameters = optimizer.arguments.get(1, "lr"), optimizer.arguments.get(0, "params")
+    if not isinstance(parameters, Symbol) or parameters.name != "parameters":
+        return None  # groups of parameters have rates of their own
     written = next(
         (each.value for each in node.keywords if each.arg == "lr"), node.args[1] if len(node.args) > 1 else None
     )

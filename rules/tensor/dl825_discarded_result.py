@@ -83,7 +83,7 @@ class DiscardedResult(Rule):
         for site, name in ctx.discarded():
             if _is_uncalled(site.node, ctx):
                 if not ctx.excused(self, site, name):
-                    yield self._report(site, f"`{ctx.source_of(site)}` is not called", _called(site, ctx), ctx)
+                    yield self._report(site, f"`{ctx.source_of(site)}` is not called", _with_brackets(site, ctx), ctx)
             elif _is_pure(site.node, name, ctx) and not ctx.excused(self, site, name):
                 assert isinstance(site.node, ast.Call)
                 what = ctx.source_of(Site(site.module, site.node.func))
@@ -127,7 +127,7 @@ def _is_pure(node: ast.AST, name: str, ctx: Context) -> bool:
     return (method in _MOVES and owner in _MOVED) or (method in _OF_TENSORS and ctx.imports("torch"))
 
 
-def _called(site: Site, ctx: Context) -> Edits:
+def _with_brackets(site: Site, ctx: Context) -> Edits:
     owner = site.node.value if isinstance(site.node, ast.Attribute) and site.node.attr in _OF_TENSORS else None
     target = f"{owner.id} = " if isinstance(owner, ast.Name) else ""
     return replace_range(site, f"{target}{ctx.source_of(site)}()") if target or owner is None else Edits()

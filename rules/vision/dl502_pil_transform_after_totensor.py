@@ -11,12 +11,12 @@ Measured on torchvision 0.29, 300 calls on a float tensor: `RandAugment` fails i
 ## Bad
     from torchvision import transforms
     pipeline = transforms.Compose([transforms.ToTensor(), transforms.RandAugment()])
-    dataset = ImageFolder("train", transform=pipeline)
+    dataset = datasets.ImageFolder("train", transform=pipeline)
 
 ## Good
     from torchvision import transforms
     pipeline = transforms.Compose([transforms.RandAugment(), transforms.ToTensor()])
-    dataset = ImageFolder("train", transform=pipeline)
+    dataset = datasets.ImageFolder("train", transform=pipeline)
 
 ## Not reported
 The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, blur take tensors), pipelines that go

@@ -10,7 +10,12 @@ epochs, three seeds) reaches .130, .094 and .104 with SGD instead of .976, .984 
 Adam instead of .860, .868 and .854; with batch normalization and Adam there is no difference (.954, .948, .958).
 
 ## Bad
+    from PIL import Image
+
     class Photos(Dataset):
+        def __init__(self, files, labels, transform):
+            self.files, self.labels, self.transform = files, labels, transform
+
         def __getitem__(self, index):
             image = np.array(Image.open(self.files[index]).convert("RGB")).astype(np.float32)
             return self.transform(image), self.labels[index]
@@ -19,7 +24,12 @@ Adam instead of .860, .868 and .854; with batch normalization and Adam there is 
     dataset = Photos(files, labels, transforms.Compose([transforms.ToTensor(), normalize]))
 
 ## Good
+    from PIL import Image
+
     class Photos(Dataset):
+        def __init__(self, files, labels, transform):
+            self.files, self.labels, self.transform = files, labels, transform
+
         def __getitem__(self, index):
             image = np.array(Image.open(self.files[index]).convert("RGB"))
             return self.transform(image), self.labels[index]

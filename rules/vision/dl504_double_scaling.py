@@ -9,7 +9,14 @@ three seeds) reaches .130, .094 and .104 instead of .860, .868 and .854, and wit
 .224 instead of .954, .948 and .958.
 
 ## Bad
+    import albumentations as A
+    from albumentations.pytorch import ToTensorV2
+    from PIL import Image
+
     class Photos(Dataset):
+        def __init__(self, files, labels, transform):
+            self.files, self.labels, self.transform = files, labels, transform
+
         def __getitem__(self, index):
             image = np.array(Image.open(self.files[index]).convert("RGB")) / 255.0
             return self.transform(image=image)["image"], self.labels[index]
@@ -17,7 +24,14 @@ three seeds) reaches .130, .094 and .104 instead of .860, .868 and .854, and wit
     dataset = Photos(files, labels, A.Compose([A.Resize(224, 224), A.Normalize(), ToTensorV2()]))
 
 ## Good
+    import albumentations as A
+    from albumentations.pytorch import ToTensorV2
+    from PIL import Image
+
     class Photos(Dataset):
+        def __init__(self, files, labels, transform):
+            self.files, self.labels, self.transform = files, labels, transform
+
         def __getitem__(self, index):
             image = np.array(Image.open(self.files[index]).convert("RGB"))
             return self.transform(image=image)["image"], self.labels[index]

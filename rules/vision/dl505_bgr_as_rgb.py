@@ -8,7 +8,13 @@ three channels are -.27, .04 and .36 instead of 0 for all; the standard deviatio
 shows nothing.
 
 ## Bad
+    import cv2
+    from PIL import Image
+
     class Photos(Dataset):
+        def __init__(self, files, labels, transform):
+            self.files, self.labels, self.transform = files, labels, transform
+
         def __getitem__(self, index):
             image = cv2.imread(self.files[index])
             return self.transform(Image.fromarray(image)), self.labels[index]
@@ -17,7 +23,13 @@ shows nothing.
     dataset = Photos(files, labels, transforms.Compose([transforms.ToTensor(), normalize]))
 
 ## Good
+    import cv2
+    from PIL import Image
+
     class Photos(Dataset):
+        def __init__(self, files, labels, transform):
+            self.files, self.labels, self.transform = files, labels, transform
+
         def __getitem__(self, index):
             image = cv2.cvtColor(cv2.imread(self.files[index]), cv2.COLOR_BGR2RGB)
             return self.transform(Image.fromarray(image)), self.labels[index]

@@ -8,10 +8,12 @@ one stride in the given numpy array is negative`; after `.copy()`, `np.ascontigu
 type or an index such as `[..., [2, 1, 0]]` they do not.
 
 ## Bad
+    import cv2
     image = cv2.imread("photo.png")
     x = torch.from_numpy(image[:, :, ::-1])
 
 ## Good
+    import cv2
     image = cv2.imread("photo.png")
     x = torch.from_numpy(image[:, :, ::-1].copy())
 

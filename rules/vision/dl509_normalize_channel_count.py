@@ -10,12 +10,14 @@ three channels is legal, and used for all.
 ## Bad
     from torchvision import transforms
     normalize = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-    dataset = ImageFolder("train", transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), normalize]))
+    pipeline = transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), normalize])
+    dataset = datasets.ImageFolder("train", pipeline)
 
 ## Good
     from torchvision import transforms
     normalize = transforms.Normalize([0.449], [0.226])
-    dataset = ImageFolder("train", transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), normalize]))
+    pipeline = transforms.Compose([transforms.Grayscale(), transforms.ToTensor(), normalize])
+    dataset = datasets.ImageFolder("train", pipeline)
 
 ## Not reported
 `Grayscale(num_output_channels=3)`, a number for all channels, and numbers that are not known.

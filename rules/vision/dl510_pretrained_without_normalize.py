@@ -8,19 +8,19 @@ Measured on natural images: normalized with the numbers of ImageNet, the channel
 deviation of .94 to 1.0; images from 0 to 1 have .46 and .22.
 
 ## Bad
-    model = torchvision.models.resnet18(weights="DEFAULT")
+    model = models.resnet18(weights="DEFAULT")
     pipeline = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()])
-    loader = DataLoader(ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
+    loader = DataLoader(datasets.ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
     for x, y in loader:
         optimizer.zero_grad()
         criterion(model(x), y).backward()
         optimizer.step()
 
 ## Good
-    model = torchvision.models.resnet18(weights="DEFAULT")
+    model = models.resnet18(weights="DEFAULT")
     normalize = transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
     pipeline = transforms.Compose([transforms.Resize(256), transforms.ToTensor(), normalize])
-    loader = DataLoader(ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
+    loader = DataLoader(datasets.ImageFolder("data/train", pipeline), batch_size=64, shuffle=True)
     for x, y in loader:
         optimizer.zero_grad()
         criterion(model(x), y).backward()

@@ -66,15 +66,17 @@ class StatisticsFromAllSplits(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: list[Value] = []
         for split in (event for name in _SPLITS for event in ctx.library_calls(name)):
-            for fitted in (each for value in split.arguments.positional[:1] for each in _fitted(value, ctx)):
+            count = 1 if split.name.endswith("random_split") else None
+            found = [(given, each) for given in split.arguments.positional[:count] for each in _fitted(given, ctx)]
+            for given, fitted in found:
                 if not any(fitted is known for known in reported) and not ctx.excused(self, split, fitted):
                     reported.append(fitted)
-                    yield self._report(split, fitted, ctx)
+                    yield self._report(split, given, fitted, ctx)
 
-    def _report(self, split: LibraryCall, fitted: Symbol, ctx: Context) -> Finding:
+    def _report(self, split: LibraryCall, given: Value, fitted: Symbol, ctx: Context) -> Finding:
         assert fitted.site is not None
         name = _library_name(fitted.inputs[0]).rpartition(".")[2]
-        computed = ctx.assumed_of_computation(split.arguments.positional[0], lambda value: value is fitted)
+        computed = ctx.assumed_of_computation(given, lambda value: value is fitted)
         return ctx.finding(
             self,
             fitted.site,

@@ -181,6 +181,8 @@ def _after_step(image: Image, kind: str, step: Instance) -> Image | None:
             return image.divided(255, step)
         return replace(image, is_integer=False)
     if kind == "Normalize":
+        if image.is_integer:
+            return None  # it raises for what is no tensor, or for one of bytes
         return replace(image, largest=None, normalized=(*image.normalized, (step, image.largest)))
     if kind == "A.Normalize":
         if "max_pixel_value" in given or "normalization" in given or len(step.arguments.positional) > 2:
