@@ -264,6 +264,7 @@ class TestVersions:
             ("numpy>=1.20", None),
             ("numpy", None),
             ("numpy @ https://example.com/numpy-1.26.whl", None),
+            ("numpy=1.19.2=py36hadc3359_0", "1.19.3"),
         ],
     )
     def test_a_requirement_gives_its_upper_bound(self, project: Path, requirement: str, limit: str | None) -> None:
@@ -275,8 +276,21 @@ class TestVersions:
         pinned = "dependencies:\n  - pytorch=1.7.1=py3.8_cuda\n  - pip:\n    - transformers==4.2.1\n    - timm>=0.4\n"
         (project / "environment.yml").write_text(pinned)
         assert find_versions(project, {}) == {"torch": "1.7.1", "transformers": "4.2.1", "timm": "0.4"}
-        assert find_limits(project, {}) == {"numpy": "1.24", "transformers": "4.2.1.1"}  # setup.py takes any torch
+        assert find_limits(project, {}) == {"numpy": "1.24", "torch": "1.7.2", "transformers": "4.2.1.1"}
         assert find_limits(project, {"Numpy": "1.20"})["numpy"] == "1.20.0.1"
+
+    def test_an_environment_of_conda_may_stand_in_requirements(self, project: Path) -> None:
+        self.write(project, requirements_txt="# platform: win-64\npytorch=1.7.0=py3.6_cuda110_cudnn8_0\n")
+        assert find_versions(project, {}) == {"torch": "1.7.0"}
+        assert find_limits(project, {}) == {"torch": "1.7.1"}
+
+    def test_of_several_sources_the_strictest_limit_counts(self, project: Path) -> None:
+        self.write(project, pyproject_toml="[project]\ndependencies = ['torch', 'numpy<3', 'transformers>=4.50']\n")
+        (project / "README.md").write_text("Runs with transformers 4.20.\n")
+        self.write(project, requirements_txt="torch==1.13.0\nnumpy<2\ntransformers\n")
+        (project / "requirements-dev.txt").write_text("torch\n")
+        assert find_limits(project, {}) == {"numpy": "2", "torch": "1.13.0.1"}  # 4.20 is below what is required
+        assert find_limits(project, {"torch": "2.1"})["torch"] == "2.1.0.1"
 
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:

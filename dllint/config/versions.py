@@ -1,10 +1,10 @@
 """Which versions of torch and its relatives a project runs with, found without importing anything.
 
 A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
-lock file and an installed package the exact one. The first source that says something about a package is believed: the
-configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
+lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
+the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
 ``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
-read off such files in the folders of the project, and off its README.
+read off such files in the folders of the project, and off its README; of all these the strictest counts.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {"pytorch": "torch"}  # by conda
 _UNLIMITED = "99999"
+_WITH_BUILD = re.compile(r"\s*=(?!=)\s*([^=\s]+)")  # of conda: `=1.7.1=py3.8_cuda`, the build at the end says nothing
 _INSTALLED = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
 
@@ -58,15 +59,26 @@ def find_versions(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
-    """The versions below which the known packages stay; packages that may be of any later version are left out."""
+    """The versions below which the known packages stay; packages that may be of any later version are left out.
+
+    Of several sources the strictest counts, but not one that allows only what an earlier one forbids. A source that
+    names a package and no version says nothing.
+    """
     limits = {_normalized(name): just_above(version) for name, version in configured.items()}
+    wanted = {_normalized(name): version for name, version in configured.items()}
     for read in _FOR_LIMITS:
         found: dict[str, str] = {}
+        lowest: dict[str, str] = {}
         for name, specifier in read(root):
-            if name in PACKAGES:
-                limit = _upper_bound(specifier)
-                found[name] = max(found.get(name, limit), limit, key=version_key) if limit else _UNLIMITED
-        limits = found | limits
+            lower, upper = _lower_bound(specifier), _upper_bound(specifier)
+            if name in PACKAGES and (lower or upper):
+                limit = upper or _UNLIMITED
+                found[name] = max(found.get(name, limit), limit, key=version_key)
+                lowest[name] = min(lowest.get(name, lower), lower, key=version_key)
+        for name, limit in found.items():
+            if version_key(limit) > version_key(wanted.get(name, "")):
+                limits[name] = min(limits.get(name, limit), limit, key=version_key)
+        wanted = lowest | wanted
     return {name: limit for name, limit in sorted(limits.items()) if limit != _UNLIMITED}
 
 
@@ -96,7 +108,19 @@ def _read(path: Path) -> str:
 def _requirement(text: str) -> Iterator[tuple[str, str]]:
     """The package of one requirement (PEP 508), and what is said of its version."""
     if match := _REQUIREMENT.match(text):
-        yield _normalized(match.group(1)), match.group(2)
+        yield _called(match.group(1)), _without_build(match.group(2))
+
+
+def _called(name: str) -> str:
+    """The name of a package, normalized, also where it is that of conda."""
+    name = _normalized(name)
+    return _ALSO_CALLED.get(name, name)
+
+
+def _without_build(specifier: str) -> str:
+    """``=1.7.1=py3.8_cuda``, as conda writes it, also into a ``requirements.txt``, as ``=1.7.1``."""
+    match = _WITH_BUILD.match(specifier)
+    return f"={match.group(1)}" if match else specifier
 
 
 def _lower_bound(specifier: str) -> str:
@@ -194,9 +218,7 @@ def _from_conda(root: Path) -> Iterator[tuple[str, str]]:
     """``- pytorch=1.7.1`` is of conda, ``- torch==1.7.1`` below it of pip."""
     for path in sorted({*root.glob("*env*.y*ml"), *root.glob("conda*.y*ml")}):
         for name, specifier in _CONDA.findall(_read(path)):
-            sign = specifier.split("=")  # of `=1.7.1=py3.8_cuda`, the build at the end says nothing
-            is_plain = specifier.startswith("=") and not specifier.startswith("==")
-            yield _ALSO_CALLED.get(_normalized(name), _normalized(name)), f"={sign[1]}" if is_plain else specifier
+            yield _called(name), _without_build(specifier)
 
 
 def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
@@ -218,8 +240,7 @@ def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
     """``PyTorch 1.11.0`` says what the authors ran with; ``numpy >= 1.16`` gives a lower bound alone."""
     for path in sorted(root.glob("README*")):
         for name, sign, version, later in _IN_PROSE.findall(_read(path)):
-            name = _ALSO_CALLED.get(_normalized(name), _normalized(name))
-            yield name, f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"
+            yield _called(name), f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
