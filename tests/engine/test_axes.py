@@ -52,6 +52,8 @@ KEPT = [
     "b, t, c = x.shape; y = x.view(*x.shape[:2], self.heads, -1)",
     "b, t, c = x.shape; x = some_call(x); y = x.view(t, b, c)",
     "b, t = x.shape[0], 1; y = x.view(t, b, -1)",
+    "y = x.view(self.rnn.num_layers, x.size(0), x.size(1))",
+    "b, t = x.shape; y = x.view(b, self.heads, t)",
 ]
 
 

@@ -42,6 +42,8 @@ def _may_be_one(size: Size) -> bool:
 
 def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
     """The first axis of a tensor that a view of some sizes mixes with others; ``None`` where that is not certain."""
+    if _adds_an_axis(shape, sizes):
+        return None
     for after, size in enumerate(sizes):
         if size is None or not size.is_atomic:
             continue
@@ -52,6 +54,17 @@ def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
         if moved is not None:
             return Mixture(size, before, after, moved)
     return None
+
+
+def _adds_an_axis(shape: Shape, sizes: Sequence[Size | None]) -> bool:
+    """Whether a view may just add an axis of one step: all others may be those of the tensor, in their order."""
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return False
+    others = [size for size in known if _position(shape, size) is None]
+    axes = [index for size in known if (index := _position(shape, size)) is not None]
+    count = len(axes) if shape.rank is None else shape.rank
+    return len(others) == 1 and axes == list(range(count))
 
 
 def _position(shape: Shape, size: Size) -> int | None:
