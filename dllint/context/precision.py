@@ -20,8 +20,13 @@ _METHODS: dict[str, Precision] = {
     "double": "float64",
 }
 _DTYPES: dict[str, Precision] = {
-    **{f"torch.{name}": name for name in ("float16", "bfloat16", "float32", "float64")},  # type: ignore[dict-item]
-    **{f"torch.{name}": dtype for name, dtype in _METHODS.items()},
+    "torch.float16": "float16",
+    "torch.bfloat16": "bfloat16",
+    "torch.float32": "float32",
+    "torch.float64": "float64",
+    "torch.half": "float16",
+    "torch.float": "float32",
+    "torch.double": "float64",
 }
 _KEEPING = frozenset(("to", "cuda", "cpu", "train", "eval", "compile", "share_memory"))
 

@@ -131,9 +131,9 @@ class AccumulatedLossKeepsGraph(Rule):
         )
 
 
-def _loss_of(event: Backward | LossCall, ctx: Context) -> Value | None:
+def _loss_of(event: Event, ctx: Context) -> Value | None:
     """The loss that goes backward; or one that is computed with gradients, and does not."""
     if isinstance(event, LossCall):
         return event.result if event.grad == "on" and not ctx.goes_backward(event.result) else None
-    loss = event.loss
+    loss = event.loss if isinstance(event, Backward) else None
     return loss.inputs[1] if isinstance(loss, Symbol) and loss.name == "scaled" else loss
