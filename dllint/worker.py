@@ -94,7 +94,7 @@ class Worker:
                 self._projects, self._engine, self._was_interrupted = {}, self._new_engine(), False
 
     def analyse_next(self, file: Path) -> Outcome:
-        """Analyse one of any number of files, in a bounded amount of memory."""
+        """Analyze one of any number of files, in a bounded amount of memory."""
         outcome = self.analyse(file)
         self._stay_small()
         return outcome

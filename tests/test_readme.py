@@ -73,6 +73,16 @@ def test_the_first_command_ends_with_what_to_do_next(path: str, tmp_path: Path) 
     assert found is not None and f"[{found[1]}]" in done.stdout
 
 
+def test_the_comparison_counts_the_planted_bugs() -> None:
+    planted = len(
+        (ROOT / "fixtures" / "demo" / "expected.txt").read_text("utf-8").splitlines()
+    )  # all of which are found
+    for text in (README, (ROOT / "docs" / "compare.md").read_text("utf-8")):
+        assert f"| of the {planted} bugs planted in `fixtures/demo` | {planted} |" in text, (
+            "compare the others again, too"
+        )
+
+
 def test_there_are_no_placeholders() -> None:
     for path in (ROOT / "pyproject.toml", *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         assert not re.search(r"OWNER|example\.(com|org)|TODO|YOUR[-_ ]", path.read_text("utf-8")), path.name

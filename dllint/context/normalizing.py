@@ -1,4 +1,4 @@
-"""Which pipelines normalise which data: those that datasets apply, and those that are called after a part of it."""
+"""Which pipelines normalize which data: those that datasets apply, and those that are called after a part of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def of_datasets(data: DataView) -> list[NormalizationUse]:
-    """How the datasets of a program are normalised, and what they are for."""
+    """How the datasets of a program are normalized, and what they are for."""
     parts = {id(dataset): (dataset, data.part(dataset)) for dataset in data.created()}
     for loader in data.loaders:
         for dataset in data.datasets(loader.dataset):

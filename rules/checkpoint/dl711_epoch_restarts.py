@@ -92,7 +92,7 @@ class EpochRestarts(Rule):
             trace=[
                 (restored.read.site, "a checkpoint is read"),
                 (restored.event.site, "training goes on from it"),
-                (loop.site, "and the epochs begin anew"),
+                (loop.site, "and the epochs start again"),
             ],
         )
 

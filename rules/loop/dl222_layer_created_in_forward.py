@@ -1,4 +1,4 @@
-"""A layer that is made anew in each call of `forward`: its weights are random, and never trained.
+"""A layer that is made again in each call of `forward`: its weights are random, and never trained.
 
 What `forward` makes is not registered, so no optimizer has its parameters, `to(device)` does not move it and no
 checkpoint keeps it. Each call multiplies by another random matrix. The layers around it still learn, so the loss falls

@@ -61,7 +61,7 @@ class AbsoluteRateFromLambda(Rule):
         return ctx.finding(
             self,
             event,
-            f"`LambdaLR` multiplies the rate by what its function returns, which is multiplied by `{rate}` already",
+            f"`LambdaLR` multiplies the rate by what its function returns, and that has `{rate}` in it",
             on=[optimizer, function],
             effect=f"the rate is `{rate}` squared: a thousandth of what was meant, if it is a thousandth",
             help=f"return a factor: leave `{rate}` out of the function",
