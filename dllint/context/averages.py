@@ -30,7 +30,7 @@ class Averages(Sources):
         """The averages of weights that the program's files make of something and update."""
         for word in ("ema", "EMA", "ModelEMA", "EMAModel", "ModelEma", "AveragedModel", "ExponentialMovingAverage"):
             for module, tree in self.trees(word):
-                found = {}
+                found: dict[str, Average] = {}
                 for node in walk(tree):
                     made = node.value if isinstance(node, ast.Assign) else None
                     name = _name_of(node.targets[0]) if isinstance(node, ast.Assign) else ""

@@ -118,7 +118,7 @@ class SchedulerNotRestored(Rule):
     )  # fmt: skip
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        found = ctx.continuation if ctx.all_of(StateRead) and ctx.all_of(SchedulerStep) else None
+        found = ctx.continuation if ctx.all_of(StateRead) else None
         if found is None:
             return
         for event in ctx.all_of(SchedulerCreated):
