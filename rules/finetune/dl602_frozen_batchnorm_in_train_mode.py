@@ -44,7 +44,7 @@ that puts norms into evaluation mode one by one; copies that follow another netw
 want the statistics to move.
 
 ## On real code
-206 public repositories: 11 findings in 8 of them, all true: frozen networks with a new head, most of them in image
+206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
 captioning and transfer learning.
 """
 
