@@ -80,7 +80,8 @@ class ModesOfModules(Phases, Sources):
     def may_set_mode(self, model: Value, event: Event) -> bool:
         """Whether an event is a call of a module, sets its mode, or may set it out of sight."""
         if isinstance(event, ModeChange):
-            return any(owner is model or self.reaches(owner, model) for owner in self.objects(event.model))
+            owners = self.objects(event.model)
+            return any(owner is model or (self.reaches(owner, model) and not _is_copy(owner)) for owner in owners)
         if isinstance(event, OpaqueCall):
             on_tensor = event.name.endswith("_")  # in place, on a parameter
             return not on_tensor and self.opaque_to(event, model)
@@ -113,6 +114,11 @@ class ModesOfModules(Phases, Sources):
         """The modes to which a file sets something of a name, or anything: true for training, ``None`` if computed."""
         sites = (site for method in ("train", "eval") for site in self.method_calls(method))
         return {_mode_set(site.node) for site in sites if site.module is module and _is_of(site.node, name)}
+
+
+def _is_copy(value: Value) -> bool:
+    """Whether an object is a copy of another, which does not change with it."""
+    return isinstance(value, Instance) and "<copy-of>" in value.attributes
 
 
 def _modes_set(module: Module, name: str) -> set[bool | None]:

@@ -38,7 +38,7 @@ a framework runs.
 Inserts `model.train()` before the loop over the batches. Unsafe because it changes training, as it should.
 
 ## On real code
-XXX
+93 public repositories: 1 finding, false: it was a copy of the model that was evaluated. That is silent now.
 """
 
 from __future__ import annotations

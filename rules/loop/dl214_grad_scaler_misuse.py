@@ -34,7 +34,7 @@ parameters are not known; arms of a condition of which one scales and another st
 Lets the scaler take the step, where both stand in one function. Unsafe because it changes training, as it should.
 
 ## On real code
-138 public repositories: no finding.
+206 public repositories: no finding.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ predictions of one sample; losses that raise when shapes differ; batches of one 
 Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.
 
 ## On real code
-138 public repositories: no finding.
+206 public repositories: no finding.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ may be another scheduler.
 Sets the mode where the scheduler is made. Unsafe because it changes training, as it should.
 
 ## On real code
-138 public repositories: no finding.
+206 public repositories: no finding.
 """
 
 from __future__ import annotations
