@@ -207,6 +207,10 @@ class SourceModule:
             return False
         return bool(get_close_matches(name, self._bound, n=1, cutoff=0.8))
 
+    def binds(self, name: str) -> bool:
+        """Whether anything in the file binds a name, at any depth."""
+        return name in self._bound
+
     @cached_property
     def _bound(self) -> frozenset[str]:
         """All names that are bound somewhere in the file, and the functions that bind names, where it uses them."""
