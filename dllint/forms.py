@@ -15,7 +15,7 @@ FORMS = {
     "counter": "a number that an iteration counts",
     "forward": "what a module, the first input, returns for the others",
     "call": "what something unresolved, the first input, returns for the others",
-    "generator": "what a generator function returns; the input is what it yields",
+    "generator": "what a generator function returns; the input is what it yields, the detail may be `endless`",
     "filter": "those of some values that fulfil a condition",
     "format": "a text with values in it",
     "compare": "the outcome of a comparison; ``detail`` is the class of the operator in ``ast``",

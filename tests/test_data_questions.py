@@ -134,6 +134,26 @@ def test_versions_and_imports() -> None:
     assert ask("x = 1", lambda ctx: ctx.runs_before("torch", "1.9"), torch="1.8.1")
     assert not ask("x = 1", lambda ctx: ctx.runs_before("torch", "1.9"), torch="1.10")
     assert not ask("x = 1", lambda ctx: ctx.runs_before("torch", "1.9"))
+
+
+@pytest.mark.parametrize(
+    ("code", "limit"),
+    [
+        ("for i in xrange(3):\n    pass", "1.5"),
+        ("total += self.loss_G.data[0]", "0.5"),
+        ("print('x')  # loss.data[0]", None),
+        ("x = weights.data[0]", None),
+        ("from six.moves import xrange\nxrange(3)", None),
+        ("xrange = range\nxrange(3)", None),
+        ("import sys\nif sys.version_info[0] < 3:\n    x = unicode(x)", None),
+        ("async def run():\n    print('print x')", None),
+    ],
+)
+def test_code_tells_of_early_releases(code: str, limit: str | None) -> None:
+    assert ask(code, lambda ctx: ctx.limit_of("torch")) == limit
+    assert ask(code, lambda ctx: ctx.may_run_with("torch", "2.6")) is (limit is None)
+    assert ask(code, lambda ctx: ctx.runs_before("torch", "1.1")) is (limit == "0.5")
+    assert ask(code, lambda ctx: ctx.limit_of("torch"), torch="2.1") == "2.1.0.1"
     assert ask("from dgl.nn import conv", lambda ctx: ctx.imports("dgl"))
     assert not ask("import dglike", lambda ctx: ctx.imports("dgl"))
 

@@ -56,6 +56,30 @@ def test_modules_and_notebooks_sorted(project: Path) -> None:
     assert names(project) == [".hidden.py", "a.py", "a/book.ipynb", "a/z.py", "b.py"]
 
 
+@pytest.mark.parametrize("with_git", [False, True])
+def test_copies_of_distributions_are_passed_over(project: Path, with_git: bool) -> None:
+    touch(project, "a.py", "lib/pycocotools/coco.py", "tensorboardX/b.py", "apex/c.py", "timm.py", "data/apex_x/d.py")
+    if with_git:
+        git(project, "init", "-q")
+    assert names(project) == ["a.py", "data/apex_x/d.py", "timm.py"]
+    assert names(project, "apex", "lib/pycocotools/coco.py") == ["apex/c.py", "lib/pycocotools/coco.py"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("setup.py", "setup(\n    name='detectron2',\n)\n"),
+        ("setup.py", "NAME = 'Detectron2'\nsetup(name=NAME)\n"),
+        ("pyproject.toml", '[project]\nname = "detectron2"\n'),
+        ("setup.cfg", "[metadata]\nname = detectron2\n"),
+    ],
+)
+def test_the_distribution_itself_is_looked_at(project: Path, file: str, text: str) -> None:
+    touch(project, "detectron2/a.py", "detectron2/apex/b.py")
+    (project / file).write_text(text)
+    assert [name for name in names(project) if name != "setup.py"] == ["detectron2/a.py"]
+
+
 def test_each_file_once(project: Path) -> None:
     touch(project, "a/b.py", "a/c.py")
     assert names(project, "a/b.py", ".", "a", "a/../a/b.py", str(project / "a")) == ["a/b.py", "a/c.py"]

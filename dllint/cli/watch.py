@@ -14,7 +14,7 @@ from multiprocessing import Process
 from dllint.cli import main, streams
 from dllint.config.load import FILE_NAMES
 from dllint.config.schema import BASELINE_FILE
-from dllint.files.discovery import DEFAULT_EXCLUDES
+from dllint.files.discovery import is_passed_over
 
 _SUFFIXES = (".py", ".ipynb", ".toml", ".cfg", ".lock")
 _MARKERS = (".git", *FILE_NAMES)
@@ -80,14 +80,15 @@ def _look(tops: Iterable[str]) -> State:
     pending = list(tops)
     while pending:
         try:
-            with os.scandir(pending.pop()) as entries:
+            folder = pending.pop()
+            with os.scandir(folder) as entries:
                 found = list(entries)
         except OSError:
             continue  # it has gone meanwhile, or is closed to us
         for entry in found:
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in DEFAULT_EXCLUDES:
+                    if not is_passed_over(folder, entry.name):
                         pending.append(entry.path)
                 elif _bears_on_findings(entry.name):
                     status = entry.stat()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -22,6 +22,7 @@ from dllint.terms import Framework, Role, TensorKind
 from dllint.values import Class, Const, Function, Instance, Setting, Symbol, Value
 
 _PARTS = ("attribute", "item", "element")
+_MAX_BETWEEN = 60
 MANAGED = frozenset(("hf-trainer", "fastai", "mmengine"))
 
 
@@ -67,6 +68,15 @@ class Objects(Naming):
     def sources(self, value: Value) -> Iterator[Value]:
         """The value and everything it was computed from, nearest first."""
         return graph.sources(value)
+
+    def sources_up_to(self, value: Value, is_end: Callable[[Value], bool]) -> Iterator[Value]:
+        """The value and what it was computed from, nearest first, but not what is an end and what that is made of."""
+        pending, seen = [value], set[int]()
+        for current in pending:  # which grows meanwhile
+            if id(current) not in seen and not is_end(current) and len(seen) < _MAX_BETWEEN:
+                seen.add(id(current))
+                yield current
+                pending.extend(graph.inputs_of(current))
 
     def argument(self, symbol: Symbol | Instance, position: int | None, name: str) -> Value | None:
         """An argument of the call that made a value."""

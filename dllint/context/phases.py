@@ -16,7 +16,7 @@ from dllint.context.uses import Uses
 from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
 from dllint.interp.run import graph
 from dllint.interp.source.phases import PhaseName, phase_of
-from dllint.values import Choice, Value
+from dllint.values import Choice, Symbol, Value
 
 _MAX_SOURCES = 40
 _HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modeled on it
@@ -44,6 +44,7 @@ class Phase:
 
 
 _UNKNOWN = Phase("unknown")
+_PARTIAL = frozenset(("itertools.islice", "itertools.cycle"))
 
 
 class Phases(Precisions, Loops, Uses):
@@ -76,6 +77,12 @@ class Phases(Precisions, Loops, Uses):
             return True
         loops = (one.loop for one in self.data.passes if any(loader is each for each in one.loaders))
         return any(self._scores(loop) for loop in loops)
+
+    def is_read_in_part(self, loader: Value) -> bool:
+        """Whether some loop takes a number of batches from a loader (`islice`), or from endless rounds over it."""
+        passes = (one.loop.iterable for one in self.data.passes if any(loader is each for each in one.loaders))
+        sources = (source for iterable in passes if iterable is not None for source in self.sources(iterable))
+        return any(isinstance(each, Symbol) and _takes_a_number(each) for each in sources)
 
     def _scores(self, loop: Loop) -> bool:
         """Whether a loss is computed in a loop, or something that is called like a metric."""
@@ -178,3 +185,7 @@ def _evaluating_frames(event: Event) -> list[Frame]:
     names = (phase_of(frame.function) for frame in frames)
     place = next((place for place, phase in enumerate(names) if phase in ("evaluation", "inference")), None)
     return frames[: place + 1] if place is not None else []
+
+
+def _takes_a_number(source: Symbol) -> bool:
+    return source.name in _PARTIAL or (source.name == "generator" and source.detail == "endless")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
+from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.project import UNPARSABLE, SourceModule
@@ -94,18 +96,43 @@ class Sources(ProgramView):
     def runs_before(self, package: str, version: str) -> bool:
         """Whether the project says that it also runs with releases of a package before a version.
 
-        Where it says nothing, it is taken to run with a later one.
+        Where it says nothing, it is taken to run with a later one, unless its code was written for earlier ones (see
+        `limit_of`).
         """
         lowest = self.versions.get(package)
-        return lowest is not None and version_key(lowest) < version_key(version)
+        if lowest is not None:
+            return version_key(lowest) < version_key(version)
+        told = self._limits_of_code.get(package)
+        return told is not None and version_key(told) <= version_key(version)
 
     def may_run_with(self, package: str, version: str) -> bool:
         """Whether a project may run with a version of a package or a later one, by what it says it runs with.
 
         Where it says nothing, or gives no upper bound, it may.
         """
-        limit = self.limits.get(package)
+        limit = self.limit_of(package)
         return limit is None or version_key(limit) > version_key(version)
+
+    def limit_of(self, package: str) -> str | None:
+        """The version below which a package stays: as the project says, or else as its code does.
+
+        Code for Python 2, `async=True` as an argument and `loss.data[0]` run with early releases only. Code is that of
+        the program's own files, and of those in its folder or below. ``None`` where nothing is known.
+        """
+        return self.limits.get(package) or self._limits_of_code.get(package)
+
+    def is_version_known(self, package: str) -> bool:
+        """Whether the project gives any bound of the versions of a package that it runs with."""
+        return package in self.versions or package in self.limits
+
+    @cached_property
+    def _limits_of_code(self) -> dict[str, str]:
+        modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
+        found: dict[str, str] = {}
+        for clue in {clue for module in modules for clue in clues_in(module)}:
+            for package, limit in self.facts.clues.get(clue, {}).items():
+                found[package] = min(found.get(package, limit), limit, key=version_key)
+        return found
 
     def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
         """Where the program's file imports, reads or calls objects of libraries that have one of some dotted names.
@@ -167,11 +194,16 @@ class Sources(ProgramView):
         own = set(project.closure(main))
         if where != "elsewhere" and any(all(m.contains(pattern) for pattern in compiled) for m in own):
             return True
-        return where != "here" and any(
-            module not in own
-            and (main.file.parent in module.file.parents or any(m in own for m in project.imported_by(module)))
-            for module in project.mentioning(*compiled)
-        )
+        return where != "here" and any(True for _ in self._related(*compiled))
+
+    def _related(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
+        """The files that belong to the program, other than its own, that contain all of the patterns."""
+        project, main = self._machine.project, self.program.module
+        own = set(project.closure(main))
+        for module in project.mentioning(*patterns):
+            is_below = main.file.parent in module.file.parents
+            if module not in own and (is_below or any(m in own for m in project.imported_by(module))):
+                yield module
 
     def is_said_in(self, owner: Class, pattern: str) -> bool:
         """Whether a class of the project or one of its ancestors there has a regular expression in its text."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from dllint.files.globs import Globs
 from dllint.files.source import display_path, os_reason
+from dllint.files.vendored import is_vendored
 from dllint.findings import Problem
 
 SUFFIXES = (".py", ".ipynb")
@@ -29,13 +30,18 @@ DEFAULT_EXCLUDES = frozenset(
         *(".idea", ".vscode"),
     ]
 )
-"""Names of folders that are passed over, unless the folder itself was named."""
+"""Names of folders that are passed over, unless the folder itself was named. So are copies of distributions."""
 
 _PROJECT_MARKERS = (".git", "pyproject.toml", ".dllint.toml", "dllint.toml")
 
 _GIT_TIMEOUT = 60.0
 _REPOSITORY_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
 _CLOSED_FOLDER = re.compile(rb"could not open directory '(.+?)/?': (.+)")
+
+
+def is_passed_over(folder: str, name: str) -> bool:
+    """Whether a folder in another one is passed over, unless it was named."""
+    return name in DEFAULT_EXCLUDES or is_vendored(folder, name)
 
 
 @dataclass(slots=True)
@@ -135,12 +141,14 @@ class _Search:
     def _take_listed(self, folder: str, path: str, has_submodules: bool) -> None:
         """Take what git lists at ``path`` in a folder: a file, or a repository within the repository."""
         *above, last = path.rstrip("/").split("/")
-        if not DEFAULT_EXCLUDES.isdisjoint(above):
+        folders = (os.path.join(folder, *above[:depth]) for depth in range(len(above)))
+        if any(is_passed_over(parent, name) for parent, name in zip(folders, above, strict=True)):
             return
         absolute = os.path.join(folder, *above, last)
         is_repository = path.endswith("/") or (has_submodules and os.path.isdir(absolute))
         if is_repository:
-            if last not in DEFAULT_EXCLUDES and not os.path.islink(absolute) and not self._excluded(absolute, True):
+            is_skipped = is_passed_over(os.path.dirname(absolute), last)
+            if not is_skipped and not os.path.islink(absolute) and not self._excluded(absolute, True):
                 self.look_into([absolute])
         elif last.endswith(SUFFIXES):
             self._add_found(absolute)
@@ -159,7 +167,7 @@ class _Search:
                 self.look_into([current])
                 continue
             for path, name, is_folder in found:
-                if is_folder and name not in DEFAULT_EXCLUDES and not self._excluded(path, True):
+                if is_folder and not is_passed_over(current, name) and not self._excluded(path, True):
                     pending.append(path)
                 elif not is_folder and name.endswith(SUFFIXES):
                     self._add_found(path)

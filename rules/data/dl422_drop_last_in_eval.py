@@ -23,8 +23,9 @@ Measured on torch 2.13 with batches of 64: of 1,000 samples 960 are scored, of 1
             loss += criterion(model(x), y)
 
 ## Not reported
-Loaders that are also trained on, those whose batches nobody scores, `drop_last` that is computed, and models that keep
-a state for a batch of fixed size (`init_hidden(batch_size)`).
+Loaders that are also trained on, those whose batches nobody scores, or of which only a number is taken (`islice`,
+endless rounds), `drop_last` that is computed, and models that keep a state for a batch of fixed size
+(`init_hidden(batch_size)`).
 
 ## Fix (safe)
 Takes `drop_last=True` out: what is scored is scored as before, and the rest besides.
@@ -57,6 +58,11 @@ def needs_full_batches(event: LoaderCreated, ctx: Context) -> bool:
     return ctx.mentions("init_hidden", where="related")
 
 
+def is_read_in_part(event: LoaderCreated, ctx: Context) -> bool:
+    """a number of batches is taken from it, or from endless rounds over it, whether it drops one or not"""
+    return ctx.is_read_in_part(event.loader)
+
+
 class DropLastInEval(Rule):
     code = "DL422"
     name = "drop-last-in-eval"
@@ -65,7 +71,7 @@ class DropLastInEval(Rule):
     triggers = (("DataLoader",), ("drop_last",))
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",)
-    excuses = (is_trained_on, is_not_scored, needs_full_batches)
+    excuses = (is_trained_on, is_not_scored, needs_full_batches, is_read_in_part)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for event in ctx.data.loaders:
@@ -80,10 +86,13 @@ class DropLastInEval(Rule):
         is_told = bool(outer) and ctx.data.is_told_part(outer[0])
         name = ctx.called(event.loader, "loader")
         by_name = Assumption("name", f"{name} is for evaluation, as names say")
+        is_shuffled = ctx.constant(event.options.get("shuffle")) is True
+        missed = "in each pass, some samples drawn at random are not scored"
         return ctx.finding(
             self,
             event,
-            f"`drop_last=True` in {name}, which is for evaluation: its last samples are never scored",
+            f"`drop_last=True` in {name}, which is for evaluation: "
+            f"{missed if is_shuffled else 'its last samples are never scored'}",
             on=[drops],
             assuming=[*(() if is_told else (by_name,)), *ctx.assumed_batches(event.loader)],
             effect="the metric leaves out up to a batch of samples, and all of a set that is smaller than a batch",

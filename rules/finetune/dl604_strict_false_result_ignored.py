@@ -19,7 +19,8 @@ Measured on torch 2.13 (a network of 4 tensors): a state dict with the prefix `m
 ## Not reported
 Answers that are printed, returned or compared; states whose entries the code chooses itself (a comprehension with a
 condition, `pop`, `del`), that come from elsewhere than a file, or that other code has made; a second try where the
-strict one fails; states that by their names are a part of a model, such as adapters.
+strict one fails; states that by their names are a part of a model, such as adapters. Where no code of the project wraps
+a model or takes a prefix off names, it is assumed that they differ.
 
 ## Fix (safe)
 Prints the answer, where it is thrown away on the spot.
@@ -34,7 +35,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, Rule, StateRestored, path_texts, replace_range, statement_around
+from dllint.api import (
+    Assumption,
+    Context,
+    Edits,
+    Finding,
+    Rule,
+    StateRestored,
+    path_texts,
+    replace_range,
+    statement_around,
+)
+
+_DIFFERENT = Assumption("effect", "the file has other names than the model, of which nothing tells")
 
 
 def chosen_by_hand(event: StateRestored, ctx: Context) -> bool:
@@ -90,8 +103,15 @@ class StrictFalseResultIgnored(Rule):
             event,
             "nobody looks at which keys `strict=False` left out",
             on=[strict, event.state],
+            assuming=() if _names_may_differ(ctx) else (_DIFFERENT,),
             effect="where the names do not match, nothing is loaded, and the model keeps its initial weights",
             help="print or check the answer: `missing, unexpected = model.load_state_dict(state, strict=False)`",
             trace=[(event.site, "the answer is thrown away")],
             fix=("Print the answer", edits),
         )
+
+
+def _names_may_differ(ctx: Context) -> bool:
+    """Whether code of the project puts prefixes before the names of parameters, or takes them off."""
+    prefixed = any(ctx.takes_off(prefix, where="related") for prefix in ("module.", "_orig_mod."))
+    return prefixed or ctx.wraps_and_loads(where="related")

@@ -18,7 +18,8 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
-mixed or multiplied first, be it in one of several calls; tensors without gradients.
+mixed or multiplied first, be it in one of several calls; tensors without gradients; the largest probability (`max`,
+`topk`, an index of `argmax`), which of n classes is 1/n or more.
 
 ## Fix (safe)
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
@@ -46,6 +47,7 @@ from dllint.api import (
     replace_range,
 )
 
+_PICKING = frozenset(f"{owner}.{name}" for owner in ("torch", "") for name in ("max", "amax", "argmax", "topk"))
 _SOFTMAX = ("torch.softmax", "torch.nn.Softmax()", "torch.nn.Softmax2d()")
 
 
@@ -59,6 +61,12 @@ def of_other_probabilities(event: LibraryCall, origins: list[Value], ctx: Contex
     return not all(map(_is_softmax, origins))
 
 
+def of_the_largest(event: LibraryCall, origins: list[Value], ctx: Context) -> bool:
+    """the largest probabilities are picked, which do not underflow"""
+    between = (each for given in event.arguments.all()[:1] for each in ctx.sources_up_to(given, _is_softmax))
+    return any(isinstance(each, Symbol) and each.name in _PICKING for each in between)
+
+
 class LogOfSoftmax(Rule):
     code = "DL113"
     name = "log-of-softmax"
@@ -68,7 +76,7 @@ class LogOfSoftmax(Rule):
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)
 
-    excuses = (without_gradients, of_other_probabilities)
+    excuses = (without_gradients, of_other_probabilities, of_the_largest)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found: dict[ast.AST, Finding | None] = {}

@@ -1,7 +1,8 @@
 """Something that the library has no more: a name, an argument or a default that a release has removed.
 
 The script stops where it gets there, which may be hours after it began: at the first scheduler, or at the first
-validation. Whether it does depends on what is installed, and a project that says nothing gets today's releases.
+validation. Whether it does depends on what is installed; of a project that says nothing about its versions it is
+assumed that it runs with today's.
 
 Measured by running each on the last release that has it and on the first that has not: `np.float` and `np.int` are gone
 since numpy 1.24, `np.Inf`, `np.NaN` and `np.float_` since 2.0, `np.trapz` since 2.4 (`AttributeError`); `verbose` of
@@ -20,10 +21,11 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 
 ## Not reported
-Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of conda,
-"PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); what is imported or
-read in a `try`, after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`);
-packages of the project that are called like the library.
+Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of
+conda, "PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); code for
+Python 2, or for torch before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a `try`, after
+`hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages of the project
+that are called like the library.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -36,8 +38,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
+    Assumption,
     Context,
     Edits,
     Finding,
@@ -48,6 +52,7 @@ from dllint.api import (
     remove_argument,
     replace_range,
     set_argument,
+    together,
 )
 
 _PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning")
@@ -108,41 +113,72 @@ class RemovedApi(Rule):
         if program.kind != "module":
             return
         facts = ctx.facts
+        by_line: dict[int, list[_Use]] = {}
         for site, name in ctx.uses_of({*facts.removed_names, *facts.removed_arguments, *facts.removed_defaults}):
-            if isinstance(site.node, ast.Call):
-                yield from self._of_call(site, site.node, name, ctx)
-            elif (removal := facts.removed_names.get(name)) and not ctx.excused(self, site, name, removal):
-                yield self._report(
-                    site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx), ctx
-                )
+            for use in _removed_in_call(site, name, ctx) if isinstance(site.node, ast.Call) else _read(site, name, ctx):
+                if not ctx.excused(self, use.site, name, use.removal):
+                    by_line.setdefault(use.site.line, []).append(use)
+        for uses in by_line.values():
+            yield self._report(uses, ctx)
 
-    def _of_call(self, site: Site, call: ast.Call, name: str, ctx: Context) -> Iterator[Finding]:
-        family = f"{name.rpartition('.')[0]}."
-        removed = {**ctx.facts.removed_arguments.get(family, {}), **ctx.facts.removed_arguments.get(name, {})}
-        for keyword in call.keywords:
-            removal = removed.get(keyword.arg or "")
-            if removal is not None and not ctx.excused(self, site, name, removal):
-                what = f"the argument `{keyword.arg}` of `{name.rpartition('.')[2]}`"
-                place = Site(site.module, keyword)
-                yield self._report(place, what, removal, _call_without(site, keyword, removal), ctx)
-        removal = ctx.facts.removed_defaults.get(name)
-        is_short = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
-        if removal is not None and is_short and not ctx.excused(self, site, name, removal):
-            what = f"the default of `{removal.instead}` of `{ctx.source_of(Site(site.module, call.func))}`"
-            yield self._report(site, what, removal, _with_loader(site, call, removal, ctx), ctx)
-
-    def _report(self, site: Site, what: str, removal: Removal, edits: Edits, ctx: Context) -> Finding:
+    def _report(self, uses: list[_Use], ctx: Context) -> Finding:
+        """The finding for what one line uses: one for all, as one look mends them."""
+        site, removal = uses[0].site, uses[0].removal
+        same = [use for use in uses if use.release == uses[0].release]
+        what = " and ".join(dict.fromkeys(use.what for use in same))
         is_name = not isinstance(site.node, ast.Call | ast.keyword)
         raised = "ImportError" if isinstance(site.node, ast.alias) else "AttributeError" if is_name else "TypeError"
+        package = removal.package
+        unknown = Assumption("version", f"the project runs with {package} {removal.version} or a later one")
+        instead = " and ".join(dict.fromkeys(f"`{use.removal.instead}`" for use in uses if use.removal.instead))
         return ctx.finding(
             self,
             site,
-            f"{what} is gone since {removal.package} {removal.version}",
+            f"{what} {'is' if ' and ' not in what else 'are'} gone since {package} {removal.version}",
+            assuming=() if ctx.is_version_known(package) else (unknown,),
             effect=f"raises `{raised}`",
-            help=f"use `{removal.instead}`" if removal.instead else "do without it",
-            trace=[(site, f"this works up to the last release before {removal.package} {removal.version}")],
-            fix=(f"Use `{removal.instead}`" if removal.instead else "Take it out", edits),
+            help=f"use {instead}" if instead else "do without it",
+            trace=[(use.site, f"this works up to the last release before {use.release}") for use in uses],
+            fix=(f"Use {instead}" if instead else "Take it out", together(*(use.edits for use in uses))),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A place that uses something removed: what it is in words, and what mends it."""
+
+    site: Site
+    what: str
+    removal: Removal
+    edits: Edits
+
+    @property
+    def release(self) -> str:
+        return f"{self.removal.package} {self.removal.version}"
+
+
+def _read(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
+    removal = ctx.facts.removed_names.get(name)
+    if removal is not None:
+        yield _Use(site, f"`{_written(site, name, ctx)}`", removal, _renamed(site, name, removal, ctx))
+
+
+def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
+    """The arguments of a call that are gone, and the default that it relies on."""
+    call = site.node
+    assert isinstance(call, ast.Call)
+    family = f"{name.rpartition('.')[0]}."
+    removed = {**ctx.facts.removed_arguments.get(family, {}), **ctx.facts.removed_arguments.get(name, {})}
+    for keyword in call.keywords:
+        removal = removed.get(keyword.arg or "")
+        if removal is not None:
+            what = f"the argument `{keyword.arg}` of `{name.rpartition('.')[2]}`"
+            yield _Use(Site(site.module, keyword), what, removal, _call_without(site, keyword, removal))
+    removal = ctx.facts.removed_defaults.get(name)
+    is_short = len(call.args) == 1 and not call.keywords and not isinstance(call.args[0], ast.Starred)
+    if removal is not None and is_short:
+        what = f"the default of `{removal.instead}` of `{ctx.source_of(Site(site.module, call.func))}`"
+        yield _Use(site, what, removal, _with_loader(site, call, removal, ctx))
 
 
 def _written(site: Site, name: str, ctx: Context) -> str:

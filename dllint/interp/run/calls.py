@@ -18,6 +18,7 @@ from dllint.interp.run.opaque import opaque
 from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.refusals import is_refused
 from dllint.interp.run.supers import SuperProxy
+from dllint.interp.source.generators import is_endless
 from dllint.sites import Guards, Site
 from dllint.values import (
     Arguments,
@@ -279,7 +280,8 @@ def invoke(
             return machine.evaluate(node.body, scope)
         left = machine.execute_block(node.body, scope)
     if activation.yielded:
-        return Symbol("generator", (choose(activation.yielded),), site)
+        detail = "endless" if is_endless(node) else None
+        return Symbol("generator", (choose(activation.yielded),), site, detail=detail)
     if left == "raise" and activation.refused and not activation.returned and machine.block is not None:
         raise CallError(site)
     returned: list[tuple[Guards, Value]] = list(activation.returned)

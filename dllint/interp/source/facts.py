@@ -108,6 +108,7 @@ class Facts:
         self.removed_arguments: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
         self.needed_releases: dict[str, str] = {}
+        self.clues: dict[str, dict[str, str]] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -196,6 +197,7 @@ class Facts:
         self.removed_names.update((name, Removal.read(text)) for name, text in removed.get("names", {}).items())
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
         self.needed_releases.update(removed.get("needs", {}))
+        self.clues.update(removed.get("clues", {}))
         for name, each in removed.get("arguments", {}).items():
             self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
         transforms = table.get("transforms", {})

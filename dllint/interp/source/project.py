@@ -196,6 +196,28 @@ class SourceModule:
                 return True
         return False
 
+    def binds(self, name: str) -> bool:
+        """Whether anything in the file binds a name, at any depth."""
+        return name in self._bound
+
+    @cached_property
+    def _bound(self) -> frozenset[str]:
+        """All names that are bound somewhere in the file."""
+        found: set[str] = set()
+        for node in walk(self.tree):
+            if isinstance(node, ast.Name):
+                if not isinstance(node.ctx, ast.Load):
+                    found.add(node.id)
+            elif isinstance(node, ast.arg):
+                found.add(node.arg)
+            elif isinstance(node, ast.alias):
+                found.add(node.asname or node.name.partition(".")[0])
+            elif isinstance(node, ast.Global | ast.Nonlocal):
+                found.update(node.names)
+            elif name := getattr(node, "name", None):  # definitions, handlers and patterns
+                found.add(name)
+        return frozenset(found)
+
     @cached_property
     def comments(self) -> dict[int, str]:
         """The comments of the file by line."""

@@ -1,0 +1,28 @@
+"""What code tells about the releases that it was written for."""
+
+from pathlib import Path
+
+import pytest
+
+from dllint.interp.source.clues import clues_in
+from dllint.interp.source.project import Project
+
+
+@pytest.mark.parametrize(
+    ("code", "clues"),
+    [
+        ("print 'reading'", {"python 2"}),
+        ("try:\n    x = 1\nexcept IOError, error:\n    pass", {"python 2"}),
+        ("name = raw_input('name: ')", {"python 2"}),
+        ("def move(x):\n    return x.cuda(device, async=True)", {"async"}),
+        ("total += self.loss_G.data[0]", {"item"}),
+        ("for i in xrange(3):\n    print(cost.data[0])", {"python 2", "item"}),
+        ("print('print x')  # loss.data[0]", set()),
+        ('"""\nprint the loss\n"""\nx = weights.data[0]\nloss.data[0] = 1', set()),
+        ("xrange = range\nxrange(3)", set()),
+        ("print('the task is async = True')\nif x = 1:\n    pass", set()),
+    ],
+)
+def test_clues(tmp_path: Path, code: str, clues: set[str]) -> None:
+    (tmp_path / "main.py").write_text(code)
+    assert clues_in(Project(tmp_path).load(tmp_path / "main.py")) == clues
