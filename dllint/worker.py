@@ -44,8 +44,8 @@ _GLANCE = 0.1  # seconds between two looks at the clock
 _FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told to
 
 # What bounds the memory of a process, however many files it is given.
-_HELD = 3_500_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
-_YOUNG = 1_500_000  # objects made since garbage was collected last
+_HELD = 5_000_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
+_YOUNG = 2_500_000  # objects made since garbage was collected last
 
 
 @dataclass(slots=True)
