@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,18 @@ from dllint.context.loops import Loops
 from dllint.context.options import assumed_of_options
 from dllint.context.precision import Precisions
 from dllint.context.uses import Uses
-from dllint.events import Backward, Event, Frame, LibraryCall, Loop, LossCall, ModelForward, walk
+from dllint.events import (
+    Backward,
+    Event,
+    Frame,
+    LibraryCall,
+    LoaderCreated,
+    Loop,
+    LossCall,
+    ModelForward,
+    OptimizerCreated,
+    walk,
+)
 from dllint.interp.run import graph
 from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.values import Choice, Symbol, Value
@@ -44,6 +56,7 @@ class Phase:
 
 
 _UNKNOWN = Phase("unknown")
+_WRITING = re.compile(r"(im)?save|imwrite|dump$")
 _PARTIAL = frozenset(("itertools.islice", "itertools.cycle"))
 
 
@@ -83,6 +96,21 @@ class Phases(Precisions, Loops, Uses):
         passes = (one.loop.iterable for one in self.data.passes if any(loader is each for each in one.loaders))
         sources = (source for iterable in passes if iterable is not None for source in self.sources(iterable))
         return any(isinstance(each, Symbol) and _takes_a_number(each) for each in sources)
+
+    def is_only_written(self, samples: Value) -> bool:
+        """Whether all that is done with samples is to write them to files: the loops over them measure nothing.
+
+        Where no loop over them is seen, that is so in a script which writes files and has no model.
+        """
+        loops = [
+            loop
+            for loop, _ in self._structure.loops
+            if loop.iterable is not None and self.reaches(loop.iterable, samples)
+        ]
+        if loops:
+            return all(_writes(loop) and not self._scores(loop) for loop in loops)
+        has_model = any(True for _ in self.all_of(ModelForward, LossCall, OptimizerCreated, LoaderCreated))
+        return self.program.complete and not has_model and _has_writing(self.program.module.tree)
 
     def _scores(self, loop: Loop) -> bool:
         """Whether a loss is computed in a loop, or something that is called like a metric."""
@@ -189,3 +217,14 @@ def _evaluating_frames(event: Event) -> list[Frame]:
 
 def _takes_a_number(source: Symbol) -> bool:
     return source.name in _PARTIAL or (source.name == "generator" and source.detail == "endless")
+
+
+def _writes(loop: Loop) -> bool:
+    """Whether a loop writes files, and calls no model."""
+    is_model_called = any(isinstance(event, ModelForward) for event in walk(loop.body))
+    return _has_writing(loop.site.node) and not is_model_called
+
+
+def _has_writing(around: ast.AST) -> bool:
+    calls = (node.func for node in ast.walk(around) if isinstance(node, ast.Call))
+    return any(_WRITING.match(getattr(function, "attr", getattr(function, "id", ""))) for function in calls)

@@ -45,7 +45,7 @@ given to test data, and flips in validation transforms.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dllint.api import (
     Assumption,
@@ -59,6 +59,7 @@ from dllint.api import (
     Guards,
     Instance,
     Items,
+    Loop,
     ModelForward,
     Program,
     Rule,
@@ -97,12 +98,16 @@ def augmented_at_test_time(place: Site, dataset: Instance, name: str, trained: l
         return True
     loaders = _loaders_of(dataset, ctx)
     return any(
-        ctx.reaches(loop.iterable, loader) and any(not ctx.trains(outer) for outer in loops[index + 1 :])
-        for loops in map(ctx.loops_around, ctx.all_of(ModelForward))
-        for index, loop in enumerate(loops)
+        not ctx.trains(outer)
+        for event in ctx.all_of(ModelForward)
         for loader in loaders
-        if loop.iterable is not None
+        for outer in _loops_around_pass(event, loader, ctx)
     )
+
+
+def only_written(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
+    """its samples are only written to files"""
+    return ctx.is_only_written(dataset)
 
 
 class RandomAugmentationInEval(Rule):
@@ -115,7 +120,7 @@ class RandomAugmentationInEval(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/vision/stable/transforms.html",)
 
-    excuses = (trained_on_as_well, augmented_at_test_time)
+    excuses = (trained_on_as_well, augmented_at_test_time, only_written)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         trained = _of_training(ctx)
@@ -201,6 +206,17 @@ def _assumed_to_evaluate(dataset: Instance, name: str, ctx: Context) -> list[Ass
     if loaders and not any(map(ctx.data.is_read, loaders)):
         found.append(Assumption("effect", "somebody takes batches from its loader"))
     return found
+
+
+def _loops_around_pass(event: ModelForward, loader: Value, ctx: Context) -> Sequence[Loop]:
+    """The loops around a pass over a loader to which a call of a model belongs; the pass may be a comprehension."""
+    loops = ctx.loops_around(event)
+    for index, loop in enumerate(loops):
+        if loop.iterable is not None and ctx.reaches(loop.iterable, loader):
+            return loops[index + 1 :]
+    comprehensions = ctx.ancestors(event.site, ast.ListComp, ast.GeneratorExp)
+    given = event.arguments.all() if any(True for _ in comprehensions) else []
+    return loops if any(source is loader for value in given for source in ctx.sources(value)) else ()
 
 
 def _loaders_of(dataset: Instance, ctx: Context) -> list[Value]:
