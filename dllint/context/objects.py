@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from dllint.assumptions import Assumption, Assumptions
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
@@ -141,6 +142,13 @@ class Objects(Naming):
             if parts:
                 return any(is_mode_sensitive(self._machine, part) for part in parts)
         return in_doubt and not isinstance(model, Instance)
+
+    def assumed_sensitivity(self, model: Value) -> Assumptions:
+        """What is assumed by whoever takes a module to depend on the mode, where no layer of it is known to do."""
+        if not isinstance(model, Instance) or is_mode_sensitive(self._machine, model, by_words=False):
+            return ()
+        name = self.class_name(model) or "the model"
+        return (Assumption("name", f"`{name}` has layers that depend on the mode, as words in its code say"),)
 
     def has_batch_norm(self, model: Value) -> bool:
         """Whether a module certainly has a batch norm that keeps running statistics."""

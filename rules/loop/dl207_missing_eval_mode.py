@@ -226,7 +226,12 @@ class MissingEvalMode(Rule):
             self,
             event,
             f"`{name}` is evaluated in training mode",
-            on=[phase, modes.assumptions_at(event), ctx.assumed_use(event.result, "what it returns")],
+            on=[
+                phase,
+                modes.assumptions_at(event),
+                ctx.assumed_sensitivity(model),
+                ctx.assumed_use(event.result, "what it returns"),
+            ],
             effect="dropout is active and batch norm uses and updates batch statistics, so the score is wrong and not "
             "reproducible",
             help=f"call `{name}.eval()` before the evaluation and `{name}.train()` before training goes on",

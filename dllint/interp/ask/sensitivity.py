@@ -34,25 +34,35 @@ _CONTAINERS = frozenset(
 _ASKS_FOR_MODE = re.compile(r"^(?!.*checkpoint).*\.training\b", re.MULTILINE)
 _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
+_ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 
 
 @dataclass(slots=True)
 class _Search:
-    """What one question has found out so far: the parts of a module with their answers, by identity."""
+    """What one question has found out so far: the parts of a module with their answers, by identity.
+
+    ``by_words`` lets words in the code decide what the parts leave open.
+    """
 
     machine: Machine
+    by_words: bool = True
     known: dict[int, tuple[Value, bool | None]] = field(default_factory=dict)
 
 
-def is_mode_sensitive(machine: Machine, value: Value) -> bool | None:
-    """``True`` if some part of a module depends on the mode, ``False`` if none does, ``None`` if that is not known."""
-    return _answer(_Search(machine), value)
+def is_mode_sensitive(machine: Machine, value: Value, *, by_words: bool = True) -> bool | None:
+    """``True`` if some part of a module depends on the mode, ``False`` if none does, ``None`` if that is not known.
+
+    With ``by_words``, the words that the code of a module has for layers tell of those that could not be resolved.
+    """
+    return _answer(_Search(machine, by_words), value)
 
 
 def _answer(search: _Search, value: Value) -> bool | None:
     if isinstance(value, Const | Setting | Absent) or (isinstance(value, Symbol) and value.detail == "<items>"):
         return False  # the last is what a container holds where nothing has been appended
+    if isinstance(value, Symbol) and value.name in _ARITHMETIC:
+        return False  # a number: a size, a rate
     known = search.known.get(id(value))
     if known is not None:
         return known[1]
@@ -124,14 +134,14 @@ def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | N
             elif is_called and isinstance(option, Instance | Symbol):
                 answers.append(None)  # else it is a setting, or what was read of one
     whole = _any(answers)
-    if whole is not None:
+    if whole is not None or not search.by_words:
         return whole
     words = _NORMS if _drops_nothing(value, cls) else _WORDS
     return True if words.search(_RATE_OF_ZERO.sub("", code)) else None
 
 
 def _drops_nothing(value: Instance, cls: Class) -> bool:
-    """Whether a constructor takes a rate of dropout that is zero unless it is given, and is not given any."""
+    """Whether a constructor takes rates of dropout, and each is given as zero, or not given and zero by default."""
     init = next(
         (found for each in cls.lineage if isinstance(found := each.members.get("__init__"), ast.FunctionDef)), None
     )
@@ -146,11 +156,20 @@ def _drops_nothing(value: Instance, cls: Class) -> bool:
         if default is not None
     )
     rates = [name for name in (*names, *defaults) if "drop" in name]
-    given = {*value.arguments.keywords, *names[: len(value.arguments.positional) + 1]}
+    given = {name: value.arguments.get(index, name) for index, name in enumerate(names[1:])}  # without `self`
+    given |= {name: value.arguments.get(None, name) for name in defaults if name not in given}
     return bool(rates) and all(
-        name not in given and isinstance(default := defaults.get(name), ast.Constant) and not default.value
+        _is_zero(rate) if (rate := given.get(name)) is not None else _is_zero_by_default(defaults.get(name))
         for name in rates
     )
+
+
+def _is_zero(rate: Value) -> bool:
+    return all(isinstance(option, Const) and not option.value for _, option in alternatives(rate))
+
+
+def _is_zero_by_default(default: ast.expr | None) -> bool:
+    return isinstance(default, ast.Constant) and not default.value
 
 
 def _code_of(cls: Class) -> str:
