@@ -82,13 +82,13 @@ def told_the_epoch(scheduler: Instance, found: Continuation, ctx: Context) -> bo
     last = scheduler.arguments.keywords.get("last_epoch")
     if last is not None and ctx.constant(last) != -1:
         return True
-    return any(ctx.trees("last_epoch")) or any(event.arguments.all() for event in _steps_of(scheduler, ctx))
+    return any(ctx.trees("last_epoch")) or any(event.arguments.all() for event in _own_steps(scheduler, ctx))
 
 
 def made_up_for(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
     """its steps are made up for in a loop of their own"""
     trained = {id(loop) for step in ctx.all_of(OptimizerStep) for loop in ctx.loops_around(step)}
-    loops = (loop for event in _steps_of(scheduler, ctx) for loop in ctx.loops_around(event)[:1])
+    loops = (loop for event in _own_steps(scheduler, ctx) for loop in ctx.loops_around(event)[:1])
     return any(id(loop) not in trained for loop in loops)
 
 
@@ -124,7 +124,7 @@ class SchedulerNotRestored(Rule):
             return
         for event in ctx.all_of(SchedulerCreated):
             scheduler = event.scheduler
-            if not isinstance(scheduler, Instance) or not _steps_of(scheduler, ctx):
+            if not isinstance(scheduler, Instance) or not _own_steps(scheduler, ctx):
                 continue
             place = _place(event, found, ctx)
             if place is not None and not ctx.excused(self, scheduler, found):
@@ -137,7 +137,7 @@ class SchedulerNotRestored(Rule):
             self,
             place.event,
             f"training goes on from here, and {called} starts again",
-            on=[made, place.event.state, *_steps_of(made.scheduler, ctx)[:1]],
+            on=[made, place.event.state, *_own_steps(made.scheduler, ctx)[:1]],
             assuming=found.assumptions,
             effect="the schedule is repeated from its beginning, with other learning rates than in a run in one piece",
             help="save the state of the scheduler, and load it where the optimizer's is loaded",
@@ -150,7 +150,7 @@ class SchedulerNotRestored(Rule):
         )
 
 
-def _steps_of(scheduler: Value, ctx: Context) -> list[SchedulerStep]:
+def _own_steps(scheduler: Value, ctx: Context) -> list[SchedulerStep]:
     return [event for event in ctx.all_of(SchedulerStep) if ctx.is_same(event.scheduler, scheduler)]
 
 

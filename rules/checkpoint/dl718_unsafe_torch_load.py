@@ -145,7 +145,7 @@ class UnsafeTorchLoad(Rule):
             ],
             assuming=assumed,
             effect="since torch 2.6 the checkpoint cannot be loaded: UnpicklingError",
-            help=_advice(why),
+            help=_way_to_load(why),
             trace=[(place, "this is saved"), (load.site, "and loaded here with `weights_only=True`")],
             fix=("Save it as a number of Python", _as_float(part, place, ctx) if place is not saved.site else Edits()),
         )
@@ -201,7 +201,7 @@ def _is_best_so_far(part: Part, ctx: Context) -> bool:
     )
 
 
-def _advice(why: str) -> str:
+def _way_to_load(why: str) -> str:
     if "numpy" in why:
         return "convert it with `float(...)` or `.tolist()` before it is saved"
     if "Namespace" in why:

@@ -82,7 +82,7 @@ class CheckpointKeyMismatch(Rule):
         if missing and not ctx.excused(self, missing):
             yield self._report(missing, written[0], read.site, [read, read.path], ctx)
         for restored in ctx.checkpoints.restored:
-            if restored.read is read and _is_whole(restored) and all(saved.is_dict for saved in written):
+            if restored.read is read and _is_of_all(restored) and all(saved.is_dict for saved in written):
                 states = [part for part in written[0].parts if ctx.checkpoints.kind(part.value) == "module"]
                 if states and not missing:
                     yield self._report_whole(restored, written[0], ctx)
@@ -138,5 +138,5 @@ def _keys(written: list[Saved]) -> set[str]:
     return {part.key.partition(".")[0] for saved in written for part in saved.parts if part.key}
 
 
-def _is_whole(restored: Restored) -> bool:
+def _is_of_all(restored: Restored) -> bool:
     return restored.event.state is restored.read.result

@@ -79,7 +79,7 @@ class SavedButNotRestored(Rule):
         found = ctx.continuation if ctx.all_of(StateRead) else None
         for saved in found.saved if found is not None else ():
             for part in saved.parts:
-                what = _what(part, saved, ctx)
+                what = _name_of_part(part, saved, ctx)
                 if found is not None and what and not ctx.excused(self, part, found):
                     yield self._report(part, saved, what, found, ctx)
                     return
@@ -101,7 +101,7 @@ class SavedButNotRestored(Rule):
         )
 
 
-def _what(part: Part, saved: Saved, ctx: Context) -> str:
+def _name_of_part(part: Part, saved: Saved, ctx: Context) -> str:
     """What a part is, if a run that goes on needs it and no other rule is for it."""
     if not part.key or "*" in part.key:
         return ""

@@ -69,7 +69,7 @@ class ViewAsTranspose(Rule):
             assuming=_assumed(mixture),
             effect="every row is a mixture of what belongs to different samples, steps or channels; the sizes fit",
             help=f"use `transpose` or `permute` to exchange axes, and `{function}` only to split or join them in order",
-            fix=("Move the axes", _moved(event, sizes, mixture, ctx)),
+            fix=("Move the axes", _transposed(event, sizes, mixture, ctx)),
         )
 
 
@@ -89,7 +89,7 @@ def _written_sizes(call: Site) -> list[ast.expr]:
     return [] if any(isinstance(size, ast.Starred) for size in sizes) else list(sizes)
 
 
-def _moved(event: LibraryCall, sizes: list[ast.expr], mixture: Mixture, ctx: Context) -> Edits:
+def _transposed(event: LibraryCall, sizes: list[ast.expr], mixture: Mixture, ctx: Context) -> Edits:
     """``x.view(b, h, t, d)`` becomes ``x.view(b, t, h, d).transpose(1, 2)``, if that mixes nothing."""
     node, (first, second) = event.site.node, sorted((mixture.before, mixture.after))
     tensor, *given = event.arguments.positional
