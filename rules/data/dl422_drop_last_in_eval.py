@@ -87,12 +87,11 @@ class DropLastInEval(Rule):
         name = ctx.called(event.loader, "loader")
         by_name = Assumption("name", f"{name} is for evaluation, as names say")
         is_shuffled = ctx.constant(event.options.get("shuffle")) is True
-        missed = "in each pass, some samples drawn at random are not scored"
+        missed = "each pass leaves out others" if is_shuffled else "its last samples are never scored"
         return ctx.finding(
             self,
             event,
-            f"`drop_last=True` in {name}, which is for evaluation: "
-            f"{missed if is_shuffled else 'its last samples are never scored'}",
+            f"`drop_last=True` in {name}, which is for evaluation: {missed}",
             on=[drops],
             assuming=[*(() if is_told else (by_name,)), *ctx.assumed_batches(event.loader)],
             effect="the metric leaves out up to a batch of samples, and all of a set that is smaller than a batch",

@@ -125,7 +125,8 @@ class RemovedApi(Rule):
         """The finding for what one line uses: one for all, as one look mends them."""
         site, removal = uses[0].site, uses[0].removal
         same = [use for use in uses if use.release == uses[0].release]
-        what = " and ".join(dict.fromkeys(use.what for use in same))
+        first, *others = dict.fromkeys(use.what for use in same)
+        what = f"{first} and {len(others)} more" if others else first
         is_name = not isinstance(site.node, ast.Call | ast.keyword)
         raised = "ImportError" if isinstance(site.node, ast.alias) else "AttributeError" if is_name else "TypeError"
         package = removal.package
