@@ -27,7 +27,8 @@ Views in order, then transposes, where two neighboring axes change places. Unsaf
 computes, as it should.
 
 ## On real code
-Not counted yet.
+68 public repositories: 4 findings in one of them, where one of the axes has a single step, and 2 in another, which are
+true. All 6 are questions now. In others, read later, 1 finding was true and 1 false; that one is silent now.
 """
 
 from __future__ import annotations

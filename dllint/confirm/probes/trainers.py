@@ -76,7 +76,7 @@ class Trainers(Probe):
             self._add("DL708", not has_state, f"the checkpoint that is resumed from has {state}", place)
         metric = getattr(args, "metric_for_best_model", None)
         if metric and getattr(args, "greater_is_better", None) is not None:
-            self._direction(str(metric), bool(args.greater_is_better), place)
+            self._directions([(str(metric), bool(args.greater_is_better))], place)
 
     def _lightning(self, trainer: Any, path: Any, place: Stack) -> None:
         callbacks = [each for each in getattr(trainer, "callbacks", []) if hasattr(each, "monitor")]
@@ -84,17 +84,20 @@ class Trainers(Probe):
             keeps = any(getattr(each, "save_last", None) for each in callbacks)
             kept = "and one is kept" if keeps else "and no callback keeps one"
             self._add("DL710", not keeps, f"training resumes from the last checkpoint, {kept}", place)
-        for callback in callbacks:
-            if isinstance(callback.monitor, str) and getattr(callback, "mode", "") in ("min", "max"):
-                self._direction(callback.monitor, callback.mode == "max", place)
+        chosen = [each for each in callbacks if isinstance(each.monitor, str)]
+        modes = [(each.monitor, getattr(each, "mode", "")) for each in chosen]
+        self._directions([(metric, mode == "max") for metric, mode in modes if mode in ("min", "max")], place)
 
-    def _direction(self, metric: str, rises: bool, place: Stack) -> None:
-        """DL716, where the name of a metric says which way is better."""
-        name = re.sub(r"[^a-z0-9]+", "_", metric.lower())
-        falls_best, rises_best = bool(_FALLS.search(name)), bool(_RISES.search(name))
-        if falls_best != rises_best:
-            told = f"the best {metric} is taken to be the {'highest' if rises else 'lowest'}"
-            self._add("DL716", rises != rises_best, told, place)
+    def _directions(self, taken: list[tuple[str, bool]], place: Stack) -> None:
+        """DL716, where the names of metrics say which way is better.
+
+        Each is given with whether more of it is taken to be better. What chooses by them was made elsewhere in the
+        code, so that all of a trainer are judged as one.
+        """
+        wrong = [(metric, rises) for metric, rises in taken if _is_meant_to_rise(metric) not in (None, rises)]
+        if wrong or (taken and all(_is_meant_to_rise(metric) is not None for metric, _ in taken)):
+            told = (f"{metric} is taken to be the {_most(rises)}" for metric, rises in wrong or taken)
+            self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
     def _add(self, rule: str, is_wrong: bool, what: str, place: Stack) -> None:
         steps = (self.run.steps, self.run.steps)
@@ -105,6 +108,17 @@ class Trainers(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         yield from self._judgements
+
+
+def _is_meant_to_rise(metric: str) -> bool | None:
+    """Whether more of a metric is better, by its name; None if that does not tell."""
+    name = re.sub(r"[^a-z0-9]+", "_", metric.lower())
+    falls, rises = bool(_FALLS.search(name)), bool(_RISES.search(name))
+    return None if falls == rises else rises
+
+
+def _most(rises: bool) -> str:
+    return "highest" if rises else "lowest"
 
 
 _THRESHOLDS = {
