@@ -242,4 +242,4 @@ def _forget(body: list[ast.stmt], broken: set[int]) -> None:
         unknown = ast.copy_location(ast.Name(UNKNOWN, ast.Load()), statement)
         bound: ast.stmt = ast.Assign(list[ast.expr](targets), unknown) if targets else ast.Pass()
         kept.append(ast.copy_location(bound, statement))
-    body[:] = kept or [ast.copy_location(ast.Pass(), body[0])]
+    body[:] = kept or [ast.copy_location(ast.Pass(), statement) for statement in body[:1]]

@@ -63,7 +63,7 @@ def test_each_verdict_is_a_result(folder: Path) -> None:
     assert confirmed["properties"]["confidence"] == "certain"
     assert confirmed["properties"]["premise"] == "settled: x is y"
     assert confirmed["codeFlows"][0]["threadFlows"][0]["locations"][-1]["location"]["message"]["text"].startswith(
-        "a run confirms it"
+        "A run confirms it"
     )
     artifact = run["results"][3]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert artifact == {"uri": "train.py", "uriBaseId": "SRCROOT"}

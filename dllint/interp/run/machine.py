@@ -128,6 +128,7 @@ class Machine:
         self.path: list[Guard] = []
         self.activation: Activation | None = None
         self.reached: set[ast.AST] = set()
+        self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
         self._called_elsewhere: set[Place] = set()
         self.nested: list[Function] = []

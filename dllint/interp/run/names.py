@@ -115,8 +115,17 @@ def _evaluate_binding(
 
 
 def _from_star(machine: Machine, module: SourceModule, name: str) -> Value | None:
-    if name.startswith("_"):
+    """What a star import brings under a name. Files that import each other so are not asked in a circle."""
+    if name.startswith("_") or (module, name) in machine.asked_stars:
         return None
+    machine.asked_stars.add((module, name))
+    try:
+        return _through_stars(machine, module, name)
+    finally:
+        machine.asked_stars.discard((module, name))
+
+
+def _through_stars(machine: Machine, module: SourceModule, name: str) -> Value | None:
     for statement in reversed(module.bindings.stars):
         origin = machine.project.find(module, statement.module or "", statement.level)
         if origin is not None and origin is not module:

@@ -45,7 +45,7 @@ _PROSE = re.compile(
 
 _OF_OTHER_PYTHONS = ("Missing parentheses in call", "f-string", "multiple exception types", "leading zeros")
 _CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
-_MAX_CONFIGURATION = 200  # files of each kind
+_MAX_CONFIGURATION = 500  # files
 _LARGEST_CONFIGURATION = 100_000  # bytes
 _MANY_LINES = ('"""', "'''")
 
@@ -514,14 +514,17 @@ class Project:
     def is_configured(self, name: str) -> bool:
         """Whether a configuration file of the project names something: ``_target_: package.models.Net``."""
         word = re.compile(rf"\b{re.escape(name)}\b")
-        files = (
-            file for suffix in _CONFIGURATION for file in islice(self.root.rglob(f"*{suffix}"), _MAX_CONFIGURATION)
-        )
-        for file in files:
-            with suppress(OSError, UnicodeDecodeError):
-                if file.stat().st_size <= _LARGEST_CONFIGURATION and word.search(file.read_text("utf-8")):
-                    return True
-        return False
+        return any(word.search(self._text(file)) for file in islice(self._configuration(), _MAX_CONFIGURATION))
+
+    def _configuration(self) -> Iterator[Path]:
+        """The files of the project that may name what it uses, without the large ones."""
+        for folder, subfolders, names in os.walk(self.root):
+            self._list(Path(folder))
+            subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
+            for name in sorted(name for name in names if name.endswith(_CONFIGURATION)):
+                with suppress(OSError):
+                    if os.stat(os.path.join(folder, name)).st_size <= _LARGEST_CONFIGURATION:
+                        yield Path(folder, name)
 
     def _all_files(self) -> tuple[Path, ...]:
         return self._remember(self._everything, self.root, self._search)
