@@ -19,7 +19,7 @@ heads viewed as `(batch, heads, time, size)`: .05 instead of 1.00 after 1,500 st
 
 ## Not reported
 Views that split axes, or join neighboring ones, in their order. Sizes of which it is not known that they are different
-axes. Where one of two axes that change places may have a single step, in which case nothing is mixed, the finding is a
+axes. Views that a condition on the shape decides about. Where one of two axes that change places may have a single step, in which case nothing is mixed, the finding is a
 question.
 
 ## Fix (unsafe)
@@ -44,6 +44,12 @@ T = TypeVar("T")
 _VIEWS = ("torch.Tensor.view", "torch.Tensor.reshape", "torch.reshape")
 
 
+def is_for_another_shape(event: LibraryCall, ctx: Context) -> bool:
+    """a condition on the shape decides whether the view is taken: the tensor may have other axes there"""
+    asked = ("shape", "dim(", "size(", "ndim")
+    return any(word in str(guard.subject) for guard in event.guards for word in asked)
+
+
 class ViewAsTranspose(Rule):
     code = "DL821"
     name = "view-as-transpose"
@@ -52,13 +58,14 @@ class ViewAsTranspose(Rule):
     triggers = (("view", "reshape"), ("size", "shape"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_view.html",)
+    excuses = (is_for_another_shape,)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         given = event.arguments.positional
         if event.name not in _VIEWS or not given or not event.arguments.exact:
             return
         mixture = ctx.mixed_by_view(given[0], given[1:])
-        if mixture is None:
+        if mixture is None or ctx.excused(self, event):
             return
         sizes = _written_sizes(event.site)
         axis = f"axis {mixture.before}" + (f" (`{ast.unparse(sizes[mixture.after])}`)" if sizes else "")
