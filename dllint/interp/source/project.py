@@ -334,6 +334,7 @@ class Project:
             self._overlay[file] = text
         old = self._modules.pop(file, None)
         self._imported.pop(file, None)
+        self._broken.clear()
         if old is not None:
             self._imports = {
                 key: entry for key, entry in self._imports.items() if entry[0] is not old and key[0] is not old
