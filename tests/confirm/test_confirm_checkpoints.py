@@ -63,6 +63,7 @@ torch.save(model.state_dict(), "bare.pt")
 
 def loading(path: str) -> str:
     return f"""state = torch.load("{path}")
+state = {{name.removeprefix("_orig_mod."): value for name, value in state.items()}}
 model.load_state_dict(state, strict=False)
 for epoch in range(2):
 {_EPOCH}"""

@@ -27,5 +27,7 @@ def evaluate(model, x, y):
     return F.nll_loss(F.softmax(model(x), dim=1), y)
 
 
+HANDLERS = {"evaluate": evaluate}  # for whoever imports this
+
 print("ARGUMENTS", sys.argv[1:])
 train()
