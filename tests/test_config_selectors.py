@@ -271,6 +271,12 @@ class TestVersions:
         self.write(project, requirements_txt=f"torch==2.1\n{requirement}\n")
         assert find_limits(project, {}).get("numpy") == limit
 
+    @pytest.mark.parametrize("name", ["environment.yml", "conda.yaml", "Project.yml"])
+    def test_an_environment_of_conda_is_known_by_what_is_in_it(self, project: Path, name: str) -> None:
+        (project / name).write_text("name: x\ndependencies:\n  - pytorch=1.7.1=py37\n  - pip:\n    - numpy==1.18.5\n")
+        (project / "train.yaml").write_text("model:\n  - transformers==4.2.1\n")
+        assert find_limits(project, {}) == {"numpy": "1.18.5.1", "torch": "1.7.2"}
+
     def test_setup_and_environments(self, project: Path) -> None:
         self.write(project, setup_py="from setuptools import setup\nsetup(install_requires=['numpy<1.24', 'torch'])\n")
         pinned = "dependencies:\n  - pytorch=1.7.1=py3.8_cuda\n  - pip:\n    - transformers==4.2.1\n    - timm>=0.4\n"

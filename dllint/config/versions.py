@@ -31,6 +31,7 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;#
 _LOWER_BOUND = re.compile(r"(?:===?|>=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)")
 _LOCKED = re.compile(r'^name = "([^"\n]+)"\nversion = "(\d+(?:\.\d+)*)', re.MULTILINE)
 _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
+_DEPENDENCIES = re.compile(r"^dependencies:\s*$", re.MULTILINE)  # the key that an environment of conda has
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
 _IN_PROSE = re.compile(
     r"\b(pytorch|torch|numpy|transformers|pytorch[- ]lightning)(?:\s*\(|\s*[:|*`]*)\s*(>=?|≥|==?|~=|v(?:ersion)?)?\s*"
@@ -215,9 +216,10 @@ def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_conda(root: Path) -> Iterator[tuple[str, str]]:
-    """``- pytorch=1.7.1`` is of conda, ``- torch==1.7.1`` below it of pip."""
-    for path in sorted({*root.glob("*env*.y*ml"), *root.glob("conda*.y*ml")}):
-        for name, specifier in _CONDA.findall(_read(path)):
+    """``- pytorch=1.7.1`` is of conda, ``- torch==1.7.1`` below it of pip. The file may be called anything."""
+    for path in sorted(root.glob("*.y*ml")):
+        text = _read(path)
+        for name, specifier in _CONDA.findall(text) if _DEPENDENCIES.search(text) else ():
             yield _called(name), _without_build(specifier)
 
 
