@@ -162,6 +162,11 @@ class TestModes:
     def test_unresolved_code_may_set_it(self) -> None:
         assert self.modes("from elsewhere import prepare\nprepare(net)\nnet(some())\n")[1] == [{"unknown"}]
 
+    def test_parts_keep_the_mode_of_what_they_were_a_part_of(self) -> None:
+        made = "encoder = torch.nn.Sequential(*list(net.children())[:-1])\nencoder(some())\n"
+        assert self.modes(made) == ("train", [{"train"}])
+        assert self.modes(f"net.eval()\n{made}") == ("unknown", [{"unknown"}])
+
     def test_a_later_iteration(self) -> None:
         assert self.modes("for _ in range(3):\n    net(some())\n    net.eval()\n")[1] == [{"train", "eval"}]
 

@@ -18,6 +18,7 @@ Mode = Literal["train", "eval", "unknown"]
 State = Literal["start", "train", "eval", "unknown"]  # with ``start`` for what a module has before anything sets it
 
 _KINDS = (ModelForward, ModeChange, OpaqueCall)
+_PARTS = frozenset(("children", "named_children", "modules", "named_modules"))
 _READY_MADE = ("from_pretrained", "from_config", "hub.load")  # come in evaluation mode, or in one not known
 
 
@@ -90,7 +91,8 @@ class ModesOfModules(Phases, Sources):
     def _start(self, model: Value, calls: tuple[ModelForward, ...]) -> tuple[Mode, Assumptions]:
         """The mode of a module before anything sets it: what the program makes starts in training mode."""
         if isinstance(model, Instance):
-            return ("unknown" if model.library_name.endswith(_READY_MADE) else "train"), ()
+            is_told = not model.library_name.endswith(_READY_MADE) and not self._has_parts_in_other_modes(model)
+            return ("train" if is_told else "unknown"), ()
         if not isinstance(model, Symbol):
             return "unknown", ()
         name = self.name_of(model)
@@ -99,6 +101,14 @@ class ModesOfModules(Phases, Sources):
         if model.name in ("parameter", "attribute") and calls and self._is_left_training(str(model.detail), calls[0]):
             return "train", (Assumption("entry", f"`{name}` is handed over in the mode that training has left it in"),)
         return "unknown", ()
+
+    def _has_parts_in_other_modes(self, container: Instance) -> bool:
+        """Whether a container is made of parts of a module whose mode the program sets: they keep that mode."""
+        sources = (source for given in container.arguments.all() for source in self.sources(given))
+        lists = (each for each in sources if isinstance(each, Symbol) and each.name in _PARTS and each.inputs)
+        owners = [each.inputs[0] for each in lists]
+        changes = self.all_of(ModeChange) if owners else ()
+        return any(self.may_set_mode(owner, change) for owner in owners for change in changes)
 
     def _is_left_training(self, name: str, call: ModelForward) -> bool:
         """Whether the file that is handed a module trains it, and none that uses this function sets another mode."""

@@ -23,7 +23,6 @@ N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
-_READS_NUMBER = re.compile(r"\.data\[0\]")
 _WRAPS = r"DataParallel\(|\bDDP\(|torch\.compile\("
 _STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
     "module.": (
@@ -86,7 +85,7 @@ class Sources(ProgramView):
 
     def predates_no_grad(self, site: Site) -> bool:
         """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
-        return "volatile" in site.module.words or site.module.contains(_READS_NUMBER)
+        return "volatile" in site.module.words or "item" in clues_in(site.module)
 
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""

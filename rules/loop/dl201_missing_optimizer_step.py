@@ -20,7 +20,8 @@ Adam and AdamW alike.
 Loops that a framework runs, and the `backward` of a wrapper that has a method for steps as well; parameters that are
 updated by hand, and gradients that go to a hook; optimizers that are of a class of the project, are stepped under this
 name by something that could not be followed, by another method of the class or by whoever owns them, or go into a call
-that cannot be resolved; loops that read the gradients themselves (saliency, Fisher information).
+that cannot be resolved; loops that read the gradients themselves (saliency, Fisher information); optimizers of networks
+that the loss is not computed with, beside others that step.
 
 ## Fix (unsafe)
 Inserts `optimizer.step()` after the backward pass and what clips its gradients, where the loop has one backward pass
@@ -140,6 +141,15 @@ def has_gradients_read(backward: Backward, loop: Loop, optimizer: Value, ctx: Co
     return any(_keeps_gradients(site.node) for site in (loop.site, *places.values()))
 
 
+def gets_no_gradients(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
+    """other optimizers step there, and the loss is computed with none of the networks that this one has"""
+    behind = ctx.models_behind(backward.loss, with_gradients=True) if backward.loss is not None else []
+    modules, _ = ctx.parameters_of(optimizer)
+    known = all(isinstance(each, Instance) for each in (*behind, *modules))
+    others = any(isinstance(event, OptimizerStep) for event in walk(loop.body))
+    return bool(behind and modules) and known and others and not _trains(backward, optimizer, ctx)
+
+
 class MissingOptimizerStep(Rule):
     code = "DL201"
     name = "missing-optimizer-step"
@@ -159,6 +169,7 @@ class MissingOptimizerStep(Rule):
         is_stepped_elsewhere,
         is_stepped_by_name,
         has_gradients_read,
+        gets_no_gradients,
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
