@@ -84,6 +84,7 @@ def test_the_comparison_counts_the_planted_bugs() -> None:
 
 
 def test_there_are_no_placeholders() -> None:
+    """What stands for an owner, an address or a task that is still to be filled in is not for readers."""
     for path in (ROOT / "pyproject.toml", *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         assert not re.search(r"OWNER|example\.(com|org)|TODO|YOUR[-_ ]", path.read_text("utf-8")), path.name
 
