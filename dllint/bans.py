@@ -14,8 +14,8 @@ from typing import Any
 from dllint.engine_rules import BannedCallRule
 from dllint.findings import Finding
 from dllint.interp.source.bindings import bound_names
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import enclosing_scope, enclosing_statement
-from dllint.interp.source.project import SourceModule
 from dllint.sites import Site
 
 

@@ -26,7 +26,8 @@ from dllint.interp.run.wiring import new_machine
 from dllint.interp.sieve.relevance import EVENT_WORDS, Concerned, Relevance
 from dllint.interp.sieve.word_graph import WordGraph
 from dllint.interp.source.facts import Facts
-from dllint.interp.source.project import Project, SourceModule
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project
 from dllint.rule import Rule, Triggers, is_triggered
 from dllint.tiers import confidence_of, over_all_options
 

@@ -23,7 +23,8 @@ from dllint.files.source import SourceError
 from dllint.findings import Problem
 from dllint.interp.run.machine import LimitError
 from dllint.interp.source.facts import Facts, load_facts
-from dllint.interp.source.project import Project, SourceModule, project_root
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project, project_root
 from dllint.registry import load_rules
 from dllint.rule import Rule
 from dllint.syntax.directives import mentions_suppression

@@ -13,7 +13,7 @@ from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
 from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
-from dllint.interp.source.project import UNPARSABLE
+from dllint.interp.source.module import UNPARSABLE
 from dllint.values import Const, Symbol, Value, alternatives
 
 _GETTERS = frozenset(("get", "pop"))

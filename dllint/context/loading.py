@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import enclosing_definition
-from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
 

@@ -13,8 +13,8 @@ from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
+from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors
-from dllint.interp.source.project import UNPARSABLE, SourceModule
 from dllint.interp.source.topics import Topic, speaks_of
 from dllint.sites import Site
 from dllint.values import Class
@@ -85,6 +85,7 @@ class Sources(ProgramView):
 
     def predates_no_grad(self, site: Site) -> bool:
         """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        assert isinstance(site.module, SourceModule)
         return "volatile" in site.module.words or "item" in clues_in(site.module)
 
     def imports(self, *packages: str, where: Where = "here") -> bool:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from dllint.interp.source.project import WORD, SourceModule
+from dllint.interp.source.module import WORD, SourceModule
 
 _STRING_OR_COMMENT = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}(?:[^\\]|\\[\s\S])*?'{3}"""

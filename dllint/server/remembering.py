@@ -29,7 +29,8 @@ from dllint.findings import Finding
 from dllint.interp.run.machine import MAX_STEPS_OF_MODULE, Machine, Reach
 from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
-from dllint.interp.source.project import Project, SourceModule
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project
 from dllint.rule import Rule
 from dllint.server.imports import Imports
 from dllint.server.outline import Member, Outline

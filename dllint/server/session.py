@@ -17,7 +17,7 @@ from dllint.engine_rules import UnusedSuppressionRule
 from dllint.files.source import SourceError, SourceFile, display_path, source_from_text
 from dllint.findings import Finding, Location, Problem, fingerprints, sort_key
 from dllint.fixes import fix_source
-from dllint.interp.source.project import SourceModule
+from dllint.interp.source.module import SourceModule
 from dllint.merging import by_file
 from dllint.runner import of_file
 from dllint.server.importing import Importing

@@ -11,7 +11,8 @@ import pytest
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.files.source import SourceFile, source_from_text
-from dllint.interp.source.project import Project, SourceModule
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project
 from dllint.server.imports import Imports
 from dllint.server.outline import Outline
 from dllint.server.remembering import Watch

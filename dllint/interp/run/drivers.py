@@ -12,7 +12,7 @@ from dllint.values import Class
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
-    from dllint.interp.source.project import SourceModule
+    from dllint.interp.source.module import SourceModule
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 

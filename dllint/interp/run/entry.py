@@ -20,7 +20,7 @@ from dllint.values import Arguments, Class, Function, Instance
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.sieve.relevance import Concerned
-    from dllint.interp.source.project import SourceModule
+    from dllint.interp.source.module import SourceModule
 
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 Visit = Callable[[Program, "Concerned | None"], None]

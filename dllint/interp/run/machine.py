@@ -15,7 +15,8 @@ from dllint.interp.run.guards import names_in
 from dllint.interp.run.joining import MISSING, CallError, agree, distinguished, join_values, unset_options
 from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
-from dllint.interp.source.project import Project, SourceModule
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project
 from dllint.sites import Guard, Guards, Site
 from dllint.terms import Framework, Role
 from dllint.values import (

@@ -13,7 +13,7 @@ from dllint.values import Choice, Const, External, ModuleReference, Scope, Symbo
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
-    from dllint.interp.source.project import SourceModule
+    from dllint.interp.source.module import SourceModule
 
 _BUILTINS = frozenset(dir(builtins))
 _MODULE_VARIABLES = frozenset(("__file__", "__doc__", "__package__", "__spec__", "__builtins__"))

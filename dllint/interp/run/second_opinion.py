@@ -17,7 +17,7 @@ from dllint.values import External, Scope, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
-    from dllint.interp.source.project import SourceModule
+    from dllint.interp.source.module import SourceModule
 
 Answers = dict[int, list[str]]  # by the line of a class: what its bases are, empty where that is not known
 

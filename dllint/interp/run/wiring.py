@@ -8,7 +8,8 @@ from dllint.interp.run.execute import execute, execute_block
 from dllint.interp.run.machine import Machine, Operations
 from dllint.interp.sieve.relevance import Relevance
 from dllint.interp.source.facts import Facts
-from dllint.interp.source.project import Project, SourceModule
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project
 
 _OPERATIONS = Operations(evaluate, execute, execute_block, call, call_method, invoke)
 

@@ -16,7 +16,7 @@ from dllint.interp.sieve.word_graph import called_on_self
 if TYPE_CHECKING:
     from dllint.interp.sieve.word_graph import WordGraph
     from dllint.interp.source.facts import Facts
-    from dllint.interp.source.project import SourceModule
+    from dllint.interp.source.module import SourceModule
     from dllint.rule import Triggers
     from dllint.values import Class, Function
 

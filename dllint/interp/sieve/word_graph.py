@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import binds_by_imports, blocks_of, bound_names
-from dllint.interp.source.project import WORD
+from dllint.interp.source.module import WORD
 
 if TYPE_CHECKING:
-    from dllint.interp.source.project import Project, SourceModule
+    from dllint.interp.source.module import SourceModule
+    from dllint.interp.source.project import Project
 
 Node = tuple["SourceModule", str]
 

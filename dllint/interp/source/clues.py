@@ -6,14 +6,13 @@ import ast
 import re
 from functools import lru_cache
 
-from dllint.interp.source.project import UNPARSABLE, SourceModule
+from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
 from dllint.interp.source.trees import walk
 
 # What may be a clue, found fast; whether it is one is told by the syntax tree.
 MAY_BE_CLUE = re.compile(
     r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
 )
-_BY_PYTHON_2 = ("Missing parentheses in call", "multiple exception types", "leading zeros")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
 _FOR_BOTH = frozenset(("version_info", "six", "PY2", "PY3", "builtins", "past", "future"))
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
@@ -47,7 +46,7 @@ def _refused(module: SourceModule) -> frozenset[str]:
     error = module.syntax_error
     if error is None:
         return frozenset()
-    if str(error.msg).startswith(_BY_PYTHON_2):
+    if str(error.msg).startswith(OF_PYTHON_2):
         return frozenset(["python 2"])
     return frozenset(["async"]) if _ASYNC.search(error.text or "") else frozenset()
 

@@ -8,27 +8,19 @@ from __future__ import annotations
 import ast
 import os
 import re
-import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from dllint.files import toml
-from dllint.files.parsing import parse_module
-from dllint.files.recovering import Remains, remains_of
-from dllint.files.source import LINE_END, SourceError, SourceFile, read_source, source_from_text
-from dllint.interp.source.bindings import Bindings, bindings_of
+from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import PACKAGING, SearchPaths
-from dllint.interp.source.trees import walk
 
-_ONE_WORD = re.compile(r"\\b(\w+)\\b")
-WORD = re.compile(r"[^\W\d]\w*")
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
 _CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
@@ -38,233 +30,9 @@ Key = TypeVar("Key")
 Found = TypeVar("Found")
 
 
-_PROSE = re.compile(
-    r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
-)
-
-
-_OF_OTHER_PYTHONS = ("Missing parentheses in call", "f-string", "multiple exception types", "leading zeros")
 _CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
 _MAX_CONFIGURATION = 500  # files
 _LARGEST_CONFIGURATION = 100_000  # bytes
-_MANY_LINES = ('"""', "'''")
-
-
-def _without_prose(text: re.Match[str]) -> str:
-    """A string of one word may name something (``getattr(optim, "Adam")``); others, and comments, are prose."""
-    found = text[0]
-    if found[0] != "#" and len(found.split(None, 1)) == 1:
-        return found
-    return "''" + "\n" * len(LINE_END.findall(found)) if found.startswith(_MANY_LINES) else "''"
-
-
-class SourceModule:
-    """One file of the project: its text, the words in it and, once asked for, its syntax tree.
-
-    ``name`` is the dotted name by which it was first imported, or the stem of the file.
-    """
-
-    def __init__(self, source: SourceFile, name: str) -> None:
-        self.source = source
-        self.file = source.path
-        self.path = source.display
-        self.name = name
-        self._among: tuple[frozenset[str], frozenset[str]] | None = None
-        self._contains: dict[re.Pattern[str], bool] = {}
-        self.syntax_error: SyntaxError | None = None
-        self.remains: Remains | None = None
-        self._words_in: dict[ast.stmt, frozenset[str]] = {}
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The identifiers (and words in strings and comments) of the file."""
-        return frozenset(WORD.findall(self.source.text))
-
-    def text_of(self, statement: ast.stmt) -> str:
-        """The lines of a statement, those of its decorators included."""
-        starts = self.source.line_starts
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-        last = statement.end_lineno or first
-        end = starts[last] if last < len(starts) else len(self.source.text)
-        return self.source.text[starts[first - 1] : end]
-
-    def code_of(self, statement: ast.stmt) -> str:
-        """The lines of a statement without comments and without strings of more, or less, than one word."""
-        first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", ()))])
-        return "\n".join(self._code[first - 1 : statement.end_lineno])
-
-    @cached_property
-    def _code(self) -> list[str]:
-        return LINE_END.split(_PROSE.sub(_without_prose, self.source.text))
-
-    def words_in(self, statement: ast.stmt) -> frozenset[str]:
-        """The words in the source of a statement, those in its comments and strings included."""
-        known = self._words_in.get(statement)
-        if known is None:
-            known = self._words_in[statement] = frozenset(WORD.findall(self.text_of(statement)))
-        return known
-
-    def contains(self, pattern: re.Pattern[str]) -> bool:
-        """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
-        known = self._contains.get(pattern)
-        if known is None:
-            word = _ONE_WORD.fullmatch(pattern.pattern)
-            known = word[1] in self.words if word else pattern.search(self.source.text) is not None
-            self._contains[pattern] = known
-        return known
-
-    def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
-        """Which of some words the file contains."""
-        if self._among is None or self._among[0] is not interesting:
-            self._among = (interesting, self.words & interesting)
-        return self._among[1]
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """The syntax tree; of a file with a ``syntax_error``, of what is left without the statements that are broken.
-
-        Raises:
-            UNPARSABLE: Python cannot parse the file, and no part of it.
-        """
-        if self.syntax_error is None:
-            try:
-                return parse_module(self.source.text)
-            except SyntaxError as error:
-                self.syntax_error, self.remains = error, remains_of(self.source.text)
-        if self.remains is None:
-            raise self.syntax_error
-        return self.remains.tree
-
-    @property
-    def is_parsed(self) -> bool:
-        """Whether the syntax tree has been asked for."""
-        return "tree" in vars(self)
-
-    def is_broken(self, node: ast.AST) -> bool:
-        """Whether a function has lost statements that Python cannot parse."""
-        return self.remains is not None and node in self.remains.functions
-
-    @property
-    def is_incomplete(self) -> bool:
-        """Whether code outside of functions has lost statements."""
-        return self.remains is not None and self.remains.is_incomplete
-
-    @cached_property
-    def bindings(self) -> Bindings:
-        """The names bound at the top level; none in a file that cannot be parsed (which is reported on its own)."""
-        try:
-            return bindings_of(self.tree.body)
-        except UNPARSABLE:
-            return Bindings()
-
-    def uses_name(self, name: str, outside: ast.AST | None = None) -> bool:
-        """Whether code uses a name, or a string has it (``getattr``, a registry): other than by import or definition.
-
-        Args:
-            name: a name of the top level of some module.
-            outside: a definition that is left out.
-        """
-        if name not in self.words:
-            return False
-        pending: list[ast.AST] = [self.tree]
-        while pending:
-            node = pending.pop()
-            if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
-                return True
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split("."):
-                return True
-            pending.extend(child for child in ast.iter_child_nodes(node) if child is not outside)
-        return False
-
-    @property
-    def is_unparsable(self) -> bool:
-        """Whether no Python can parse the file. Code for Python 2, or for a newer one, can be run elsewhere."""
-        with suppress(*UNPARSABLE):
-            self.tree  # noqa: B018 -- which tells of the error
-        error = self.syntax_error
-        return error is not None and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
-
-    @property
-    def is_script(self) -> bool:
-        """Whether the file does something when it is run: its top level loops, or calls a function of its own."""
-        own = {node.name for node in self.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-        for node in self.tree.body:
-            call = node.value if isinstance(node, ast.Expr) else None
-            if isinstance(node, ast.For | ast.While):
-                return True
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in own:
-                return True
-        return False
-
-    def binds(self, name: str) -> bool:
-        """Whether anything in the file binds a name, at any depth."""
-        return name in self._bound
-
-    @cached_property
-    def _bound(self) -> frozenset[str]:
-        """All names that are bound somewhere in the file."""
-        found: set[str] = set()
-        for node in walk(self.tree):
-            if isinstance(node, ast.Name):
-                if not isinstance(node.ctx, ast.Load):
-                    found.add(node.id)
-            elif isinstance(node, ast.arg):
-                found.add(node.arg)
-            elif isinstance(node, ast.alias):
-                found.add(node.asname or node.name.partition(".")[0])
-            elif isinstance(node, ast.Global | ast.Nonlocal):
-                found.update(node.names)
-            elif name := getattr(node, "name", None):  # definitions, handlers and patterns
-                found.add(name)
-        return frozenset(found)
-
-    @cached_property
-    def comments(self) -> dict[int, str]:
-        """The comments of the file by line."""
-        found: dict[int, str] = {}
-        lines = iter(self.source.text.splitlines(keepends=True))
-        try:
-            for token in tokenize.generate_tokens(lambda: next(lines, "")):
-                if token.type == tokenize.COMMENT:
-                    found[token.start[0]] = token.string
-        except (*UNPARSABLE, tokenize.TokenError):
-            return found  # those up to where it is broken
-        return found
-
-    @cached_property
-    def method_calls(self) -> dict[str, list[ast.Call]]:
-        """All calls ``x.name(...)`` in the file, by name."""
-        found: dict[str, list[ast.Call]] = {}
-        for node in self._all_calls:
-            if isinstance(node.func, ast.Attribute):
-                found.setdefault(node.func.attr, []).append(node)
-        return found
-
-    @cached_property
-    def calls(self) -> dict[str, list[ast.Call]]:
-        """All calls ``name(...)`` and ``x.name(...)`` in the file, by name."""
-        found = {name: list(calls) for name, calls in self.method_calls.items()}
-        for node in self._all_calls:
-            if isinstance(node.func, ast.Name):
-                found.setdefault(node.func.id, []).append(node)
-        return found
-
-    @cached_property
-    def _all_calls(self) -> list[ast.Call]:
-        return [node for node in walk(self.tree) if isinstance(node, ast.Call)]
-
-    @cached_property
-    def entry_makers(self) -> list[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
-        """All nodes in the file that can give a dict an entry, or an object a field, in the order of ``ast.walk``."""
-        kinds = (ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)
-        return [node for node in walk(self.tree) if isinstance(node, kinds)]
-
-    @property
-    def is_package(self) -> bool:
-        return self.file.name == "__init__.py"
-
-    def __repr__(self) -> str:
-        return f"SourceModule({self.path})"
 
 
 class Project:
