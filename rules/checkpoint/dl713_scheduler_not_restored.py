@@ -39,7 +39,8 @@ learning rates change, as they should.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: 2 findings, both true. Of 2 questions one was
-false: the scheduler was made anew under the same name, and restored. That is silent now.
+false: the scheduler was made anew under the same name, and restored. That is silent now. In 127 others 1 finding,
+true.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ endless rounds), `drop_last` that is computed, and models that keep a state for 
 Takes `drop_last=True` out: what is scored is scored as before, and the rest besides.
 
 ## On real code
-138 public repositories: 3 findings in 3 of them, all true.
+138 public repositories: 3 findings in 3 of them, all true. In 127 others 6 findings: 3 true, 2 doubtful (samples made
+at random, an example in a copy of a library) and 1 false, a loader that is shuffled and cut by `islice`, which is
+silent now.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ Prints the answer, where it is thrown away on the spot.
 
 ## On real code
 269 public repositories, of which 35 have `strict=False`: 4 findings in 3 of them, all true. Of 6 questions one is
-doubtful: it loads shards onto meta tensors.
+doubtful: it loads shards onto meta tensors. In 127 others 2 findings, both doubtful, as nothing told that the names
+differ; such are questions now.
 """
 
 from __future__ import annotations

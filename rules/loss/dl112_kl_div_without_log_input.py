@@ -23,7 +23,7 @@ number added.
 Calls `log_softmax` where a softmax stands in the call of the loss. Unsafe because it changes training, as it should.
 
 ## On real code
-138 public repositories: no finding.
+138 public repositories: no finding. In 127 others 1 finding, true.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Writes `logsigmoid(x)` for `log(sigmoid(x))` in one expression. Unsafe because t
 infinite.
 
 ## On real code
-93 public repositories: no finding.
+93 public repositories: no finding. In 127 others 1 finding, true.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ layer; optimizers that choose their steps themselves.
 
 ## On real code
 138 public repositories: 4 findings in 3 of them; 3 are true, defaults of options that were meant for SGD. One is
-doubtful: a rate of 1e-7 for a loss of large numbers.
+doubtful: a rate of 1e-7 for a loss of large numbers. In 127 others 2 findings, both doubtful: rates that their
+authors seem to want.
 """
 
 from __future__ import annotations

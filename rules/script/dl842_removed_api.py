@@ -31,7 +31,9 @@ that are called like the library.
 Writes what there is instead, or takes the argument out: the code does not run as it is.
 
 ## On real code
-138 public repositories: 26 findings in 13 of them, all true.
+138 public repositories: 26 findings in 13 of them, all true. In 127 others, read with the rule as it was, 20 of 25
+were true, 3 doubtful and 2 false: pins that were not read, in exports of conda, which are read now. Of 11 findings in
+64 of these today, all but one are true; its pin, in an environment of another name, is read now, too.
 """
 
 from __future__ import annotations
