@@ -13,7 +13,7 @@ from typing import Any
 
 from dllint.engine_rules import BannedCallRule
 from dllint.findings import Finding
-from dllint.interp.source.bindings import bound_names
+from dllint.interp.source.imported import dotted_name, imported_names
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import enclosing_scope, enclosing_statement
 from dllint.sites import Site
@@ -58,46 +58,19 @@ def banned_calls(module: SourceModule, bans: Sequence[Ban]) -> Iterator[Finding]
         by_word.setdefault(ban.call.rpartition(".")[2], []).append(ban)
     if module.words.isdisjoint(by_word):
         return
-    names = _imported(module.tree)
+    names = imported_names(module.tree)
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Call) and (called := _full_name(node.func, names)):
+        if isinstance(node, ast.Call) and (called := _full_name(node, names, module)):
             for ban in by_word.get(called.rpartition(".")[2], ()):
                 if ban.call == called and not ban.excuses(node):
                     yield _finding(module, node, ban)
 
 
-def _imported(tree: ast.Module) -> dict[str, str]:
-    """What each name of a file stands for; empty where that is not known."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        found: dict[str, str] = {}
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                found[alias.asname or alias.name.partition(".")[0]] = (
-                    alias.name if alias.asname else alias.name.partition(".")[0]
-                )
-        elif isinstance(node, ast.ImportFrom):
-            origin = "" if node.level else f"{node.module}."
-            found = {alias.asname or alias.name: origin and origin + alias.name for alias in node.names}
-        elif isinstance(node, ast.stmt):
-            found = dict.fromkeys(bound_names(node), "")
-        elif isinstance(node, ast.arg):
-            found = {node.arg: ""}
-        for name, target in found.items():
-            names[name] = target if names.get(name, target) == target else ""
-    return names
-
-
-def _full_name(function: ast.expr, names: Mapping[str, str]) -> str:
+def _full_name(call: ast.Call, names: Mapping[str, str], module: SourceModule) -> str:
     """The full name of what is called, as far as imports tell; empty otherwise. A name that nothing binds is itself."""
-    parts: list[str] = []
-    while isinstance(function, ast.Attribute):
-        parts.append(function.attr)
-        function = function.value
-    if not isinstance(function, ast.Name):
-        return ""
-    first = names.get(function.id, "" if parts else function.id)
-    return ".".join([first, *reversed(parts)]) if first else ""
+    if isinstance(call.func, ast.Name) and not module.binds(call.func.id):
+        return call.func.id
+    return dotted_name(call, names)
 
 
 def _finding(module: SourceModule, call: ast.Call, ban: Ban) -> Finding:
