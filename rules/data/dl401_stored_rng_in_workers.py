@@ -180,7 +180,7 @@ class StoredRngInWorkers(Rule):
                     reported.append(stored)
                     yield self._report(stored, draws, loader, workers, ctx)
             if ctx.runs_before("torch", "1.9") and loader.options.get("worker_init_fn") is None:
-                yield from self._report_global(found, loader, ctx)
+                yield from self._report_global(found, loader, workers, ctx)
 
     def _report(
         self, stored: Instance, draws: list[Draw], loader: LoaderCreated, workers: Workers, ctx: Context
@@ -210,7 +210,9 @@ class StoredRngInWorkers(Rule):
             fix=("Draw from the global generator, which the loader seeds", _use_global_generator(calls, place)),
         )
 
-    def _report_global(self, draws: Sequence[Draw], loader: LoaderCreated, ctx: Context) -> Iterator[Finding]:
+    def _report_global(
+        self, draws: Sequence[Draw], loader: LoaderCreated, workers: Workers, ctx: Context
+    ) -> Iterator[Finding]:
         """Before torch 1.9 loaders did not seed numpy."""
         if ctx.data.part_of_loader(loader) == "eval":
             return
@@ -220,7 +222,8 @@ class StoredRngInWorkers(Rule):
                 self,
                 event,
                 "all workers draw the same random numbers: torch before 1.9 does not seed numpy in them",
-                assuming=[Assumption("version", "torch is older than 1.9")],
+                on=[loader, loader.loader, workers, workers.value],
+                assuming=[Assumption("version", "torch is older than 1.9"), *ctx.assumed_batches(loader.loader)],
                 effect="the samples of different workers are augmented alike, in every epoch",
                 help="seed numpy in a `worker_init_fn`: `np.random.seed(torch.initial_seed() % 2**32)`",
                 trace=[(loader.site, "the workers of this loader"), (event.site, "draw from numpy's generator")],
