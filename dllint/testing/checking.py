@@ -15,7 +15,7 @@ from dllint.testing.doubts import doubt_faults
 from dllint.testing.fixing import fix_faults
 from dllint.testing.linting import LintError, Setup, lint, mismatches
 from dllint.testing.marks import FixtureError, read_marks
-from dllint.testing.variations import VARIATIONS
+from dllint.testing.variations import MIXES, VARIATIONS
 
 
 def check(
@@ -96,14 +96,31 @@ def variation_faults(case: Case, names: Iterable[str], setup: Setup) -> Iterator
 
     A case that is wrong as it is written says so there, and nothing here.
     """
-    for name in names:
-        varied = varied_files(case, name)
-        if varied is None:
-            continue
-        faults = _mismatches(varied, setup)
-        if faults and not _mismatches(case.files, setup):
-            shown = [f"# {file}\n{_numbered(text)}" for file, text in varied.items()]
-            yield "\n".join([f"in the variation {name!r}:", *faults, "the varied code:", *shown])
+    chosen = frozenset(names) - frozenset(case.unvaried)
+    for mix in MIXES:
+        apart = [name for name in mix if name in chosen]
+        if not _is_right_at_once(case, apart, setup):
+            for name in apart:
+                yield from _faults_of(case, name, setup)
+
+
+def _is_right_at_once(case: Case, names: Sequence[str], setup: Setup) -> bool:
+    """Whether nothing is wrong with a case in several variations, one put on the other."""
+    files: Mapping[str, str] = case.files
+    try:
+        for name in names:
+            files = vary_files(files, name) or files
+    except (AssertionError, SyntaxError):
+        return False  # two variations that do not go together say nothing about either
+    return not _mismatches(files, setup)
+
+
+def _faults_of(case: Case, name: str, setup: Setup) -> Iterator[str]:
+    varied = vary_files(case.files, name)
+    faults = _mismatches(varied, setup) if varied is not None else []
+    if varied is not None and faults and not _mismatches(case.files, setup):
+        shown = [f"# {file}\n{_numbered(text)}" for file, text in varied.items()]
+        yield "\n".join([f"in the variation {name!r}:", *faults, "the varied code:", *shown])
 
 
 def _mismatches(files: Mapping[str, str], setup: Setup) -> list[str]:
@@ -118,20 +135,18 @@ def _numbered(text: str) -> str:
     return "\n".join(f"{number:4}  {line}" for number, line in enumerate(text.splitlines(), 1) if line.strip())
 
 
-def varied_files(case: Case, name: str) -> dict[str, str] | None:
+def vary_files(files: Mapping[str, str], name: str) -> dict[str, str] | None:
     """The files of a case in a variation, or ``None`` if that does not apply to it.
 
     Raises:
         AssertionError: the variation is at fault, because it breaks the code or loses a mark.
     """
-    varied = VARIATIONS[name](case.files) if name not in case.unvaried else None
-    if varied is None:
-        return None
-    if any(file.endswith(".ipynb") for file in varied):
-        return varied  # the marks are in the JSON, and what is broken in a cell is found by linting it
+    varied = VARIATIONS[name](files)
+    if varied is None or any(file.endswith(".ipynb") for file in varied):
+        return varied  # the marks of a notebook are in the JSON, and what is broken in a cell is found by linting it
     for file, text in varied.items():
         ast.parse(text, file)
-    before, after = _codes(case.files), _codes(varied)
+    before, after = _codes(files), _codes(varied)
     if before != after:
         raise AssertionError(f"the variation {name!r} loses marks: {before} became {after}")
     return varied

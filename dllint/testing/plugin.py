@@ -1,7 +1,7 @@
 """The pytest plugin that runs fixtures: ``pytest_plugins = ["dllint.testing.plugin"]`` in the top ``conftest.py``.
 
 Every file ``dlNNN_name.py`` below a folder ``fixtures`` is one test for its form, tests for each of its cases (as
-written, in each group of variations and, if it is marked, with every doubt), and one that compares what its fixes
+written, in its variations and, if it is marked, with every doubt), and one that compares what its fixes
 change in it with ``dlNNN_name.fixed.diff``, which ``--update`` writes. The rules are the built-in ones and those that
 the ``rule-paths`` and ``plugins`` of the project's configuration add.
 """
@@ -25,7 +25,7 @@ from dllint.testing.doubts import DOUBTS, doubt_faults
 from dllint.testing.fixing import fixed_diff, fixed_path
 from dllint.testing.linting import Setup
 from dllint.testing.marks import FixtureError
-from dllint.testing.variations import GROUPS
+from dllint.testing.variations import NAMES
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,9 +56,7 @@ class FixtureFile(pytest.File):
         yield self._item("form", 1, fixture.faults)
         for case in fixture.cases:
             yield self._item(f"{case.slug}[as-written]", case.line, partial(self._as_written, fixture, case))
-            for group, variations in GROUPS.items():
-                run = partial(self._varied, fixture, case, tuple(variations))
-                yield self._item(f"{case.slug}[{group}]", case.line, run)
+            yield self._item(f"{case.slug}[varied]", case.line, partial(self._varied, fixture, case))
             if case.is_marked():
                 yield self._item(f"{case.slug}[doubt]", case.line, partial(self._doubted, fixture, case))
         yield self._item("fixed", 1, partial(self._fixed, fixture))
@@ -83,8 +81,8 @@ class FixtureFile(pytest.File):
     def _as_written(self, fixture: Fixture, case: Case) -> Iterable[str]:
         return as_written_faults(case, self._setup(fixture).for_case(case.versions, case.explicit))
 
-    def _varied(self, fixture: Fixture, case: Case, names: Iterable[str]) -> Iterable[str]:
-        return variation_faults(case, names, self._setup(fixture).for_case(case.versions, case.explicit))
+    def _varied(self, fixture: Fixture, case: Case) -> Iterable[str]:
+        return variation_faults(case, NAMES, self._setup(fixture).for_case(case.versions, case.explicit))
 
     def _doubted(self, fixture: Fixture, case: Case) -> Iterable[str]:
         return doubt_faults(case, DOUBTS, self._setup(fixture).for_case(case.versions, case.explicit))

@@ -106,7 +106,7 @@ def _signature(node: _Function | ast.ClassDef) -> ast.arguments | None:
 def _calls(code: Code, node: _Function | ast.ClassDef) -> list[ast.Call] | None:
     """The calls of a function from elsewhere, or nothing if it is used or bound in another way, too."""
     own = set(ast.walk(node))
-    names = [each for each in ast.walk(code.tree) if isinstance(each, ast.Name) and each.id == node.name]
+    names = [each for each in code.nodes if isinstance(each, ast.Name) and each.id == node.name]
     calls = []
     for name in names:
         call = code.parents[name]
@@ -116,7 +116,7 @@ def _calls(code: Code, node: _Function | ast.ClassDef) -> list[ast.Call] | None:
             return None
         calls.append(call)
     inside = {inner for call in calls for inner in ast.walk(call) if inner is not call}
-    is_defined_once = sum(getattr(each, "name", "") == node.name for each in ast.walk(code.tree)) == 1
+    is_defined_once = sum(getattr(each, "name", "") == node.name for each in code.nodes) == 1
     is_spread = any(isinstance(arg, ast.Starred) for call in calls for arg in call.args)
     is_spread |= any(keyword.arg is None for call in calls for keyword in call.keywords)
     has_comments = any("#" in code.segment(call) for call in calls)

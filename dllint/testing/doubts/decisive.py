@@ -82,8 +82,8 @@ def _candidates(subject: Subject, claim: Claim, places: list[Place]) -> Iterator
 def innermost(code: Code, place: Place) -> ast.AST:
     """The smallest expression or statement that a place lies in."""
     found: ast.AST = code.tree
-    for node in ast.walk(code.tree):  # inner nodes come later
-        if isinstance(node, ast.expr | ast.stmt) and place.lies_in(place.file, code.span(node)):
+    for node, span in code.spans:  # inner nodes come later
+        if place.lies_in(place.file, span):
             found = node
     return found if not isinstance(found, ast.Module) else code.tree.body[0]
 
@@ -100,7 +100,7 @@ def _is_source(node: ast.AST, marked: ast.stmt) -> TypeGuard[ast.Call]:
 
 def _assigned_before(code: Code, statement: ast.stmt) -> Iterator[ast.expr]:
     """What was assigned to the names that a statement reads, and to those that this was made of, the nearest first."""
-    assignments = [node for node in ast.walk(code.tree) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    assignments = [node for node in code.nodes if isinstance(node, ast.Assign | ast.AnnAssign)]
     names = reads(statement)
     done: set[str] = set()
     for _ in range(_DEPTH):
@@ -132,5 +132,5 @@ def _is_replaceable(code: Code, node: ast.expr, claim: Claim, file: str) -> bool
 
 def _functions_around(code: Code, claim: Claim, file: str) -> set[str]:
     """The functions of a file that a claim is about a statement of."""
-    defined = (node for node in ast.walk(code.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    defined = (node for node in code.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return {node.name for node in defined if claim.place.lies_in(file, code.span(node))}

@@ -39,7 +39,7 @@ def as_a_probe(subject: Subject) -> Iterator[Twin]:
     for file in subject.files:
         code = subject.code(file)
         draft, marks = Draft(code), frozenset[int]()
-        for loop in (node for node in ast.walk(code.tree) if isinstance(node, ast.For)):
+        for loop in (node for node in code.nodes if isinstance(node, ast.For)):
             batch, inside = _batch(loop), subject.marks_in(file, loop)
             if batch is not None and inside:
                 draft.replace(batch[0], f"[{_zeros(draft, len(batch[1].elts))}]")

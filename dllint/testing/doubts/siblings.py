@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 from collections.abc import Iterator
 
 from dllint.findings import Fix
@@ -109,7 +108,9 @@ def _fixed_if(draft: Draft, claim: Claim, fix: Fix, condition: str) -> bool:
     if not edits:
         return False
     start, end = min(edit.start for edit in edits), max(edit.end for edit in edits)
-    around = [node for node in ast.walk(code.tree) if isinstance(node, ast.expr) and _covers(code, node, start, end)]
+    around = [
+        node for node, (first, last) in code.spans if first <= start and end <= last and isinstance(node, ast.expr)
+    ]
     node = around[-1] if around else None
     if node is not None and start < end and not claim.place.lies_in(claim.place.file, code.span(node)):
         begin, stop = code.span(node)
@@ -120,21 +121,13 @@ def _fixed_if(draft: Draft, claim: Claim, fix: Fix, condition: str) -> bool:
     return _added_if(draft, code.edited(edits), condition)
 
 
-def _covers(code: Code, node: ast.expr, start: int, end: int) -> bool:
-    first, last = code.span(node)
-    return first <= start and end <= last
-
-
 def _added_if(draft: Draft, fixed: str, condition: str) -> bool:
     """Put the lines that a fix adds, and it does nothing else, under a condition."""
     before, after = draft.code.lines, fixed.split("\n")
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    changes = [change for change in matcher.get_opcodes() if change[0] != "equal"]
-    if len(changes) != 1 or changes[0][0] != "insert":
-        return False
-    _, line, _, first, last = changes[0]
-    added = after[first:last]
-    if not added[0].strip():
+    differing = (number for number, (old, new) in enumerate(zip(before, after, strict=False)) if old != new)
+    line = next(differing, len(before))
+    added = after[line : line + len(after) - len(before)]
+    if not added or after[:line] + after[line + len(added) :] != before or not added[0].strip():
         return False
     indent = added[0][: len(added[0]) - len(added[0].lstrip())]
     text = "".join(f"    {each}\n" if each.strip() else "\n" for each in added)

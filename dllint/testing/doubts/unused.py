@@ -81,7 +81,7 @@ def _loaders(subject: Subject, claim: Claim, code: Code) -> Iterator[tuple[str, 
     """The loaders that the marked statement or the trace of a claim makes or reads."""
     places = [place for place in (claim.place, *claim.hops) if place.file == claim.place.file]
     statements = [statement_of(code, innermost(code, place)) for place in places]
-    for node in ast.walk(code.tree):
+    for node in code.nodes:
         name = assigned_name(node)
         made = getattr(node, "value", None)
         if isinstance(node, ast.stmt) and name and isinstance(made, ast.Call) and _is_loader(made):

@@ -16,13 +16,26 @@ from dllint.testing.variations.text import as_cells, as_one_cell, with_crlf, wit
 Files = Mapping[str, str]
 Variation = Callable[[Files], "dict[str, str] | None"]
 
-GROUPS: dict[str, dict[str, Variation]] = {
-    "names": {"alias": with_aliases, "full-names": with_full_names},
-    "scopes": {"function": in_function, "method": in_method},
-    "files": {"classes": with_classes_elsewhere, "functions": with_functions_elsewhere},
-    "text": {"cell": as_one_cell, "cells": as_cells, "crlf": with_crlf, "tabs": with_tabs},
+VARIATIONS: dict[str, Variation] = {
+    "alias": with_aliases,
+    "full-names": with_full_names,
+    "function": in_function,
+    "method": in_method,
+    "classes": with_classes_elsewhere,
+    "functions": with_functions_elsewhere,
+    "cell": as_one_cell,
+    "cells": as_cells,
+    "crlf": with_crlf,
+    "tabs": with_tabs,
 }
-"""The variations by group and name. ``# vary: no-method -- reason`` in a fixture leaves one out."""
+"""The variations by name. ``# vary: no-method -- reason`` in a fixture leaves one out."""
 
-VARIATIONS: dict[str, Variation] = {name: vary for group in GROUPS.values() for name, vary in group.items()}
 NAMES = tuple(VARIATIONS)
+
+MIXES = (
+    ("alias", "classes", "functions", "function", "tabs", "crlf"),
+    ("full-names", "method", "cell"),
+    ("cells",),
+)
+"""Variations that a case is put in one after another, so that a fixture takes a third of the time: where a mix is
+right, its variations are taken to be, and where it is not, each is tried alone."""

@@ -37,7 +37,7 @@ def _moved(files: Mapping[str, str], kinds: _Kinds, module: str, also: _Kinds = 
     code = code_of(files[main])
     if code.is_dynamic or is_imported(main, [code_of(files[name]) for name in others]) or share_lines(code.tree.body):
         return None
-    if any(isinstance(node, ast.Global) for node in ast.walk(code.tree)):
+    if any(isinstance(node, ast.Global) for node in code.nodes):
         return None
     definitions = _self_contained(code, kinds + also)
     if not any(isinstance(node, kinds) for node in definitions):
@@ -57,7 +57,7 @@ def _self_contained(code: Code, kinds: _Kinds) -> list[Definition]:
     """The definitions that need nothing of the module but its imports and each other, and are bound once."""
     bound = Counter(
         node.name if isinstance(node, Definition) else node.id
-        for node in ast.walk(code.tree)
+        for node in code.nodes
         if isinstance(node, Definition) or (isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load))
     )
     imported = {alias.asname or alias.name.partition(".")[0] for node in code.imports for alias in node.names}

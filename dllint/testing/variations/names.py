@@ -75,7 +75,7 @@ def _used_elsewhere(others: Iterable[Code], own: frozenset[str]) -> frozenset[st
                     modules.add(alias.asname or alias.name.partition(".")[0])
         names.update(
             node.attr
-            for node in ast.walk(code.tree)
+            for node in code.nodes
             if isinstance(node, ast.Attribute) and any(_is_name(part, modules) for part in ast.walk(node))
         )
     return frozenset(names)
@@ -144,12 +144,7 @@ def _can_be_in_full(code: Code, item: _Import, imports: list[_Import], own: froz
     targets = {other.target for other in imports if other.name == item.name}
     at_root = {other.target for other in imports if other.name == root}
     bound = code.otherwise_bound | code.names_in_strings
-    is_local = any(
-        node is item.statement
-        for scope in ast.walk(code.tree)
-        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        for node in ast.walk(scope)
-    )
+    is_local = item.statement in code.local_imports
     is_free = root not in bound and (at_root <= {root} or at_root == {item.target})
     return bool(root) and root not in own and len(targets) == 1 and is_free and not is_local
 
@@ -163,6 +158,6 @@ def _plain_import(items: list[_Import]) -> str:
 
 
 def _renamed(code: Code, news: Mapping[str, str]) -> Iterator[Edit]:
-    for node in ast.walk(code.tree):
+    for node in code.nodes:
         if isinstance(node, ast.Name) and node.id in news:
             yield code.replace(node, news[node.id])

@@ -48,7 +48,7 @@ def main_code(files: Mapping[str, str]) -> tuple[str, Code | None]:
     """The main file, or nothing if its names are used in ways that forbid to move them."""
     main, *others = files
     code = code_of(files[main])
-    is_fixed = any(isinstance(node, ast.Global) for node in ast.walk(code.tree))
+    is_fixed = any(isinstance(node, ast.Global) for node in code.nodes)
     used = is_imported(main, [code_of(files[name]) for name in others])
     return main, None if code.is_dynamic or is_fixed or used or share_lines(code.tree.body) else code
 
@@ -152,7 +152,7 @@ def _is_plain(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def _calls_of(code: Code, function: str) -> list[ast.Name] | None:
     """The names in the calls of a function, or ``None`` if it is used in another way, too, or bound again."""
-    nodes = list(ast.walk(code.tree))
+    nodes = list(code.nodes)
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     names = [node for node in nodes if isinstance(node, ast.Name) and node.id == function]
     binding = [

@@ -33,10 +33,20 @@ class Code:
         return self.text.split("\n")
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, in the order of ``ast.walk``, which is walked many times for one case."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
+    def spans(self) -> list[tuple[ast.expr | ast.stmt, tuple[int, int]]]:
+        """The expressions and statements, outer ones first, and where each begins and ends."""
+        return [(node, self.span(node)) for node in self.nodes if isinstance(node, ast.expr | ast.stmt)]
+
+    @cached_property
     def words(self) -> frozenset[str]:
         """All names in the module, so that a new one can be found."""
-        nodes = ast.walk(self.tree)
-        return frozenset(str(value) for node in nodes for _, value in ast.iter_fields(node) if isinstance(value, str))
+        fields = (value for node in self.nodes for _, value in ast.iter_fields(node))
+        return frozenset(str(value) for value in fields if isinstance(value, str))
 
     def fresh(self, name: str) -> str:
         """``name``, with underscores behind it if it is taken."""
@@ -64,7 +74,7 @@ class Code:
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """The node that each node but the module stands in."""
-        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
+        return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     def insert(self, line: int, column: int, text: str) -> Edit:
         """The edit that puts ``text`` at a column (in code points) of a line."""
@@ -94,14 +104,14 @@ class Code:
     @cached_property
     def otherwise_bound(self) -> frozenset[str]:
         """The names that something other than an import binds, anywhere in the module."""
-        return frozenset(_bound_without_import(self.tree))
+        return frozenset(_bound_without_import(self.nodes))
 
     @cached_property
     def names_in_strings(self) -> frozenset[str]:
         """Names read inside f-strings, where positions are not exact before Python 3.12."""
         return frozenset(
             name.id
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if type(node).__name__ in ("JoinedStr", "TemplateStr")
             for name in ast.walk(node)
             if isinstance(name, ast.Name)
@@ -113,8 +123,15 @@ class Code:
         return any(
             (isinstance(node, ast.ImportFrom) and node.names[0].name == "*")
             or (isinstance(node, ast.Name) and node.id in _DYNAMIC)
-            for node in ast.walk(self.tree)
+            for node in self.nodes
         )
+
+    @cached_property
+    def local_imports(self) -> frozenset[ast.AST]:
+        """The imports inside functions and classes."""
+        scopes = (node for node in self.nodes if isinstance(node, Definition))
+        inner = (node for scope in scopes for node in ast.walk(scope))
+        return frozenset(node for node in inner if isinstance(node, ast.Import | ast.ImportFrom))
 
     @cached_property
     def module_names(self) -> frozenset[str]:
@@ -152,8 +169,8 @@ def code_of(text: str) -> Code:
     return Code(text)
 
 
-def _bound_without_import(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _bound_without_import(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, Definition):
@@ -198,7 +215,7 @@ def module_name(file: str) -> str:
 
 def imports_of(code: Code) -> Iterator[ast.Import | ast.ImportFrom]:
     """All import statements of a module, nested ones included."""
-    yield from (node for node in ast.walk(code.tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    yield from (node for node in code.nodes if isinstance(node, ast.Import | ast.ImportFrom))
 
 
 def is_imported(file: str, others: Iterable[Code]) -> bool:
