@@ -74,6 +74,7 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.forms import attribute_of, element_of
+from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
@@ -147,6 +148,7 @@ __all__ = [
     "Const",
     "Context",
     "Continuation",
+    "Contraction",
     "DataView",
     "DatasetCreated",
     "Draw",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from dllint.context.base import ProgramView
 from dllint.interp.ask.axes import Axes
+from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
 from dllint.interp.ask.reshapes import Mixture, mixture
 from dllint.interp.ask.sequences import is_batch_first, is_bidirectional
 from dllint.interp.ask.shape import Shape
-from dllint.values import Instance, Value
+from dllint.values import Instance, Symbol, Value
 
 
 class AxesOfTensors(ProgramView):
@@ -36,3 +37,15 @@ class AxesOfTensors(ProgramView):
     def is_bidirectional(self, layer: Instance) -> bool | None:
         """Whether a recurrent layer reads in both directions; ``None`` where that is not known."""
         return is_bidirectional(layer)
+
+    def contractions(self, product: Symbol) -> Iterator[Contraction]:
+        """The operands of a matrix product or of `einsum` that are weights of a softmax, and how they are summed."""
+        return contractions(product, self.shape)
+
+    def axis_of_softmax(self, softmax: Symbol) -> int | None:
+        """The axis that a softmax is told, as a number."""
+        return told_axis(softmax)
+
+    def is_of_products(self, value: Value) -> bool:
+        """Whether a tensor holds products of vectors, perhaps scaled and masked: the scores of attention."""
+        return is_of_products(value)

@@ -23,6 +23,7 @@ _ELEMENTWISE = frozenset(
     ("+", "-", "*", "/", "**", "compare", "&", "|", "torch.add", "torch.sub", "torch.mul", "torch.div", "torch.pow")
 )
 _SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
+_NUMBERS = frozenset(("float", "int", "len"))  # functions that return numbers
 _HIDDEN_STATE = "last_hidden_state"  # of the models of `transformers`
 
 
@@ -84,6 +85,8 @@ class Axes:
             return joined([self.of(option) for _, option in tensor.options], tensor)
         if not isinstance(tensor, Symbol) or not tensor.inputs:
             return None
+        if tensor.name in _NUMBERS or tensor.name.startswith("math.") or _axis_read_by(tensor) is not None:
+            return Shape(())
         forced = force(self._machine, tensor)
         if forced is not tensor:
             return self._of_model(tensor, forced)
@@ -173,7 +176,7 @@ class Axes:
             return None
         channels = self._argument(layer, fact) if fact.argument else first[1]
         spatial = (of_axis(result, 2 + i, meaning=meaning) for i, meaning in enumerate(_SPATIAL[fact.spatial]))
-        return Shape((first[0].meant("batch"), channels.meant("channel"), *spatial))
+        return Shape((first[0], channels.meant("channel"), *spatial))
 
     def _kept_batch(self, result: Symbol, given: Shape) -> Shape | None:
         """What is known of the result of a layer of which nothing is known but that it is one of torch."""

@@ -276,11 +276,16 @@ def stacked(known: Known, result: Symbol) -> Shape | None:
     return Shape((*whole.sizes[:place], Size(len(shapes)), *whole.sizes[place:]))
 
 
+_OF_RANK = {"torch.bmm": 3, "torch.mm": 2}
+
+
 def multiplied(known: Known, result: Symbol) -> Shape | None:
     """The product of two matrices, or of batches of them."""
     if len(result.inputs) < 2:
         return None
     left, right = (known.of(each) for each in result.inputs[:2])
+    if result.name in _OF_RANK:
+        left, right = (each.of_rank(_OF_RANK[result.name]) for each in (left, right))
     last = right.axis(-1)
     if left.rank is None or right.rank is None or left.rank < 2 or last is None:
         return None

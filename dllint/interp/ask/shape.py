@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from dllint.interp.ask.sizes import Meaning, Size, of_axis
 from dllint.values import Value
 
+_MANY = 3  # axes; masks, scales and positions that are added to such a tensor have no more
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -119,10 +121,9 @@ def _common(column: Sequence[Size], value: Value, index: int) -> Size:
 
 
 def combined(left: Shape, right: Shape, result: Value) -> Shape | None:
-    """What two tensors are broadcast to. One that is not known is taken to have the one axis that the other has."""
+    """What two tensors are broadcast to."""
     if left.is_unknown or right.is_unknown:
-        known = right if left.is_unknown else left
-        return known if known.is_row or left == right else None
+        return left if left == right else _with_unknown(right if left.is_unknown else left, result)
     if left == right or right.rank == 0:
         return left
     if left.rank == 0:
@@ -132,6 +133,15 @@ def combined(left: Shape, right: Shape, result: Value) -> Shape | None:
     rank = max(left.rank, right.rank)
     ours, theirs = ((Size(),) * (rank - len(each.sizes)) + each.sizes for each in (left, right))
     return Shape(tuple(_wider(a, b, result, i) for i, (a, b) in enumerate(zip(ours, theirs, strict=True))))
+
+
+def _with_unknown(known: Shape, result: Value) -> Shape | None:
+    """A row or three axes and more, with a tensor that is not known: that one is taken not to have more axes."""
+    if known.is_row:
+        return known
+    if known.rank is None or known.rank < _MANY:
+        return None
+    return Shape(tuple(of_axis(result, i) if size == Size() else size for i, size in enumerate(known.sizes)))
 
 
 def _wider(left: Size, right: Size, result: Value, index: int) -> Size:
