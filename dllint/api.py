@@ -74,12 +74,13 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.forms import attribute_of, element_of
-from dllint.interp.ask.axes import Shape
+from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.facts import Removal
@@ -147,6 +148,7 @@ __all__ = [
     "Const",
     "Context",
     "Continuation",
+    "Contraction",
     "DataView",
     "DatasetCreated",
     "Draw",
