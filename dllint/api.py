@@ -18,6 +18,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.continuing import Continuation
+from dllint.context.coverage import Untrained
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -220,6 +221,7 @@ __all__ = [
     "Topic",
     "TransformStep",
     "TransformsComposed",
+    "Untrained",
     "Value",
     "Where",
     "Workers",
