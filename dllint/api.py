@@ -88,6 +88,7 @@ from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
     beside,
+    cast_argument,
     insert_after,
     insert_before,
     is_bound_at,
@@ -232,6 +233,7 @@ __all__ = [
     "assumed_under",
     "attribute_of",
     "beside",
+    "cast_argument",
     "element_of",
     "flatten",
     "insert_after",
