@@ -310,7 +310,7 @@ _CASTS = frozenset(("float", "double", "half", "long", "int", "bool"))
 
 
 def cast_argument(call: Site, position: int, name: str, method: str) -> Edits:
-    """Cast an argument of a call by a method: ``loss(x, y)`` and ``loss(x, y.long())`` become ``loss(x, y.float())``."""
+    """Cast an argument of a call by a method: ``f(x, y)`` or ``f(x, y.long())`` becomes ``f(x, y.float())``."""
     node: Any = call.node
     if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
         return Edits()

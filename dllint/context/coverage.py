@@ -61,7 +61,7 @@ class Coverage(Freezing, Uses):
             covered |= parts
         found: dict[int, Untrained] = {}
         for event, loss in self._losses():
-            for guards, call in self._calls_behind(loss):
+            for guards, call in self.calls_behind(loss):
                 for more, model in graph.objects_under(self._machine, call.inputs[0]):
                     if isinstance(model, Instance) and id(model) not in found:
                         for module, name in self._left_out(model, call, held, covered):
@@ -97,8 +97,8 @@ class Coverage(Freezing, Uses):
             if event.frame.framework == "lightning" and is_of_step:
                 yield event, event.result
 
-    def _calls_behind(self, loss: Value) -> Iterator[tuple[Guards, Symbol]]:
-        """The calls of modules that gradients of a loss go through, with the conditions under which they do."""
+    def calls_behind(self, loss: Value) -> Iterator[tuple[Guards, Symbol]]:
+        """The calls of modules that the gradients of a loss go through, with the conditions under which they do."""
         pending: list[tuple[Guards, Value]] = [((), loss)]
         seen = set[tuple[int, Guards]]()
         for guards, value in pending:  # which grows meanwhile
