@@ -18,6 +18,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.continuing import Continuation
+from dllint.context.coverage import Untrained
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -88,6 +89,7 @@ from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
     beside,
+    cast_argument,
     insert_after,
     insert_before,
     is_bound_at,
@@ -222,6 +224,7 @@ __all__ = [
     "Topic",
     "TransformStep",
     "TransformsComposed",
+    "Untrained",
     "Value",
     "Where",
     "Workers",
@@ -232,6 +235,7 @@ __all__ = [
     "assumed_under",
     "attribute_of",
     "beside",
+    "cast_argument",
     "element_of",
     "flatten",
     "insert_after",
