@@ -104,7 +104,10 @@ class ArgparseTypeBool(Rule):
             if is_on
             else "who writes `False` or `0` on the command line switches it on",
             help="use `action=argparse.BooleanOptionalAction`, or a type that reads the text",
-            trace=[*_parser(event), (event.site, "`argparse` calls `bool` with the text, and that of any text is true")],
+            trace=[
+                *_parser(event),
+                (event.site, "`argparse` calls `bool` with the text, and that of any text is true"),
+            ],
             fix=("Read the text", _read_text(event.site) if not _is_text(default, ctx) else Edits()),
         )
 
