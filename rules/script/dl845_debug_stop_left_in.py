@@ -23,8 +23,8 @@ the end of the loop the loss falls from 2.4 to 2.2, and the test accuracy is .19
             optimizer.step()
 
 ## Not reported
-Stops under a condition, in an `except`, or in a function, file or comment that speaks of debugging on purpose; a `break`
-in a loop over steps that takes one batch from a shuffled loader each time; code after an `exit()` that only defines.
+Stops under a condition or in an `except`; functions and files that are for debugging, as their names say; a `break` in
+a loop over steps that takes one batch from a shuffled loader each time; code after an `exit()` that only defines.
 
 ## On real code
 To be read.
