@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
+from dllint.context.command_line import CommandLine
 from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
@@ -13,5 +14,5 @@ from dllint.context.modes import ModesOfModules
 __all__ = ["Context"]
 
 
-class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, Coverage, Decisions):
+class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, CommandLine, Coverage, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

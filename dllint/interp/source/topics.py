@@ -24,7 +24,7 @@ Topic = Literal[
     "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
     "accumulation", "warm-up",
     "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode",
-    "coupled-decay", "sharing", "order-matters", "competition",
+    "coupled-decay", "sharing", "order-matters", "debugging", "competition",
 ]  # fmt: skip
 """What a name can be asked about."""
 
