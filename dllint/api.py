@@ -83,7 +83,7 @@ from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.ask.reshapes import Mixture
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
-from dllint.interp.source.batchwise import Remainder, Sum
+from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
@@ -177,6 +177,7 @@ __all__ = [
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "Mean",
     "Mixture",
     "ModeChange",
     "ModelChanged",

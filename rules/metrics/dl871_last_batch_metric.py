@@ -27,8 +27,8 @@ tenth epoch on it moves by one sample at most, so the epoch it picks is the seve
 ## Not reported
 Running values that are computed from sums in the loop (`accuracy = correct / total`); loops that are left early or go
 over a single batch; what is called the last or a batch's; the training loss that is only printed, which is what it
-says: that of the last step. A training loss is reported where it decides something, or is divided by the number of
-batches as if it were a sum.
+says: that of the last step. A training loss is reported where it decides something, or is averaged
+as if it were of all batches.
 
 ## On real code
 136 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
@@ -48,8 +48,8 @@ _ONE = ("last", "batch", "final", "current", "cur", "sample", "step", "iter")
 
 
 def is_said_so(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
-    """its name says that it is of one batch"""
-    return any(word in left.name.lower().split("_") for word in _ONE)
+    """its name says that it is of one batch, and nobody averages it"""
+    return not _is_divided(place, ctx) and any(word in left.name.lower().split("_") for word in _ONE)
 
 
 def is_single_batch(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
@@ -100,21 +100,33 @@ def _misused_at(one: BatchLoop, left: Remainder, ctx: Context) -> Site | None:
     if ctx.phase(one.event).is_evaluation:
         return places[0]
     if ctx.trains(one.loop):
-        return next((place for place in places if _decides(place, ctx)), None)
+        return next((place for place in places if _matters(place, ctx)), None)
     return None
 
 
-def _decides(place: Site, ctx: Context) -> bool:
-    """Whether a value is compared, given to a scheduler or to early stopping, or divided as if it were a sum."""
-    for node in ctx.ancestors(place, ast.expr, ast.stmt):
-        if isinstance(node, ast.Compare):
+def _matters(place: Site, ctx: Context) -> bool:
+    """Whether a value is compared, given to a scheduler or to early stopping, or averaged."""
+    for node in _around(place, ctx):
+        is_step = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
+        if is_step or isinstance(node, ast.Compare):
             return True
+    return _is_divided(place, ctx)
+
+
+def _is_divided(place: Site, ctx: Context) -> bool:
+    """Whether a value is divided by a number of things, or a mean is taken of it, as if it were of all batches."""
+    for node in _around(place, ctx):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean":
+            return place.node in node.args
         if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.Div):
             divisor = node.right if isinstance(node, ast.BinOp) else node.value
-            if isinstance(divisor, ast.Call) and ast.unparse(divisor.func) == "len":
-                return True
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
-            return True
-        if isinstance(node, ast.stmt):
-            break
+            return isinstance(divisor, ast.Call) and ast.unparse(divisor.func) == "len"
     return False
+
+
+def _around(place: Site, ctx: Context) -> Iterator[ast.AST]:
+    """The expressions around a place, innermost first, and the statement that they are of."""
+    for node in ctx.ancestors(place, ast.expr, ast.stmt):
+        yield node
+        if isinstance(node, ast.stmt):
+            return

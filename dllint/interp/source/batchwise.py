@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.trees import walk
 
+_AS_NUMBER = frozenset(("item", "detach", "cpu", "clone", "tolist", "numpy"))
+_MAX_HOPS = 6  # from an expression to what it stands for
 _GROWING = frozenset(("append", "extend", "add", "update"))
 
 
@@ -151,3 +153,179 @@ def _name_of(target: ast.expr) -> str:
 
 def _is_in(node: ast.AST, around: ast.AST | None) -> bool:
     return around is not None and any(each is node for each in walk(around))
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A place where what was added up, under a name, is divided. ``divisor`` is missing where it is that of a mean."""
+
+    name: str
+    place: ast.AST
+    divisor: ast.expr | None
+
+
+def averages_in(around: ast.AST, name: str) -> Iterator[Mean]:
+    """Where a sum or list is averaged: ``total / n``, ``total /= n``, ``np.mean(values)``, ``sum(values) / n``."""
+    for node in walk(around):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum_of(node.left, name):
+            yield Mean(name, node, node.right)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and ast.unparse(node.target) == name:
+            yield Mean(name, node, node.value)
+        elif isinstance(node, ast.Call) and _last_name(node.func) == "mean" and len(node.args) == 1:
+            if ast.unparse(node.args[0]) == name:
+                yield Mean(name, node, None)
+
+
+def _is_sum_of(node: ast.expr, name: str) -> bool:
+    """Whether an expression is a sum of some name: as it is, as a number, in percent, or ``sum(values)``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        parts = (node.left, node.right)
+        return any(isinstance(part, ast.Constant) for part in parts) and any(_is_sum_of(part, name) for part in parts)
+    if isinstance(node, ast.Call):
+        given = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+        return _last_name(node.func) in ("item", "float", "sum") and any(_is_sum_of(each, name) for each in given)
+    return ast.unparse(node) == name
+
+
+def _last_name(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def lists_in(loop: ast.AST) -> Iterator[Sum]:
+    """What is appended to in a loop."""
+    for node in walk(loop):
+        call = node.value if isinstance(node, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append":
+            if isinstance(node, ast.Expr) and len(call.args) == 1:
+                yield Sum(ast.unparse(call.func.value), node, call.args[0])
+
+
+def is_bound_in(around: ast.AST, name: str) -> bool:
+    """Whether a variable gets a value somewhere that is no sum of what it had, and no average of it."""
+    changed = {id(each.statement) for each in sums_in(around)}
+    for node in walk(around):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign) and id(node) not in changed:
+            targets = node.targets
+        elif isinstance(node, ast.For | ast.comprehension | ast.AnnAssign | ast.NamedExpr):
+            targets = [node.target]
+        elif isinstance(node, ast.Delete):
+            targets = node.targets
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "clear":
+            targets = [node.func.value]
+        if any(ast.unparse(each) == name for target in targets for each in walk(target) if isinstance(each, ast.expr)):
+            return True
+    return False
+
+
+def begun_before(name: str, loop: ast.stmt, around: ast.AST) -> ast.stmt | None:
+    """Where a variable gets a 0 or an empty list before a loop, in the function around it, if that is its last value."""
+    before = [
+        (node, value)
+        for node in walk(around)
+        if isinstance(node, ast.Assign) and node.lineno < loop.lineno
+        for target, value in _pairs(node)
+        if ast.unparse(target) == name
+    ]
+    if not before:
+        return None
+    node, value = max(before, key=lambda each: each[0].lineno)
+    is_empty = isinstance(value, ast.List) and not value.elts
+    return node if is_empty or (isinstance(value, ast.Constant) and value.value == 0) else None
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an assignment binds to what; of several names at once each with its own value."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
+
+
+def means_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[Mean]:
+    """Where a sum of some name is averaged after a loop, in the function around it, as the loop left it."""
+    end = loop.end_lineno or loop.lineno
+    begun = [
+        node.lineno
+        for node in walk(around)
+        if isinstance(node, ast.Assign) and node.lineno > end
+        for target, _ in _pairs(node)
+        if ast.unparse(target) == name
+    ]
+    for mean in averages_in(around, name):
+        line = getattr(mean.place, "lineno", 0)
+        if line > end and not any(each < line for each in begun):
+            yield mean
+
+
+def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
+    """What an expression is as a number: behind ``.item()``, ``float`` and the like, and behind its only variable."""
+    for _ in range(_MAX_HOPS):
+        expression = as_number(expression)
+        if not isinstance(expression, ast.Name):
+            break
+        given = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == expression.id]
+        stores = [each for each in given if isinstance(each.ctx, ast.Store)]
+        value = dict(_bindings(loop.body)).get(expression.id)
+        if value is None or len(stores) != 1 or isinstance(value, ast.Name):
+            break
+        expression = value
+    return expression
+
+
+def as_number(expression: ast.expr) -> ast.expr:
+    """An expression without what makes a number of it: ``.item()``, ``.cpu()``, ``float``."""
+    while True:
+        if isinstance(expression, ast.Attribute) and expression.attr == "data":
+            expression = expression.value
+        elif not isinstance(expression, ast.Call):
+            return expression
+        elif not expression.args and isinstance(expression.func, ast.Attribute) and expression.func.attr in _AS_NUMBER:
+            expression = expression.func.value
+        elif _last_name(expression.func) == "float" and len(expression.args) == 1:
+            expression = expression.args[0]
+        else:
+            return expression
+
+
+def last_bound(name: str, around: ast.AST, before: int) -> ast.expr | None:
+    """What a variable was last bound to in a block, before a line."""
+    bound = [
+        (node.lineno, value)
+        for node in walk(around)
+        if isinstance(node, ast.Assign) and node.lineno < before
+        for target, value in _pairs(node)
+        if name in [ast.unparse(each) for each in getattr(target, "elts", [target])]
+    ]
+    return max(bound, key=lambda each: each[0])[1] if bound else None
+
+
+def counts_samples(divisor: ast.expr, loop: ast.For, around: ast.AST) -> bool:
+    """Whether a number is that of the samples which a loop goes over, in batches, as it is written."""
+    if isinstance(divisor, ast.Call) and _last_name(divisor.func) == "len" and len(divisor.args) == 1:
+        counted = divisor.args[0]
+        is_set = "dataset" in _last_name(counted).lower()
+        return is_set and ast.unparse(counted) not in {ast.unparse(node) for node in walk(loop.iter)}
+    name = ast.unparse(divisor)
+    if not isinstance(divisor, ast.Name):
+        return False
+    added = [each.added for each in sums_in(loop) if each.name == name]
+    if added:
+        return all(_is_size(each, loop) for each in added)
+    values = [
+        value
+        for node in walk(around)
+        if isinstance(node, ast.Assign)
+        for target, value in _pairs(node)
+        if ast.unparse(target) == name
+    ]
+    return len(values) == 1 and isinstance(values[0], ast.Call) and counts_samples(values[0], loop, around)
+
+
+def _is_size(node: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression is the size of a batch: ``len(x)``, ``x.size(0)`` or ``x.shape[0]``."""
+    text = ast.unparse(node)
+    names = _names_in(node) - {"len"}
+    is_of_batch = bool(names) and names <= _names_in(loop.target) | set(dict(_bindings(loop.body)))
+    return is_of_batch and (text.startswith("len(") or text.endswith((".size(0)", ".shape[0]", ".size()[0]")))
