@@ -29,6 +29,7 @@ from dllint.context.normalization import Normalization, NormalizationUse, Number
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
+from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
@@ -85,6 +86,7 @@ from dllint.interp.ask.reshapes import Mixture
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
+from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
@@ -142,6 +144,7 @@ __all__ = [
     "AttributeUse",
     "Average",
     "Backward",
+    "BatchLoop",
     "Block",
     "BoundMethod",
     "Branch",
@@ -180,6 +183,7 @@ __all__ = [
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "Mean",
     "Mixture",
     "ModeChange",
     "ModelChanged",
@@ -204,6 +208,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "Remainder",
     "Removal",
     "Restored",
     "Resumption",
@@ -221,6 +226,7 @@ __all__ = [
     "StateRestored",
     "StateSaved",
     "StateTaken",
+    "Sum",
     "Symbol",
     "Table",
     "Topic",
