@@ -42,10 +42,6 @@ _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
 
-class StopTraining(BaseException):
-    """Ends the script when the budget is spent. It is no ``Exception``, so that scripts do not catch it by chance."""
-
-
 class _Clock:
     """The time that a probe has taken."""
 
@@ -251,7 +247,7 @@ class Run:
             self._window = (now, self._spent)
 
     def keep_to_budget(self) -> None:
-        """Raises StopTraining when the budget is spent: the time, enough steps, or many backward passes and no step."""
+        """Raises SystemExit when the budget is spent: the time, enough steps, or many backward passes and no step."""
         budget = self.settings.steps
         if self._is_late:
             self.stop("time")
@@ -261,11 +257,15 @@ class Run:
             self.stop("backwards")
 
     def stop(self, why: str) -> None:
-        """Write the record, and end the script. Raises StopTraining."""
+        """Write the record, and end the script, with exit code 0 and without a traceback. Raises SystemExit.
+
+        Threads, processes of ``multiprocessing`` and launchers of several ranks take it for an end as any other; and
+        as it is no ``Exception``, scripts do not catch it by chance. Threads ask for this very class.
+        """
         self.finish(why)
         self._is_ended = True
         self.guard(self._await_ranks)
-        raise StopTraining(why)
+        raise SystemExit(0)
 
     def _await_ranks(self) -> None:
         """Let the other ranks write their records: what has started the ranks kills them when one of them ends."""
@@ -277,8 +277,8 @@ class Run:
             time.sleep(0.02)
 
     def refuse_to_go_on(self) -> None:
-        """Leave the process if the script has gone on after it was told to end."""
-        if self._is_ended and os.getpid() == self._process:
+        """Leave the process if the script has gone on after it was told to end, in a process that it forked as well."""
+        if self._is_ended:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
@@ -374,7 +374,7 @@ class Run:
         time.sleep(_HURRY)
         if self.finish("time"):
             self._is_ended = True
-            stop = ctypes.py_object(StopTraining)
+            stop = ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.main_thread().ident or 0), stop)
         time.sleep(_GRACE)
         self.refuse_to_go_on()
