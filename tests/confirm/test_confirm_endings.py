@@ -71,3 +71,20 @@ def running(word: str) -> list[str]:
         except OSError:
             continue
     return [line for line in told if f"endings.py {word}" in line]
+
+
+def test_warnings_models_and_packages_are_those_of_the_user(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "packages" / "stepping-1.0.dist-info").mkdir(parents=True)
+    step = "def step(optimizer, loss):\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n"
+    (folder / "packages" / "stepping.py").write_text(step)
+    monkeypatch.setenv("PYTHONPATH", str(folder / "packages"))
+    script = str(SCRIPTS / "warned.py")
+    plain = subprocess.run([sys.executable, "-u", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert plain.stdout.count("Warning: ") == 4
+    (record,) = observed(script).records
+    assert capfd.readouterr().err == plain.stdout
+    assert record.timeline == "L" + "FFZBS" * 3 + "FZBS" * 3
+    stacks = [stack for judgement in record.judgements for stack in judgement.stacks]
+    assert {frame.path for stack in stacks for frame in stack} == {script}

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from multiprocessing import parent_process
@@ -40,6 +41,22 @@ _WINDOW = 1.0  # seconds after which the share is looked at again
 _SETTLED = 100  # steps before which nothing is looked at less often
 _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
+
+
+_SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
+_filters: list[Any] = []  # those of the user, while dllint is at something of its own
+
+
+def _be_silent() -> None:
+    """Show no warnings. What ``warnings.catch_warnings`` does would have those of the user shown a second time."""
+    global _filters
+    if warnings.filters is not _SILENT:
+        _filters, warnings.filters = warnings.filters, _SILENT  # type: ignore[assignment]
+
+
+def _speak_again() -> None:
+    if warnings.filters is _SILENT:
+        warnings.filters = _filters
 
 
 class _Clock:
@@ -206,10 +223,11 @@ class Run:
             begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
-        """Do something of dllint's own in the user's process. Never raises its errors."""
+        """Do something of dllint's own in the user's process. Never raises its errors, nor shows its warnings."""
         begin = time.perf_counter()
         nested = self._inside.probe
         self._inside.probe = True
+        _be_silent()
         with_gradients = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
@@ -220,6 +238,7 @@ class Run:
             torch._C._set_grad_enabled(with_gradients)
             self._inside.probe = nested
             if not nested:
+                _speak_again()
                 self._spent += time.perf_counter() - begin
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
