@@ -90,4 +90,4 @@ def _keep_warnings_of_deviations() -> None:
             warnings.warn(warning.message, warning.category, stacklevel=1)
         return result
 
-    torch.Tensor.std = std  # type: ignore[method-assign]
+    torch.Tensor.std = std  # type: ignore[assignment,method-assign]

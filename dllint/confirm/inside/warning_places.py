@@ -21,7 +21,7 @@ def keep_places() -> None:
         level = _real_level(sys._getframe(1), stacklevel)
         return original(message, category, level + 1, source, **named)  # one more for this function
 
-    warnings.warn = warn  # type: ignore[assignment]
+    warnings.warn = warn
 
 
 def _real_level(frame: FrameType | None, level: int) -> int:
