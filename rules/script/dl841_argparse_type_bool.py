@@ -110,9 +110,18 @@ class ArgparseTypeBool(Rule):
             if is_on
             else "who writes `False` or `0` on the command line switches it on",
             help="use `action=argparse.BooleanOptionalAction`, or a type that reads the text",
-            trace=[(event.site, "`argparse` calls `bool` with the text, and that of any text is true")],
+            trace=[
+                *_parser(event),
+                (event.site, "`argparse` calls `bool` with the text, and that of any text is true"),
+            ],
             fix=("Read the text", _read_text(event.site) if not _is_text(default, ctx) else Edits()),
         )
+
+
+def _parser(event: LibraryCall) -> list[tuple[Site, str]]:
+    """Where the parser comes from: all of its options of this kind are one finding."""
+    site = event.arguments.positional[0].site
+    return [(site, "the parser is made here")] if site is not None and site.module is event.site.module else []
 
 
 def _is_bool(kind: Value) -> bool:
