@@ -34,8 +34,6 @@ _STRIPPING = {  # "module." + key puts it on, and so does what is done where not
 }
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
-_FOR_PYTHON_3_9 = (1, 19, 3)  # the first numpy for it
-
 
 class Sources(ProgramView):
     """What stands in the files of a program."""
@@ -119,7 +117,7 @@ class Sources(ProgramView):
         """The version below which a package stays: as the project says, or else as its code does.
 
         Code for Python 2 or TensorFlow 1, `async=True` as an argument and `loss.data[0]` run with early releases only,
-        and so does what goes with an early numpy, which no later Python has. Code is that of
+        and so does what goes with an early Python, told or needed by an early numpy or torch. Code is that of
         the program's own files, and of those in its folder or below. ``None`` where nothing is known.
         """
         return self.limits.get(package) or self._limits_of_code.get(package)
@@ -133,8 +131,9 @@ class Sources(ProgramView):
         modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
         found: dict[str, str] = {}
         clues = {clue for module in modules for clue in clues_in(module)}
-        if version_key(self.limits.get("numpy", "2")) <= _FOR_PYTHON_3_9:
-            clues.add("python 3.8")
+        for package, firsts in self.facts.last_pythons.items():
+            limit = version_key(self.limits.get(package, "99"))
+            clues.update(python for python, first in firsts.items() if limit <= version_key(first))
         for clue in clues:
             for package, limit in self.facts.clues.get(clue, {}).items():
                 found[package] = min(found.get(package, limit), limit, key=version_key)
