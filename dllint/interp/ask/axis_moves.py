@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dllint.interp.ask.shape import Shape, combined
 from dllint.interp.ask.sizes import Size, of_axis, product, without_common
+from dllint.interp.source.axis_facts import axis_facts
 from dllint.values import Const, Items, Symbol, Value
 
 
@@ -55,6 +56,15 @@ def numbers(given: Sequence[Value]) -> list[int] | None:
     """Whole numbers, if they are all."""
     found = [each for each in map(number, given) if each is not None]
     return found if len(found) == len(given) else None
+
+
+def before_same_axes(value: Symbol) -> Value | None:
+    """What an operation or layer was applied to that leaves all axes as they are, like an activation."""
+    facts, name = axis_facts(), value.name
+    if name.endswith("()"):
+        return value.inputs[1] if name.removesuffix("()") in facts.same_modules and len(value.inputs) > 1 else None
+    is_same = name in facts.same_functions or (name[0] == "." and name[1:] in facts.same_methods)
+    return value.inputs[0] if is_same else None
 
 
 def _complete(sizes: Sequence[Size | None]) -> tuple[Size, ...] | None:
