@@ -7,9 +7,10 @@ from functools import cached_property
 
 from dllint.context.base import ProgramView
 from dllint.interp.ask.axes import Axes
+from dllint.interp.ask.axis_moves import squeezed
 from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
 from dllint.interp.ask.reshapes import Mixture, mixture
-from dllint.interp.ask.sequences import Steps, is_batch_first, is_bidirectional, layer_call, pooled, steps_of
+from dllint.interp.ask.sequences import Steps, is_batch_first, is_bidirectional, last_step, layer_call, pooled, steps_of
 from dllint.interp.ask.shape import Shape
 from dllint.interp.run.graph import inputs_of
 from dllint.interp.run.modules import force
@@ -53,6 +54,14 @@ class AxesOfTensors(ProgramView):
     def pooled(self, value: Value) -> tuple[Steps, Symbol] | None:
         """The outputs of a layer of which a value is one step along axis 1 (`[:, -1]`), or a mean over it."""
         return pooled(value)
+
+    def last_step(self, value: Value) -> Steps | None:
+        """The outputs of a recurrent layer of which a value is the last step, in the order that the layer has."""
+        return last_step(value)
+
+    def squeezed(self, value: Value) -> Iterator[Symbol]:
+        """The `squeeze()` without an axis behind a value, if only layers that keep the number of axes came after it."""
+        return squeezed(value, lambda each: force(self._machine, each))
 
     def sources_inside(self, value: Value, *, deep: bool = True) -> Iterator[Value]:
         """The value and what it was certainly computed from, nearest first: `deep` in the forwards of models too."""

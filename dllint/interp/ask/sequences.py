@@ -140,6 +140,22 @@ def pooled(value: Value) -> tuple[Steps, Symbol] | None:
     return (found, value) if found is not None else None
 
 
+def last_step(value: Value) -> Steps | None:
+    """The outputs of a recurrent layer of which a value is the last step, in the order that the layer has."""
+    if not isinstance(value, Symbol) or value.name != "item" or len(value.inputs) < 2:  # noqa: PLR2004 -- an index
+        return None
+    found = steps_of(value.inputs[0])
+    if found is None:
+        return None
+    index = value.inputs[1]
+    if is_batch_first(found.layer) is False:
+        parts = index.items if isinstance(index, Items) else (index,)
+        is_last = axis_moves.number(parts[0]) == -1 and all(map(axis_indexing.is_whole, parts[1:]))
+    else:
+        is_last = _takes_second(index) and isinstance(index, Items) and axis_moves.number(index.items[1]) == -1
+    return found if is_last else None
+
+
 def _takes_second(index: Value) -> bool:
     """Whether an index is ``[:, i]`` or ``[:, i, :]``."""
     parts = index.items if isinstance(index, Items) else ()
