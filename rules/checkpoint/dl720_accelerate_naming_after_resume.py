@@ -60,7 +60,7 @@ def counts_on(event: LibraryCall, ctx: Context) -> bool:
 def is_named_by_hand(event: LibraryCall, ctx: Context) -> bool:
     """no state is saved without a name, or none is loaded"""
     saves = [site.node for site in ctx.method_calls("save_state")]
-    loads = [site for site in ctx.method_calls("load_state")]
+    loads = list(ctx.method_calls("load_state"))
     return not loads or not any(isinstance(call, ast.Call) and not call.args for call in saves)
 
 
@@ -81,7 +81,7 @@ class AccelerateNamingAfterResume(Rule):
         if named is None or ctx.constant(named) is not True or limit is None or not ctx.constant(limit):
             return
         if not ctx.excused(self, event):
-            loads = [*ctx.method_calls("load_state")]
+            loads = list(ctx.method_calls("load_state"))
             yield ctx.finding(
                 self,
                 event,
