@@ -18,6 +18,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.continuing import Continuation
+from dllint.context.coverage import Untrained
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -38,6 +39,7 @@ from dllint.events import (
     Backward,
     Block,
     Branch,
+    CallRefused,
     DatasetCreated,
     EpochSet,
     Event,
@@ -75,12 +77,13 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.forms import attribute_of, element_of
-from dllint.interp.ask.axes import Shape
+from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
@@ -89,6 +92,7 @@ from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
     beside,
+    cast_argument,
     insert_after,
     insert_before,
     is_bound_at,
@@ -144,12 +148,14 @@ __all__ = [
     "Block",
     "BoundMethod",
     "Branch",
+    "CallRefused",
     "CheckpointView",
     "Choice",
     "Class",
     "Const",
     "Context",
     "Continuation",
+    "Contraction",
     "DataView",
     "DatasetCreated",
     "Draw",
@@ -226,6 +232,7 @@ __all__ = [
     "Topic",
     "TransformStep",
     "TransformsComposed",
+    "Untrained",
     "Value",
     "Where",
     "Workers",
@@ -236,6 +243,7 @@ __all__ = [
     "assumed_under",
     "attribute_of",
     "beside",
+    "cast_argument",
     "element_of",
     "flatten",
     "insert_after",

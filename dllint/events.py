@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from dllint.sites import Guards, Site
 from dllint.terms import Framework
-from dllint.values import Arguments, Value
+from dllint.values import Arguments, Function, Value
 
 
 @dataclass(slots=True, eq=False)
@@ -297,6 +297,22 @@ class OpaqueCall(Event):
     values: tuple[Value, ...]
     name: str = ""
     receiver: Value | None = None
+
+
+Misfit = Literal["missing", "unknown", "twice", "surplus"]
+
+
+@dataclass(slots=True, eq=False)
+class CallRefused(Event):
+    """Python refuses a call of a project ``function``: the arguments do not fit its parameters.
+
+    ``names`` are the parameters that are ``missing`` or given ``twice``, or the keywords that are ``unknown``; a
+    ``surplus`` of arguments has none.
+    """
+
+    function: Function
+    misfit: Misfit
+    names: tuple[str, ...]
 
 
 # ------------------------------------------------------------------------------------------- structure of a program

@@ -1,28 +1,51 @@
-"""What is known of the axes of tensors."""
+"""The shapes of tensors, and what is known of their axes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from dllint.context.base import ProgramView
-from dllint.interp.ask.axes import Axes, Shape
+from dllint.interp.ask.axes import Axes
+from dllint.interp.ask.contractions import Contraction, contractions, is_of_products, told_axis
 from dllint.interp.ask.reshapes import Mixture, mixture
-from dllint.values import Value
+from dllint.interp.ask.sequences import is_batch_first, is_bidirectional
+from dllint.interp.ask.shape import Shape
+from dllint.values import Instance, Symbol, Value
 
 
 class AxesOfTensors(ProgramView):
-    """Shapes, as far as layers and the sizes that a program reads tell them."""
+    """Shapes, as far as layers, data and the sizes that a program reads tell them."""
 
     @cached_property
     def _axes(self) -> Axes:
         return Axes(self._machine)
 
-    def axes(self, tensor: Value) -> Shape:
-        """The axes of a tensor. What is unknown is an axis of its own, equal to no other."""
-        return self._axes.of(tensor)
+    def shape(self, tensor: Value | None) -> Shape:
+        """The axes of a tensor: their sizes and what they mean. What is unknown is an axis equal to no other."""
+        return self._axes.of(tensor) if tensor is not None else Shape((), (Value(), 0))
 
     def mixed_by_view(self, tensor: Value, sizes: Sequence[Value]) -> Mixture | None:
         """The axis that ``tensor.view(*sizes)`` mixes with others, if that is certain."""
         wanted = self._axes.sizes(sizes)
         return mixture(self._axes.of(tensor), wanted) if wanted is not None else None
+
+    def is_batch_first(self, layer: Value) -> bool | None:
+        """Whether a layer for sequences takes the batch before the time; ``None`` where that is not known."""
+        return is_batch_first(layer)
+
+    def is_bidirectional(self, layer: Instance) -> bool | None:
+        """Whether a recurrent layer reads in both directions; ``None`` where that is not known."""
+        return is_bidirectional(layer)
+
+    def contractions(self, product: Symbol) -> Iterator[Contraction]:
+        """The operands of a matrix product or of `einsum` that are weights of a softmax, and how they are summed."""
+        return contractions(product, self.shape)
+
+    def axis_of_softmax(self, softmax: Symbol) -> int | None:
+        """The axis that a softmax is told, as a number."""
+        return told_axis(softmax)
+
+    def is_of_products(self, value: Value) -> bool:
+        """Whether a tensor holds products of vectors, perhaps scaled and masked: the scores of attention."""
+        return is_of_products(value)

@@ -34,6 +34,8 @@ _STRIPPING = {  # "module." + key puts it on, and so does what is done where not
 }
 _SAVING = re.compile(r"dict|save|state|check|snap|update|dump", re.IGNORECASE)
 
+_FOR_PYTHON_3_9 = (1, 19, 3)  # the first numpy for it
+
 
 class Sources(ProgramView):
     """What stands in the files of a program."""
@@ -116,7 +118,8 @@ class Sources(ProgramView):
     def limit_of(self, package: str) -> str | None:
         """The version below which a package stays: as the project says, or else as its code does.
 
-        Code for Python 2, `async=True` as an argument and `loss.data[0]` run with early releases only. Code is that of
+        Code for Python 2 or TensorFlow 1, `async=True` as an argument and `loss.data[0]` run with early releases only,
+        and so does what goes with an early numpy, which no later Python has. Code is that of
         the program's own files, and of those in its folder or below. ``None`` where nothing is known.
         """
         return self.limits.get(package) or self._limits_of_code.get(package)
@@ -129,7 +132,10 @@ class Sources(ProgramView):
     def _limits_of_code(self) -> dict[str, str]:
         modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
         found: dict[str, str] = {}
-        for clue in {clue for module in modules for clue in clues_in(module)}:
+        clues = {clue for module in modules for clue in clues_in(module)}
+        if version_key(self.limits.get("numpy", "2")) <= _FOR_PYTHON_3_9:
+            clues.add("python 3.8")
+        for clue in clues:
             for package, limit in self.facts.clues.get(clue, {}).items():
                 found[package] = min(found.get(package, limit), limit, key=version_key)
         return found

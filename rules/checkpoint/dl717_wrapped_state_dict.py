@@ -41,6 +41,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     SAVERS,
+    Assumption,
     Context,
     Edits,
     Finding,
@@ -152,7 +153,7 @@ class WrappedStateDict(Rule):
             state.site,
             f"the keys of the saved state dict begin with `{wrapping.prefix}`{depends}",
             on=[saved.event, state.inputs[0]],
-            assuming=assumed_under(_asked_later(wrapping, state)),
+            assuming=[*assumed_under(_asked_later(wrapping, state)), *_is_loaded(ctx)],
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
             help=f"save the state of the module inside the wrapper: {_advice(wrapping)}",
@@ -187,6 +188,12 @@ def _asks_for_a_wrapper(guard: Guard) -> bool:
     return any(name in ("isinstance", "hasattr") for name in called) or any(
         text in ("module", "_orig_mod") for text in texts
     )
+
+
+def _is_loaded(ctx: Context) -> Iterator[Assumption]:
+    """That somebody loads what is saved, if nothing in the project loads any state."""
+    if not ctx.project_mentions(r"\bload_state_dict\b"):
+        yield Assumption("effect", "somebody loads it, which nothing in the project does")
 
 
 def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:

@@ -68,6 +68,16 @@ def is_timed(site: Site, name: str, ctx: Context) -> bool:
     )
 
 
+def is_element(site: Site, name: str, ctx: Context) -> bool:
+    """what is detached is one of several that a loop goes through, such as parameters: nobody reads it afterwards"""
+    call = site.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "detach":
+        return False
+    owner = getattr(call.func.value, "id", "")
+    loops = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.For | ast.AsyncFor))
+    return any(owner == getattr(loop.target, "id", "") and call in ast.walk(loop) for loop in loops)
+
+
 class DiscardedResult(Rule):
     code = "DL825"
     name = "discarded-result"
@@ -76,7 +86,7 @@ class DiscardedResult(Rule):
     triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _MOVES | _CALLED)))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
-    excuses = (works_in_place, is_timed)
+    excuses = (works_in_place, is_timed, is_element)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if program.kind != "module" or ctx.is_unit_test:

@@ -20,6 +20,9 @@ from dllint.interp.source.project import Project
         ("print('print x')  # loss.data[0]", set()),
         ('"""\nprint the loss\n"""\nx = weights.data[0]\nloss.data[0] = 1', set()),
         ("xrange = range\nxrange(3)", set()),
+        ("import tensorflow as tf\nx = tf.placeholder(tf.float32)", {"tensorflow 1"}),
+        ("import tensorflow.compat.v1 as tf\nx = tf.placeholder(tf.float32)", set()),
+        ("import tensorflow as tf\nwriter = tf.summary.create_file_writer(folder)", set()),
         ("print('the task is async = True')\nif x = 1:\n    pass", set()),
     ],
 )

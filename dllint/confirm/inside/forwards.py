@@ -7,6 +7,7 @@ import sys
 import threading
 from multiprocessing import parent_process
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch.nn.functional as functional
@@ -20,13 +21,16 @@ _DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", 
 
 
 class _Calls(threading.local):
-    """The module that is called by no other, while it is being called in this thread."""
+    """The model that is called by no other, while it is being called in this thread."""
 
     outermost: nn.Module | None = None
 
 
 def observe_all(run: Run) -> None:
-    """Observe modules that no other module calls, and dropout inside of those that are in evaluation mode."""
+    """Observe models that no other model calls, and dropout inside of those that are in evaluation mode.
+
+    A model has parameters. Criteria, transforms and metrics have none, and are told of apart.
+    """
     calls = _Calls()
     _observe_calls(run, calls)
 
@@ -44,10 +48,20 @@ def observe_all(run: Run) -> None:
 def _observe_calls(run: Run, calls: _Calls) -> None:
     """Have the calls of modules observed: in place of hooks, which would slow every layer down."""
     original = nn.Module.__call__
+    models: WeakSet[nn.Module] = WeakSet()
+
+    def is_model(module: nn.Module) -> bool:
+        if module not in models and next(module.parameters(), None) is not None:
+            models.add(module)
+        return module in models
 
     @functools.wraps(original)
     def observed(module: nn.Module, *arguments: Any, **named: Any) -> Any:
         if calls.outermost is not None or not run.is_listening:
+            return original(module, *arguments, **named)
+        if not is_model(module):
+            if run.is_due(sys._getframe(1)):
+                run.guard(aside, module, arguments, named)
             return original(module, *arguments, **named)
         calls.outermost = module
         try:
@@ -64,5 +78,8 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         place = stack()
         run.tell("forward", module, inputs, with_gradients, place)
         run.tell("call", module, inputs, named, with_gradients, place)
+
+    def aside(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        run.tell("call_aside", module, inputs, named, stack())
 
     nn.Module.__call__ = observed  # type: ignore[method-assign]

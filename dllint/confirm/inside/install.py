@@ -20,7 +20,7 @@ from dllint.confirm.inside import (
     vision,
 )
 from dllint.confirm.inside.compilers import spare_compilers
-from dllint.confirm.inside.run import Run, StopTraining
+from dllint.confirm.inside.run import Run
 from dllint.confirm.probes import EXPERIMENTS, PROBES
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
@@ -50,13 +50,12 @@ def _probes(settings: Settings) -> list[type[Probe]]:
 
 
 def _report_at_the_end(run: Run) -> None:
-    """Write the record when the script ends by itself or by an exception; end silently where dllint ended it."""
+    """Write the record when the script ends by itself or by an exception."""
     tell = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         run.finish("exception", f"{kind.__name__}: {error}")
-        if not issubclass(kind, StopTraining):
-            tell(kind, error, trace)
+        tell(kind, error, trace)
 
     sys.excepthook = excepthook
     atexit.register(run.finish, "end")

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from multiprocessing import parent_process
@@ -42,8 +43,20 @@ _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
 
-class StopTraining(BaseException):
-    """Ends the script when the budget is spent. It is no ``Exception``, so that scripts do not catch it by chance."""
+_SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
+_filters: list[Any] = []  # those of the user, while dllint is at something of its own
+
+
+def _be_silent() -> None:
+    """Show no warnings. What ``warnings.catch_warnings`` does would have those of the user shown a second time."""
+    global _filters
+    if warnings.filters is not _SILENT:
+        _filters, warnings.filters = warnings.filters, _SILENT  # type: ignore[assignment]
+
+
+def _speak_again() -> None:
+    if warnings.filters is _SILENT:
+        warnings.filters = _filters
 
 
 class _Clock:
@@ -210,10 +223,11 @@ class Run:
             begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
-        """Do something of dllint's own in the user's process. Never raises its errors."""
+        """Do something of dllint's own in the user's process. Never raises its errors, nor shows its warnings."""
         begin = time.perf_counter()
         nested = self._inside.probe
         self._inside.probe = True
+        _be_silent()
         with_gradients = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
@@ -224,6 +238,7 @@ class Run:
             torch._C._set_grad_enabled(with_gradients)
             self._inside.probe = nested
             if not nested:
+                _speak_again()
                 self._spent += time.perf_counter() - begin
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
@@ -251,7 +266,7 @@ class Run:
             self._window = (now, self._spent)
 
     def keep_to_budget(self) -> None:
-        """Raises StopTraining when the budget is spent: the time, enough steps, or many backward passes and no step."""
+        """Raises SystemExit when the budget is spent: the time, enough steps, or many backward passes and no step."""
         budget = self.settings.steps
         if self._is_late:
             self.stop("time")
@@ -261,11 +276,15 @@ class Run:
             self.stop("backwards")
 
     def stop(self, why: str) -> None:
-        """Write the record, and end the script. Raises StopTraining."""
+        """Write the record, and end the script, with exit code 0 and without a traceback. Raises SystemExit.
+
+        Threads, processes of ``multiprocessing`` and launchers of several ranks take it for an end as any other; and
+        as it is no ``Exception``, scripts do not catch it by chance. Threads ask for this very class.
+        """
         self.finish(why)
         self._is_ended = True
         self.guard(self._await_ranks)
-        raise StopTraining(why)
+        raise SystemExit(0)
 
     def _await_ranks(self) -> None:
         """Let the other ranks write their records: what has started the ranks kills them when one of them ends."""
@@ -277,8 +296,8 @@ class Run:
             time.sleep(0.02)
 
     def refuse_to_go_on(self) -> None:
-        """Leave the process if the script has gone on after it was told to end."""
-        if self._is_ended and os.getpid() == self._process:
+        """Leave the process if the script has gone on after it was told to end, in a process that it forked as well."""
+        if self._is_ended:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
@@ -374,7 +393,7 @@ class Run:
         time.sleep(_HURRY)
         if self.finish("time"):
             self._is_ended = True
-            stop = ctypes.py_object(StopTraining)
+            stop = ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.main_thread().ident or 0), stop)
         time.sleep(_GRACE)
         self.refuse_to_go_on()

@@ -83,12 +83,15 @@ class Probe:
         """An optimizer has been made."""
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...], with_gradients: bool, stack: Stack) -> None:
-        """A module is called that is called by no other."""
+        """A model is called that is called by no other: a module that has parameters."""
 
     def on_call(
         self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool, stack: Stack
     ) -> None:
         """As ``on_forward``, with the arguments that have names."""
+
+    def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
+        """A module without parameters is called by no model: a criterion, a transform, a metric."""
 
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
         """A function that drops is called, inside of the call of ``outermost``."""

@@ -51,7 +51,7 @@ class Metrics(Probe):
             found = bool((call.target == ignored).any())
             self._ignored[ignored] = self._ignored.get(ignored, 0) + found
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_call_aside(self, module: nn.Module, inputs: Any, named: Any, stack: Stack) -> None:
         kind = type(module)
         if "ignore_index" not in vars(module) or not hasattr(kind, "update") or not hasattr(kind, "compute"):
             return

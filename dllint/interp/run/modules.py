@@ -11,7 +11,7 @@ from dllint.interp.run import overriding
 from dllint.interp.run.classes import find_member, is_module_class, role_of
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.opaque import opaque
-from dllint.interp.run.refusals import is_refused
+from dllint.interp.run.refusals import refusal
 from dllint.interp.run.roles import name_of
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Guards, Site
@@ -69,7 +69,9 @@ def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site
     """
     if isinstance(model, Instance) and isinstance(model.cls, Class) and machine.block is not None:
         forward = find_member(machine, model.cls, "forward")
-        if isinstance(forward, Function) and is_refused(machine, forward, arguments, site, model):
+        refused = refusal(machine, forward, arguments, site, model) if isinstance(forward, Function) else None
+        if refused is not None:
+            machine.emit(refused)
             raise CallError(site)
     name = "forward"
     if (

@@ -22,9 +22,10 @@ Topic = Literal[
     "record", "test-time-augmentation",
     "benchmark", "resuming", "export", "progress", "averaged-model", "weight-average", "partial-state",
     "frozen-model", "loss-model", "adversary", "attack", "normalization", "padding", "ignored-label",
-    "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
+    "harmless-call", "reading", "logging", "learning-rate", "clearing-gradients", "freezing", "deferring",
+    "accumulation", "warm-up",
     "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode",
-    "coupled-decay", "sharing", "order-matters",
+    "coupled-decay", "sharing", "order-matters", "debugging", "competition",
 ]  # fmt: skip
 """What a name can be asked about."""
 
