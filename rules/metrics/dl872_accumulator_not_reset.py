@@ -32,7 +32,8 @@ Measured on torch 2.13 (three seeds, 20 epochs): a validation loss of .40, .33 a
 
 ## Not reported
 Sums that are set anywhere in the loop over epochs, also under a condition; those divided by a count that goes on as
-well, or by a number of epochs; lists that are cut, or averaged in each batch; sums that are not averaged (steps, samples, seconds), and averages after the last epoch.
+well, or by a number of epochs; lists that are cut, or averaged in each batch; sums that are not averaged (steps,
+samples, seconds), and averages after the last epoch.
 
 ## Fix (unsafe)
 Begins the sum at the top of the loop. Unsafe because it changes what is reported, and what is decided by it.
