@@ -4,8 +4,8 @@ The target of an image in `CocoDetection` and `VOCDetection` is a list of object
 `DataLoader` puts samples together item by item, and fails at the first batch whose images differ in that, which may
 come late.
 
-Measured on torch 2.13: `RuntimeError: each element in list of batch should be of equal size`, in batches of 4; where all
-images have two objects, nothing is wrong.
+Measured on torch 2.13: `RuntimeError: each element in list of batch should be of equal size`, in batches of 4; where
+all images have two objects, nothing is wrong.
 
 ## Bad
     train_set = datasets.CocoDetection("images", "train.json", transform=transforms.ToTensor())
