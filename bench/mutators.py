@@ -145,7 +145,9 @@ def discarded_result(code: Code) -> Iterator[Edit]:
     """``x = x.to(device)`` loses its assignment."""
     for node in code.nodes:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(ast.Name(receiver), method))):
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(ast.Name(receiver), method))
+            ):
                 if name == receiver and method in PURE and not any(word in name for word in ("model", "net")):
                     yield code.replace(node, code.source(node.value))
 
@@ -156,7 +158,8 @@ def repeated_module(code: Code) -> Iterator[Edit]:
     for node in code.nodes:
         match node:
             case ast.ListComp(
-                elt=ast.Call(func=made), generators=[ast.comprehension(ast.Name(index), ast.Call(ast.Name("range"), [count]), [])]
+                elt=ast.Call(func=made),
+                generators=[ast.comprehension(ast.Name(index), ast.Call(ast.Name("range"), [count]), [])],
             ):
                 uses = {each.id for each in ast.walk(node.elt) if isinstance(each, ast.Name)}
                 around = code.parents.get(id(node))
@@ -216,7 +219,11 @@ def argparse_type_bool(code: Code) -> Iterator[Edit]:
         action = keyword_of(call, "action")
         if action is not None and getattr(action.value, "value", None) == "store_true":
             given = [code.source(each) for each in call.args]
-            given += [f"{each.arg}={code.source(each.value)}" for each in call.keywords if each.arg not in ("action", "default")]
+            given += [
+                f"{each.arg}={code.source(each.value)}"
+                for each in call.keywords
+                if each.arg not in ("action", "default")
+            ]
             yield code.replace(call, f"{code.source(call.func)}({', '.join([*given, 'type=bool', 'default=False'])})")
 
 
@@ -295,7 +302,12 @@ def accumulator_not_reset(code: Code) -> Iterator[Edit]:
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(0)) if isinstance(loop, ast.For):
                 body = "".join(code.source(each) for each in loop.body)
-                if node in loop.body and f"{name} +=" in body and len(loop.body) > 1 and "epoch" in code.source(loop.target):
+                if (
+                    node in loop.body
+                    and f"{name} +=" in body
+                    and len(loop.body) > 1
+                    and "epoch" in code.source(loop.target)
+                ):
                     start, (_, end) = code.span(loop)[0], code.span(node)
                     moved = f"{code.source(node)}\n{' ' * loop.col_offset}"
                     kept = code.text[start : code.span(node)[0]] + "pass"
@@ -318,7 +330,9 @@ def scored_on_wrong_split(code: Code) -> Iterator[Edit]:
     """What is scored as test or validation is the training data."""
     for node in code.nodes:
         if isinstance(node, ast.For):
-            loaders = [each for each in ast.walk(node.iter) if isinstance(each, ast.Name) and each.id.endswith("loader")]
+            loaders = [
+                each for each in ast.walk(node.iter) if isinstance(each, ast.Name) and each.id.endswith("loader")
+            ]
             for loader in loaders:
                 other = next((prefix for prefix in ("test", "val", "valid") if loader.id == f"{prefix}_loader"), "")
                 if other and "train_loader" in code.text:

@@ -83,6 +83,7 @@ from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformStep
 from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.sequences import Steps
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
@@ -226,6 +227,7 @@ __all__ = [
     "StateRestored",
     "StateSaved",
     "StateTaken",
+    "Steps",
     "Sum",
     "Symbol",
     "Table",

@@ -9,11 +9,14 @@ from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
+from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
 from dllint.context.scores import Scores
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, AxesOfTensors, ModesOfModules, Scores, Continuing, Averages, CommandLine, Coverage, Decisions):
+class Context(
+    Excuses, AxesOfTensors, ModesOfModules, Scores, Expressions, Continuing, Averages, CommandLine, Coverage, Decisions
+):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

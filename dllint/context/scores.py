@@ -29,7 +29,6 @@ from dllint.interp.source.batchwise import (
 )
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
-from dllint.interp.source.topics import words_of
 from dllint.sites import Site
 from dllint.values import Symbol
 
@@ -156,8 +155,7 @@ class Scores(Phases):
         names = [*(frame.function for frame in one.event.frame.stack())]
         if one.loop.iterable is not None:
             names.extend(self.names_behind(one.loop.iterable))
-        words = {word for name in names for word in words_of(name)}
-        return bool(words & {"test", "testing", "tst"}) and words.isdisjoint(("val", "valid", "validation", "dev"))
+        return self.speaks_of("test-set", *names) and not self.speaks_of("validation-set", *names)
 
     @staticmethod
     def phase_of_name(name: str) -> str:

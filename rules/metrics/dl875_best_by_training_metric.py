@@ -17,7 +17,10 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
             loss.backward()
             optimizer.step()
             train_loss += loss.item()
-        val_loss = evaluate(model, val_loader)
+        val_loss = 0.0
+        with torch.no_grad():
+            for x, y in val_loader:
+                val_loss += criterion(model(x), y).item()
         if train_loss < best:
             best = train_loss
             torch.save(model.state_dict(), "best.pt")
@@ -30,7 +33,10 @@ with a test loss of 1.57, 1.49 and 1.68 and accuracies of .574, .599 and .524; t
             loss = criterion(model(x), y)
             loss.backward()
             optimizer.step()
-        val_loss = evaluate(model, val_loader)
+        val_loss = 0.0
+        with torch.no_grad():
+            for x, y in val_loader:
+                val_loss += criterion(model(x), y).item()
         if val_loss < best:
             best = val_loss
             torch.save(model.state_dict(), "best.pt")

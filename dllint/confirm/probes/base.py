@@ -38,6 +38,15 @@ class BackwardCall:
     factor: float
     stack: Stack
     leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
+    scale: float = 1.0  # that a scaler has multiplied the loss by
+    _value: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The loss, unscaled; None where it is no single number. Reads from the device, once."""
+        if self._value is None and len(self.roots) == 1 and self.roots[0].numel() == 1:
+            self._value = float(self.roots[0].detach()) / self.scale
+        return self._value
 
 
 @dataclass(slots=True)
@@ -92,6 +101,9 @@ class Probe:
 
     def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
         """A module without parameters is called by no model: a criterion, a transform, a metric."""
+
+    def on_mode(self, module: nn.Module, training: bool, stack: Stack) -> None:
+        """A module has been put into training or evaluation mode."""
 
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
         """A function that drops is called, inside of the call of ``outermost``."""

@@ -64,7 +64,7 @@ class Bootstrap(Probe):
             return
         if not call.target.requires_grad:
             seen.looked += 1
-        elif not self.run.packs and _is_bootstrapped(call.target):
+        elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
                 seen.looked += 1
@@ -89,9 +89,9 @@ class Bootstrap(Probe):
                 )
 
 
-def _is_bootstrapped(target: Tensor) -> bool:
-    """Whether a target is the sum of what needs no gradients and of a discounted value."""
-    node = through_views(target.grad_fn)
+def is_bootstrapped(made_by: Any) -> bool:
+    """Whether an operation adds what needs no gradients to a discounted value."""
+    node = through_views(made_by)
     parts = [child for child, _ in node.next_functions if child is not None] if node is not None else []
     if node is None or operation(node) != "Add" or len(parts) != 1 or len(node.next_functions) != 2:
         return False

@@ -64,7 +64,7 @@ class Checkpoints(Probe):
             1,
             (self.run.steps, self.run.steps),
             (stack,),
-            "note" if rule == "DL704" else "",
+            "note",
         )
 
 

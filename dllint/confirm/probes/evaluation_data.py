@@ -116,7 +116,7 @@ class EvaluationData(Probe):
         )
 
     def _judgement(self, rule: str, verdict: Verdict, what: str, threshold: str, found: dict[str, Any]) -> Judgement:
-        return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps))
+        return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps), voice="note")
 
 
 def _tensors(value: Any, depth: int) -> Iterator[Tensor]:

@@ -135,7 +135,7 @@ class Samples(Probe):
             "the first sample for the index after the last; an IndexError refutes",
             {"error": error},
             data,
-            "",
+            "note",
         )
 
     def _cached(self, data: _Data, notes: list[Any]) -> Iterator[Judgement]:

@@ -19,6 +19,7 @@ from dllint.confirm.probes.gradients import Tracked
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
 _WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
 _TWICE = 1.5  # steps of the scheduler per step of the optimizer, from which it is stepped twice
+_MANY = 1000  # epochs, which few runs have
 _LEFT = 0.01  # share of the learning rate at which an exponential schedule counts as over
 
 
@@ -89,17 +90,30 @@ class Cadence(Probe):
         return Judgement(
             "DL304",
             self.name,
-            _verdict(seen, between, horizon, batches),
+            self._verdict(seen, between, horizon, batches),
             f"{seen.kind} made {seen.steps} steps, one per {unit}; its horizon is "
             f"{horizon or 'unknown'} steps, the loader has {batches or 'an unknown number of'} batches",
-            "one step per batch and a horizon shorter than the loader, or one per epoch and a horizon of two loaders; "
-            "the reverse refutes",
+            "one step per batch and a horizon shorter than the loader, or one per epoch and a horizon that is a "
+            "multiple of the loader's length and twice as long as the run; the reverse refutes",
             {"steps": seen.steps, "optimizer_steps_between": between, "horizon": horizon, "batches": batches},
             seen.steps,
             (seen.first_at, seen.last_at),
             tuple(seen.stacks),
             "note",
         )
+
+    def _verdict(self, seen: _Steps, between: float, horizon: float, batches: int) -> Verdict:
+        if not horizon or not batches or seen.steps < 2 or batches < ENOUGH:
+            return "INCONCLUSIVE"
+        if between < _TWICE:
+            if seen.steps < ENOUGH:
+                return "INCONCLUSIVE"
+            return "CONFIRMED" if horizon < batches else "REFUTED" if horizon >= 2 * batches else "INCONCLUSIVE"
+        is_in_batches = horizon >= 2 * batches and horizon % batches == 0
+        is_never_over = self.run.ended_by == "end" and horizon >= 2 * seen.steps
+        if is_in_batches and (is_never_over or horizon >= _MANY):
+            return "CONFIRMED"
+        return "REFUTED" if horizon < batches else "INCONCLUSIVE"
 
     def _doubled(self, seen: _Steps) -> Judgement:
         optimizer_steps = max(self._optimizer_steps(seen), 1)
@@ -117,16 +131,6 @@ class Cadence(Probe):
             tuple(seen.stacks),
             "note",
         )
-
-
-def _verdict(seen: _Steps, between: float, horizon: float, batches: int) -> Verdict:
-    if not horizon or not batches or seen.steps < 2 or batches < ENOUGH:
-        return "INCONCLUSIVE"
-    if between < _TWICE:
-        if seen.steps < ENOUGH:
-            return "INCONCLUSIVE"
-        return "CONFIRMED" if horizon < batches else "REFUTED" if horizon >= 2 * batches else "INCONCLUSIVE"
-    return "CONFIRMED" if horizon >= 2 * batches else "REFUTED" if horizon < batches else "INCONCLUSIVE"
 
 
 def _horizon(scheduler: Any) -> float:

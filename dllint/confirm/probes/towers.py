@@ -100,6 +100,7 @@ class Towers(Probe):
             model.looks,
             (0, self.run.steps),
             (model.stack,),
+            "note",
         )
 
     def _paced(self, model: _Model, names: list[str]) -> Iterator[Judgement]:
@@ -128,6 +129,7 @@ class Towers(Probe):
                 model.looks,
                 (0, self.run.steps),
                 (model.stack,),
+                "note",
             )
 
 

@@ -71,9 +71,8 @@ class Traces(Probe):
     def on_backward_start(self, call: BackwardCall) -> None:
         self._count += 1
         few = self._count <= 100 or self._count % self.run.every == 0  # each reads a number from the device
-        if few and len(call.roots) == 1 and call.roots[0].numel() == 1 and self._count < _MOST:
-            scale = self.run.gradients.scale_of(call.roots) or 1.0
-            self.run.trace("loss", float(call.roots[0].detach()) / scale)
+        if few and self._count < _MOST and call.value is not None:
+            self.run.trace("loss", call.value)
 
     def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
         self.run.trace("lr", float(optimizer.param_groups[0].get("lr", 0.0)))

@@ -112,8 +112,9 @@ class Axes:
         if tensor.name in _ELEMENTWISE:
             left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
             return combined(self.of(left), self.of(right), tensor)
-        if tensor.name == "negative" or self._keeps_axes(tensor.name):
-            return self.of(tensor.inputs[0])
+        same = tensor.inputs[0] if tensor.name == "negative" else axis_moves.before_same_axes(tensor)
+        if same is not None:
+            return self.of(same)
         if tensor.name == "slice":
             return axis_indexing.sliced(tensor, self.of(tensor.inputs[0]))
         if tensor.arguments is not None and not tensor.arguments.exact:
@@ -127,9 +128,6 @@ class Axes:
             return several(self, tensor)
         move = axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
         return move(self, tensor, self.of(tensor.inputs[0])) if move is not None else None
-
-    def _keeps_axes(self, name: str) -> bool:
-        return name in self._facts.same_functions or (name[0] == "." and name[1:] in self._facts.same_methods)
 
     def _of_attribute(self, tensor: Symbol) -> Shape | None:
         base = self.of(tensor.inputs[0])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.trees import walk
 
+_SHRINKING = ("clear", "pop", "popleft", "remove")
 _AS_NUMBER = frozenset(("item", "detach", "cpu", "clone", "tolist", "numpy"))
 _MAX_HOPS = 6  # from an expression to what it stands for
 _GROWING = frozenset(("append", "extend", "add", "update"))
@@ -171,9 +172,13 @@ def averages_in(around: ast.AST, name: str) -> Iterator[Mean]:
             yield Mean(name, node, node.right)
         elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and ast.unparse(node.target) == name:
             yield Mean(name, node, node.value)
-        elif isinstance(node, ast.Call) and _last_name(node.func) == "mean" and len(node.args) == 1:
-            if ast.unparse(node.args[0]) == name:
-                yield Mean(name, node, None)
+        elif _is_mean_of(node, name):
+            yield Mean(name, node, None)
+
+
+def _is_mean_of(node: ast.AST, name: str) -> bool:
+    is_mean = isinstance(node, ast.Call) and _last_name(node.func) == "mean"
+    return is_mean and isinstance(node, ast.Call) and [ast.unparse(each) for each in node.args] == [name]
 
 
 def _is_sum_of(node: ast.expr, name: str) -> bool:
@@ -195,9 +200,10 @@ def lists_in(loop: ast.AST) -> Iterator[Sum]:
     """What is appended to in a loop."""
     for node in walk(loop):
         call = node.value if isinstance(node, ast.Expr) else None
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append":
-            if isinstance(node, ast.Expr) and len(call.args) == 1:
-                yield Sum(ast.unparse(call.func.value), node, call.args[0])
+        function = call.func if isinstance(call, ast.Call) and len(call.args) == 1 else None
+        if isinstance(function, ast.Attribute) and function.attr == "append":
+            assert isinstance(node, ast.Expr) and isinstance(call, ast.Call)
+            yield Sum(ast.unparse(function.value), node, call.args[0])
 
 
 def is_bound_in(around: ast.AST, name: str) -> bool:
@@ -211,7 +217,7 @@ def is_bound_in(around: ast.AST, name: str) -> bool:
             targets = [node.target]
         elif isinstance(node, ast.Delete):
             targets = node.targets
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "clear":
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SHRINKING:
             targets = [node.func.value]
         if any(ast.unparse(each) == name for target in targets for each in walk(target) if isinstance(each, ast.expr)):
             return True
@@ -219,7 +225,7 @@ def is_bound_in(around: ast.AST, name: str) -> bool:
 
 
 def begun_before(name: str, loop: ast.stmt, around: ast.AST) -> ast.stmt | None:
-    """Where a variable gets a 0 or an empty list before a loop, in the function around it, if that is its last value."""
+    """Where a variable gets a 0 or an empty list before a loop, in the function around it, if that is what it keeps."""
     before = [
         (node, value)
         for node in walk(around)
