@@ -132,9 +132,10 @@ def layer_size_mismatch(code: Code) -> Iterator[Edit]:
     """A linear layer in a ``Sequential`` expects one feature more than it gets."""
     for call in code.calls("Linear"):
         around = code.parents.get(id(call))
-        if isinstance(around, ast.Call) and name_of(around.func) == "Sequential" and call is not around.args[0]:
-            if call.args and isinstance(call.args[0], ast.Constant):
-                yield code.replace(call.args[0], str(call.args[0].value + 1))
+        if not (isinstance(around, ast.Call) and name_of(around.func) == "Sequential" and call is not around.args[0]):
+            continue
+        if call.args and isinstance(call.args[0], ast.Constant):
+            yield code.replace(call.args[0], str(call.args[0].value + 1))
 
 
 PURE = ("to", "detach", "clone", "clamp", "float", "long", "contiguous", "squeeze", "unsqueeze", "masked_fill", "cuda")
@@ -198,9 +199,9 @@ def batch_first_mismatch(code: Code) -> Iterator[Edit]:
 def squeeze_drops_batch(code: Code) -> Iterator[Edit]:
     """``squeeze`` of one axis becomes one of all."""
     for call in code.calls("squeeze"):
-        if isinstance(call.func, ast.Attribute) and name_of(call.func.value) != "torch" and len(call.args) == 1:
-            if ast.unparse(call.args[0]) in ("1", "-1"):
-                yield code.replace(call, f"{code.source(call.func)}()")
+        is_method = isinstance(call.func, ast.Attribute) and name_of(call.func.value) != "torch"
+        if is_method and [ast.unparse(each) for each in call.args] in (["1"], ["-1"]):
+            yield code.replace(call, f"{code.source(call.func)}()")
 
 
 @mutates("DL831")
@@ -254,10 +255,11 @@ def debug_stop_left_in(code: Code) -> Iterator[Edit]:
     for call in code.calls("step"):
         loop = code.outer(call, (ast.For, ast.While))
         statement = code.parents.get(id(call))
-        if isinstance(loop, ast.For) and isinstance(statement, ast.Expr) and statement in loop.body:
-            if "loader" in code.source(loop.iter):
-                last = loop.body[-1]
-                yield Edit(*[code.span(last)[1]] * 2, f"\n{' ' * last.col_offset}break", last.lineno + 1)
+        if not (isinstance(loop, ast.For) and statement in loop.body):
+            continue
+        if "loader" in code.source(loop.iter):
+            last = loop.body[-1]
+            yield Edit(*[code.span(last)[1]] * 2, f"\n{' ' * last.col_offset}break", last.lineno + 1)
 
 
 @mutates("DL846")

@@ -135,8 +135,8 @@ class Sources(ProgramView):
             limit = version_key(self.limits.get(package, "99"))
             clues.update(python for python, first in firsts.items() if limit <= version_key(first))
         for clue in clues:
-            for package, limit in self.facts.clues.get(clue, {}).items():
-                found[package] = min(found.get(package, limit), limit, key=version_key)
+            for package, below in self.facts.clues.get(clue, {}).items():
+                found[package] = min(found.get(package, below), below, key=version_key)
         return found
 
     def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:

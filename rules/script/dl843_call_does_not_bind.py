@@ -87,8 +87,13 @@ class CallDoesNotBind(Rule):
             message,
             effect="Python raises a TypeError here, and the run ends",
             help=help,
-            trace=[*ctx.calls_to(event), (function.site, "is defined here"), (event.site, "is called here")],
+            trace=[*ctx.calls_to(event), *_definition(function), (event.site, "is called here")],
         )
+
+
+def _definition(function: Function) -> Iterator[tuple[Site, str]]:
+    if function.site is not None:
+        yield function.site, "is defined here"
 
 
 def _listed(names: tuple[str, ...]) -> str:
