@@ -14,7 +14,8 @@ from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import UNPARSABLE, SourceModule
-from dllint.interp.source.positions import ancestors
+from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
 from dllint.sites import Site
 from dllint.values import Class
@@ -166,6 +167,11 @@ class Sources(ProgramView):
         for node in statements_for_their_value(module.tree):
             if id(node) not in shown:
                 yield Site(module, node), dotted_name(node, imported)
+
+    def is_used_as_tensor(self, name: str, site: Site) -> bool:
+        """Whether the function around a place computes with a variable, and does nothing that no tensor can do."""
+        module: Any = site.module
+        return is_used_as_tensor(name, enclosing_definition(site) or module.tree)
 
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.
