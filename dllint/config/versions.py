@@ -41,6 +41,7 @@ _IN_PROSE = re.compile(
 )
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _IMAGE = re.compile(r"(?m)^FROM\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
+_PYTHON_IMAGE = re.compile(r"(?m)^FROM\s+python:(\d\.\d+)")
 _BY_YEAR = {
     20: "1.8",
     21: "1.12",
@@ -255,8 +256,9 @@ def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
-    """``FROM pytorch/pytorch:1.7.1-cuda11.0-cudnn8-runtime``, also in a folder of the project."""
+    """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder of the project."""
     for path in sorted((*root.glob("Dockerfile*"), *root.glob("*/Dockerfile*"))):
+        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(_read(path)))
         for version in _IMAGE.findall(_read(path)):
             year = version_key(version)[0]
             if year in _BY_YEAR or year < 10:

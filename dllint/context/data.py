@@ -368,6 +368,7 @@ class DataView:
     def _trained_on(self) -> frozenset[int]:
         known = {id(event.loader) for event in self.loaders}
         found = {id(loader) for one in self.passes if one.trains for loader in one.loaders}
+        found.update(id(event.loader) for event in self.loaders if event.frame.function == "train_dataloader")
         for event in self._structure.all_of(Backward):
             if isinstance(event, Backward) and event.loss is not None:
                 found.update(id(source) for source in sources(event.loss) if id(source) in known)

@@ -256,8 +256,18 @@ class Sources(ProgramView):
         return self.project_mentions(*_STRIPPING[prefix], where=where)
 
     def wraps_and_loads(self, where: Where) -> bool:
-        """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one."""
-        return self.project_mentions(_WRAPS, r"\.load_state_dict\(", where=where)
+        """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one.
+
+        What the program imports counts as elsewhere.
+        """
+        patterns = (_WRAPS, r"\.load_state_dict\(")
+        main = self.program.module
+        imported = self._machine.project.closure(main) if where == "elsewhere" else []
+        return self.project_mentions(*patterns, where=where) or any(
+            all(module.contains(re.compile(pattern)) for pattern in patterns)
+            for module in imported
+            if module is not main
+        )
 
     def may_read_bgr(self) -> bool:
         """Whether code of the project speaks of images whose channels are in the order blue, green, red."""
