@@ -82,6 +82,11 @@ class AxesOfTensors(ProgramView):
         """The `squeeze()` without an axis behind a value, if only layers that keep the number of axes came after it."""
         return squeezed(value, lambda each: force(self._machine, each))
 
+    def inside(self, value: Value) -> tuple[Value, ...]:
+        """What a value was directly made from; for the call of a model of the project, what its forward returns."""
+        forced = force(self._machine, value)
+        return (forced,) if forced is not value else inputs_of(value)
+
     def sources_inside(self, value: Value, *, deep: bool = True) -> Iterator[Value]:
         """The value and what it was certainly computed from, nearest first: `deep` in the forwards of models too."""
         pending, seen = [value], set[int]()
@@ -91,8 +96,7 @@ class AxesOfTensors(ProgramView):
             if id(current) not in seen and not isinstance(current, Choice):
                 seen.add(id(current))
                 yield current
-                forced = force(self._machine, current) if deep else current
-                pending.extend((forced,) if forced is not current else inputs_of(current))
+                pending.extend(self.inside(current) if deep else inputs_of(current))
 
     def contractions(self, product: Symbol) -> Iterator[Contraction]:
         """The operands of a matrix product or of `einsum` that are weights of a softmax, and how they are summed."""

@@ -18,8 +18,8 @@ Sizes of which one is an option, a default or computed from the data, and layers
 the other: items of a sequence that is not called as a whole.
 
 ## On real code
-232 public repositories: 8 findings in one, all false, of a sequence whose items are called one by one. It is silent now,
-and nothing else was found.
+232 public repositories: 8 findings in one, all false, of a sequence whose items are called one by one. It is silent
+now, and nothing else was found.
 """
 
 from __future__ import annotations
@@ -58,13 +58,12 @@ class LayerSizeMismatch(Rule):
         made: tuple[Instance, int] | None = None
         for item in items:
             wanted = ctx.wanted_size(item) if isinstance(item, Instance) else None
-            if made is not None and wanted is not None and isinstance(item, Instance):
-                if wanted[1] != made[1] and _is_of_one_kind(made[0], item):
-                    yield from self._report(item, wanted[1], made[1], item.site or event.site, ctx, made[0])
+            if made is not None and wanted is not None and wanted[1] != made[1] and _is_of_one_kind(made[0], item):
+                yield from self._report(item, wanted[1], made[1], item.site or event.site, ctx, made[0])
             made = _made(item, made, ctx)
 
     def _report(
-        self, layer: Instance, wanted: int, given: int | None, at: Site, ctx: Context, before: Instance | None = None
+        self, layer: Value, wanted: int, given: int | None, at: Site, ctx: Context, before: Instance | None = None
     ) -> Iterator[Finding]:
         if at in self._told:
             return
@@ -101,9 +100,9 @@ def _made(item: Value, before: tuple[Instance, int] | None, ctx: Context) -> tup
     return before if ctx.keeps_size(item) else None
 
 
-def _is_of_one_kind(before: Instance, after: Instance) -> bool:
+def _is_of_one_kind(before: Instance, after: Value) -> bool:
     """Whether both count channels of an image or signal, or both features."""
-    ours, theirs = (layer.library_name.rpartition(".")[2] for layer in (before, after))
+    ours, theirs = (getattr(layer, "library_name", "").rpartition(".")[2] for layer in (before, after))
     if ours.startswith("Conv"):
         return theirs.startswith(("Conv", "BatchNorm"))
     return theirs.startswith(("Linear", "LayerNorm", "BatchNorm1d", "LSTM", "GRU", "RNN"))
