@@ -67,7 +67,9 @@ class MeanOverPaddedMask(Rule):
                 yield self._report(mean.site, *found, ctx)
 
     def _report(self, at: Site, call: LossCall, mask: Value | None, ctx: Context) -> Finding:
-        what = "the mask has made some of these losses zero" if mask is not None else "ignored targets have a loss of zero"
+        what = (
+            "the mask has made some of these losses zero" if mask is not None else "ignored targets have a loss of zero"
+        )
         return ctx.finding(
             self,
             at,
