@@ -9,9 +9,10 @@ from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
+from dllint.context.schedules import Schedules
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, Coverage, Decisions):
+class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, Coverage, Schedules, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
