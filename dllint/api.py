@@ -29,6 +29,7 @@ from dllint.context.normalization import Normalization, NormalizationUse, Number
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
+from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
 from dllint.context.unpickling import ObjectUse
@@ -234,6 +235,7 @@ __all__ = [
     "Topic",
     "TransformStep",
     "TransformsComposed",
+    "Unstepped",
     "Untrained",
     "Value",
     "Where",

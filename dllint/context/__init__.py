@@ -12,6 +12,7 @@ from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
 from dllint.context.scores import Scores
+from dllint.context.schedules import Schedules
 
 __all__ = ["Context"]
 
@@ -19,4 +20,5 @@ __all__ = ["Context"]
 class Context(
     Excuses, AxesOfTensors, ModesOfModules, Scores, Expressions, Continuing, Averages, CommandLine, Coverage, Decisions
 ):
+class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, Coverage, Schedules, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
