@@ -82,7 +82,7 @@ from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.reshapes import Mixture
 from dllint.interp.ask.sequences import Steps
 from dllint.interp.ask.shape import Shape
@@ -233,6 +233,7 @@ __all__ = [
     "Symbol",
     "Table",
     "Topic",
+    "TransformCall",
     "TransformStep",
     "TransformsComposed",
     "Unstepped",
