@@ -40,7 +40,6 @@ from collections.abc import Iterator
 from dllint.api import (
     Assumption,
     AttributeAssigned,
-    Const,
     Context,
     Finding,
     LibraryCall,
