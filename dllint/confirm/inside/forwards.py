@@ -54,10 +54,11 @@ def observe_all(run: Run) -> None:
 
     for name in _DROPPING:
         observe(run, functional, name, before=dropping)
-    original = getattr(functional, _ATTENTION, None)
+    script: Any = _builtins
+    builtin = script._find_builtin(getattr(functional, _ATTENTION, None))
     observe(run, functional, _ATTENTION, before=attending)
-    if builtin := _builtins._find_builtin(original):  # TorchScript knows it by what it is
-        _builtins._register_builtin(getattr(functional, _ATTENTION), builtin)
+    if builtin:  # TorchScript knows it by what it is
+        script._register_builtin(getattr(functional, _ATTENTION), builtin)
 
 
 def _observe_calls(run: Run, calls: _Calls) -> None:
