@@ -57,6 +57,8 @@ def install(settings: Settings) -> Run:
 
 def _probes(settings: Settings) -> list[type[Probe]]:
     """The probes that take part in a run."""
+    if settings.mode == "events":
+        return []
     if settings.mode != "observe":
         return [Gradients, EXPERIMENTS[settings.mode]]
     return [probe for probe in PROBES if not settings.probes or probe.name in settings.probes]
