@@ -171,11 +171,15 @@ def repeated_module(code: Code) -> Iterator[Edit]:
 
 @mutates("DL827")
 def unregistered_tensor(code: Code) -> Iterator[Edit]:
-    """``self.register_buffer("x", value)`` becomes ``self.x = value``; ``nn.Parameter(value)`` its value."""
-    for call in code.calls("register_buffer"):
-        match call.args:
-            case [ast.Constant(str(name)), value] if isinstance(code.parents[id(call)], ast.Expr):
-                yield code.replace(call, f"self.{name} = {code.source(value)}")
+    """``self.x = nn.Parameter(torch.randn(n))`` becomes ``torch.randn(n, requires_grad=True)``, others ``.cuda()``."""
+    for call in code.calls("Parameter"):
+        made = call.args[0] if call.args else None
+        if not isinstance(code.parents[id(call)], ast.Assign) or call.keywords:
+            continue
+        if isinstance(made, ast.Call) and code.source(made.func) in ("torch.randn", "torch.rand"):
+            yield code.replace(call, f"{code.source(made)[:-1]}, requires_grad=True)")
+        else:
+            yield code.replace(call, f"{code.source(call)}.cuda()")
 
 
 @mutates("DL828")

@@ -29,6 +29,7 @@ from dllint.context.normalization import Normalization, NormalizationUse, Number
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
+from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
 from dllint.context.unpickling import ObjectUse
@@ -81,7 +82,7 @@ from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.reshapes import Mixture
 from dllint.interp.ask.sequences import Steps
 from dllint.interp.ask.shape import Shape
@@ -232,8 +233,10 @@ __all__ = [
     "Symbol",
     "Table",
     "Topic",
+    "TransformCall",
     "TransformStep",
     "TransformsComposed",
+    "Unstepped",
     "Untrained",
     "Value",
     "Where",

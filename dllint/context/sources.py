@@ -237,7 +237,7 @@ class Sources(ProgramView):
             if item not in lineage and owner.name in owner.module.words_in(item):
                 yield from ast.walk(item)
         for module in self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b")):
-            if module is not owner.module and _is_parsed(module):
+            if module is not owner.module and _is_parsed(module) and not _defines_class(module.tree, owner.name):
                 yield from ast.walk(module.tree)
 
     def comments_in(self, site: Site) -> list[str]:
@@ -300,6 +300,11 @@ def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     function = call.func if isinstance(call, ast.Call) else None
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+
+
+def _defines_class(tree: ast.Module, name: str) -> bool:
+    """Whether a file has a class of its own of some name, and so means that one."""
+    return any(isinstance(item, ast.ClassDef) and item.name == name for item in tree.body)
 
 
 def _is_parsed(module: SourceModule) -> bool:

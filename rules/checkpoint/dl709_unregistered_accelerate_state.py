@@ -117,7 +117,7 @@ class UnregisteredAccelerateState(Rule):
         return ctx.finding(
             self,
             made,
-            f"`save_state` does not save {ctx.called(made.scheduler, 'scheduler')}: it is neither prepared nor registered",
+            f"`save_state` does not save {ctx.called(made.scheduler, 'scheduler')}: neither prepared nor registered",
             on=[step, save],
             effect="a run that is resumed begins the schedule anew",
             help="hand it to `register_for_checkpointing`, or to `prepare` together with the optimizer",

@@ -22,8 +22,8 @@ Layers of which it is not known that they read in both directions, sequences of 
 each reading ends (`out[:, -1, :128]`), padded sequences that were packed, and code that uses the final state as well.
 
 ## On real code
-211 public repositories with bidirectional layers or a `squeeze()`: 2 findings, both true, one of them in a tutorial that
-many have copied.
+211 public repositories with bidirectional layers or a `squeeze()`: 2 findings, both true, one of
+them in a tutorial that many have copied.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_l
         loss = F.binary_cross_entropy_with_logits(model(x).squeeze(1), y)
 
 ## Not reported
-Other losses, which take both shapes, batches of unknown loaders, loaders that drop the last batch, batches of one sample, and targets that are squeezed the
-same way. Whether a last batch has one sample depends on the data: such a finding is a question.
+Other losses, which take both shapes, batches of unknown loaders, loaders that drop the last batch, batches of one
+sample, and targets that are squeezed the same way. Whether a last batch has one sample depends on the data: such a
+finding is a question.
 
 ## Fix (unsafe)
 Names the axis, `squeeze(1)`, where the tensor has two. Unsafe because the numbers of axes of other inputs may change.

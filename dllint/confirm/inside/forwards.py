@@ -15,8 +15,11 @@ from torch import nn
 from torch.jit import _builtins
 
 from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.places import place
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.events import ModeChange, ModelForward
+from dllint.values import Arguments
 
 _ATTENTION = "scaled_dot_product_attention"
 _DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
@@ -54,10 +57,11 @@ def observe_all(run: Run) -> None:
 
     for name in _DROPPING:
         observe(run, functional, name, before=dropping)
-    original = getattr(functional, _ATTENTION, None)
+    script: Any = _builtins
+    builtin = script._find_builtin(getattr(functional, _ATTENTION, None))
     observe(run, functional, _ATTENTION, before=attending)
-    if builtin := _builtins._find_builtin(original):  # TorchScript knows it by what it is
-        _builtins._register_builtin(getattr(functional, _ATTENTION), builtin)
+    if builtin:  # TorchScript knows it by what it is
+        script._register_builtin(getattr(functional, _ATTENTION), builtin)
 
 
 def _observe_calls(run: Run, calls: _Calls) -> None:
@@ -90,9 +94,10 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
     def forward(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool) -> None:
         run.mark("forward" if with_gradients else "forward without gradients")
         run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
-        place = stack()
-        run.tell("forward", module, inputs, with_gradients, place)
-        run.tell("call", module, inputs, named, with_gradients, place)
+        site = place(stack())
+        given = Arguments[Any](inputs, named)
+        grad = "on" if with_gradients else "off"
+        run.emit(ModelForward(site, module, given, None, frame=site.frame, grad=grad))
 
     def aside(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         run.tell("call_aside", module, inputs, named, stack())
@@ -122,7 +127,8 @@ def _observe_modes(run: Run) -> None:
         setattr(nn.Module, name, changing)
 
     def changed(module: nn.Module) -> None:
-        run.tell("mode", module, module.training, stack())
+        site = place(stack())
+        run.emit(ModeChange(site, module, module.training, frame=site.frame))
 
     observed("train")
     observed("eval")

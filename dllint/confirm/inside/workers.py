@@ -109,7 +109,7 @@ def _noted(
 def _contents(batch: Any) -> dict[str, str]:
     """What a batch and its labels are known by. Labels are what random changes of samples leave as it is."""
     labels = [part for part in _tensors(batch, 3) if not part.is_floating_point() and part.numel() >= _LABELS]
-    telling = [part for part in labels if len(part.unique()) > _KINDS]
+    telling = [part for part in labels if len(set(part.reshape(-1)[:_ELEMENTS].tolist())) > _KINDS]
     return {"content": content_of(batch), "labels": content_of(telling)}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import BackwardCall, LossCall, Probe, unanimous
+from dllint.confirm.probes.base import BackwardCall, LossCall, Probe, stack_of, unanimous
 from dllint.confirm.probes.bootstrap import is_bootstrapped
 from dllint.confirm.probes.graph import leaves_behind, operation, through_views
 
@@ -45,29 +45,29 @@ class ByHand(Probe):
         self._is_told = False  # a function of torch has computed a loss since the last backward pass
         self._derives = False
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         self._is_told = True
 
     def on_derivative(self) -> None:
         self._derives = True
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
-        calls = self._calls[call.stack] = self._calls.get(call.stack, 0) + 1
+        calls = self._calls[stack_of(call)] = self._calls.get(stack_of(call), 0) + 1
         if is_told or self.run.packs or len(call.roots) != 1 or (calls > _FIRST and calls % self.run.every):
             return
         for node in _near(call.roots[0].grad_fn):
             kind = operation(node)
             if kind == "LogSoftmax":
                 child = through_views(node.next_functions[0][0])
-                self._note("DL101", call.stack, child is not None and operation(child) == "Softmax")
+                self._note("DL101", stack_of(call), child is not None and operation(child) == "Softmax")
             elif kind in ("Pow", "Abs", "SmoothL1Loss"):
                 difference = through_views(node.next_functions[0][0])
                 if difference is not None and operation(difference) in ("Sub", "Rsub"):
-                    self._note("DL117", call.stack, _is_of_all_with_all(difference))
+                    self._note("DL117", stack_of(call), _is_of_all_with_all(difference))
                     if not derives and (answer := _learns_its_target(difference)) is not None:
-                        self._note("DL956", call.stack, answer)
+                        self._note("DL956", stack_of(call), answer)
 
     def _note(self, rule: str, stack: Stack, is_wrong: bool) -> None:
         seen = self._seen.setdefault((rule, stack), _Seen(first=self.run.steps))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import LossCall, Probe
+from dllint.confirm.probes.base import LossCall, Probe, stack_of
 
 _LOSSES = ("cross_entropy", "nll_loss")
 _FIRST = 10  # losses from each place that are looked at
@@ -44,9 +44,9 @@ class Classes(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Seen] = {}
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         if call.function in _LOSSES and _are_classes(call.input, call.target) and call.result.requires_grad:
-            seen = self._of(call.stack, call.input.shape[1])
+            seen = self._of(stack_of(call), call.input.shape[1])
             seen.losses += 1
             if seen.losses <= _FIRST or seen.losses % self.run.every == 0:
                 kept = call.target != call.options.get("ignore_index", -100)

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.events import ModelForward, OptimizerStep
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
@@ -80,11 +81,12 @@ class Coverage(Probe):
         self._steps = 0
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         self._modules.add(module)
         self._numbers.setdefault(module, next(self._counter))
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if not call.leaves:
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
@@ -93,7 +95,8 @@ class Coverage(Probe):
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered or not sees_all
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         steps = self.run.gradients.of(optimizer).steps
         if steps >= _FIRST and steps % self.run.every:
             return
@@ -103,9 +106,9 @@ class Coverage(Probe):
                 if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
                     (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         self._steps += 1
-        if self.run.gradients.of(optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
+        if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
             self._look()
 
     def _look(self) -> None:

@@ -15,10 +15,10 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
+from dllint.events import ModeChange, ModelForward, OptimizerStep
 
 _MOST = 16  # calls before a backward pass that are remembered
 
@@ -73,33 +73,36 @@ class TrainingMode(Probe):
         self._called: list[_Called] = []  # since the last backward pass
         self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         modal = self._modal.get(module)
         if modal is None:
             modal = self._modal[module] = any(_is_modal(part) for part in module.modules())
         if not modal:
             return
-        if with_gradients:
+        if event.grad == "on":
             if len(self._called) < _MOST:
                 self._called.append((ref(module), module.training))
         elif not module.training:
             self._evaluated[module] = self._evaluated.get(module, 0) + 1
 
-    def on_mode(self, module: nn.Module, training: bool, stack: Stack) -> None:
-        modes = self._modes.setdefault(module, _Modes())
+    def on_mode_change(self, event: ModeChange[Any]) -> None:
+        training = bool(event.training)
+        stack = stack_of(event)
+        modes = self._modes.setdefault(event.model, _Modes())
         modes.to_training += training
         if not training:
             modes.to_evaluation[stack] = modes.to_evaluation.get(stack, 0) + 1
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        self._ready = (call.stack, self._called) if self._called else None
+    def before_backward(self, call: BackwardCall) -> None:
+        self._ready = (stack_of(call), self._called) if self._called else None
         self._called = []
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if self._ready is None:
             return
         (place, called), self._ready = self._ready, None
-        samples = self.run.gradients.of(optimizer).samples()
+        samples = self.run.gradients.of(event.optimizer).samples()
         for known, is_training in called:
             module = known()
             by_place = {} if module is None else self._seen.setdefault(module, {})
@@ -170,7 +173,9 @@ class EvaluationGradients(Probe):
         self._seen: dict[Stack, _Kept] = {}
         self._waiting: dict[_Kept, None] = {}
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        stack = stack_of(event)
         if module.training:
             if self._waiting:
                 self._settle(used=False)
@@ -179,13 +184,13 @@ class EvaluationGradients(Probe):
         if seen is None:
             seen = self._seen[stack] = _Kept(first=self.run.steps)
         seen.last = self.run.steps
-        if not with_gradients:
+        if event.grad != "on":
             seen.without += 1
         elif any(parameter.requires_grad for parameter in module.parameters()):
             seen.waiting += 1
             self._waiting[seen] = None
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if self._waiting:
             self._settle(used=True)
 

@@ -8,13 +8,13 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import BackwardCall, Probe
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import ModelForward, OptimizerStep
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
 _STEADY, _ON = 0.8, 0.1  # of the last quarter's steps, and of the way, that the loss falls in it
@@ -36,12 +36,12 @@ class _Losses(Probe):
         self.optimizers: set[Tracked] = set()
         self._pending: float | None = None
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if self._pending is None and len(call.roots) == 1 and call.roots[0].numel() == 1:
             self._pending = float(call.roots[0].detach()) / (self.run.gradients.scale_of(call.roots) or 1.0)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
-        self.optimizers.add(self.run.gradients.of(optimizer))
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        self.optimizers.add(self.run.gradients.of(event.optimizer))
         self.losses.append(math.nan if self._pending is None else self._pending)
         self._pending = None
 
@@ -51,13 +51,13 @@ class Overfit(_Losses):
 
     name = "overfit"
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        for layer in module.modules():
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        for layer in event.model.modules():
             if isinstance(layer, _DropoutNd):
                 layer.p = 0.0
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
-        for group in optimizer.param_groups:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        for group in event.optimizer.param_groups:
             if "weight_decay" in group:
                 group["weight_decay"] = 0.0
 
@@ -111,7 +111,8 @@ class RateRange(_Losses):
         self._own: float | None = None
         self._rates: list[float] = []
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         if self._own is None:
             self._own = float(optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"]))
         share = min(1.0, len(self._rates) / max(self.run.settings.steps - 1, 1))

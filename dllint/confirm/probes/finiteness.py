@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import OptimizerStep
 
 _FIRST = 24  # losses from each place, and steps of each optimizer, that are all looked at
 
@@ -55,10 +55,10 @@ class Finiteness(Probe):
         self._losses: dict[Stack, _Losses] = {}
         self._weights: dict[Tracked, _Weights] = {}
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        seen = self._losses.get(call.stack)
+    def before_backward(self, call: BackwardCall) -> None:
+        seen = self._losses.get(stack_of(call))
         if seen is None:
-            seen = self._losses[call.stack] = _Losses()
+            seen = self._losses[stack_of(call)] = _Losses()
         seen.calls += 1
         if (seen.calls > _FIRST and seen.calls % self.run.every) or call.value is None:
             return
@@ -70,8 +70,8 @@ class Finiteness(Probe):
         seen.in_a_row = seen.in_a_row + 1 if is_broken else 0
         seen.last = self.run.steps
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        tracked = self.run.gradients.of(optimizer)
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        tracked = self.run.gradients.of(event.optimizer)
         if tracked.steps > _FIRST and tracked.steps % self.run.every:
             return
         samples = [sample for sample in tracked.samples() if sample.is_floating_point()]

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
 from dllint.confirm.probes.graph import leaves
+from dllint.events import ModelForward, OptimizerCreated, OptimizerStep, ScalerUnscale, ZeroGrad
 
 _SAMPLES = 3
 _PART = 100_000  # elements of a sample that are kept, to see whether it moves
@@ -112,8 +113,8 @@ class Tracked:
         else:
             self.is_polluted = self.was_used = False
             self.window = {}
-        self.window[call.stack] = self.window.get(call.stack, 0) + 1
-        self.backward_stacks.setdefault(call.stack)
+        self.window[stack_of(call)] = self.window.get(stack_of(call), 0) + 1
+        self.backward_stacks.setdefault(stack_of(call))
         self.reached += 1
         self.is_ahead = self.is_cleared = False
         self.is_fresh, self.is_scaled = True, scaled
@@ -178,8 +179,8 @@ class Gradients(Probe):
         self.tracked.append(tracked)
         return tracked
 
-    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
-        self._track(optimizer, stack)
+    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
+        self._track(event.optimizer, stack_of(event))
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         self._scaled = (scaler, scaled) if scaler.is_enabled() else None
@@ -190,28 +191,31 @@ class Gradients(Probe):
             return None
         return float(self._scaled[0].get_scale())
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         call.scale = self.scale_of(call.roots) or 1.0
-        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
         if looks <= _LOOKED_AT:
             call.leaves = leaves(call.roots)
         for tracked in self.tracked:
             tracked.look_before()
 
-    def on_backward_end(self, call: BackwardCall) -> None:
+    def on_backward(self, call: BackwardCall) -> None:
         scaled = self.scale_of(call.roots) is not None
         for tracked in self.tracked:
             tracked.look_after(call, scaled)
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad == "on":
             for tracked in self.tracked:
                 tracked.is_ahead = True
 
-    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
-        self.of(optimizer).is_scaled = False
+    def on_scaler_unscale(self, event: ScalerUnscale[Any]) -> None:
+        if event.optimizer is not None:
+            self.of(event.optimizer).is_scaled = False
 
-    def on_zero_grad(self, owner: Optimizer | nn.Module, stack: Stack) -> None:
+    def on_zero_grad(self, event: ZeroGrad[Any]) -> None:
+        owner: Optimizer | nn.Module = event.target
+        stack = stack_of(event)
         if isinstance(owner, Optimizer):
             self.of(owner).cleared(stack)
             return
@@ -220,9 +224,9 @@ class Gradients(Probe):
             if not owned.isdisjoint(map(id, tracked.samples())):
                 tracked.cleared(stack)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        tracked = self.of(optimizer)
-        tracked.stepped(stack, tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        tracked = self.of(event.optimizer)
+        tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
 
     def judge(self) -> Iterator[Judgement]:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Voice
 from dllint.confirm.pictures import Histogram, histogram
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread, stack_of
+from dllint.events import ModelForward
 
 _FIRST = 5  # calls from each place that are all looked at
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
@@ -51,13 +52,16 @@ class InputStatistics(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Inputs] = {}
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad != "on":
             return
-        first = next((value for value in (*inputs, *named.values()) if isinstance(value, Tensor)), None)
+        first = next(
+            (value for value in event.arguments.all() if isinstance(value, Tensor)),
+            None,
+        )
         if first is None or not _is_input(first):
             return
-        seen = self._seen.setdefault(stack, _Inputs(list(first.shape)))
+        seen = self._seen.setdefault(stack_of(event), _Inputs(list(first.shape)))
         seen.calls += 1
         if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
             self._look(seen, first.detach().float())
@@ -185,11 +189,11 @@ class LabelStatistics(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Labels] = {}
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         is_classes = not call.target.is_floating_point() and call.input.dim() > 1 and call.target.numel() > 0
         if call.function != "cross_entropy" or not is_classes or not call.result.requires_grad:
             return
-        seen = self._seen.setdefault(call.stack, _Labels())
+        seen = self._seen.setdefault(stack_of(call), _Labels())
         seen.calls += 1
         if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
             self._look(seen, call)

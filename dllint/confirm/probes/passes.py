@@ -16,6 +16,7 @@ from dllint.confirm.inside.workers import key_of, read_notes
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Batches, Probe
 from dllint.confirm.probes.data import distributed_sampler
+from dllint.events import ModelForward
 
 _FEWEST = 3  # batches of a pass that can be compared
 _SHOWN = 64  # samples of a pass that the report draws
@@ -73,11 +74,11 @@ class Passes(Probe):
             loader.passes[-1].taken = batches.taken
             self._latest = loader.passes[-1]
 
-    def on_forward(self, module: Any, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if not with_gradients:  # what was taken is evaluated
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad != "on":  # what was taken is evaluated
             self._latest = None
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
             self._latest = None

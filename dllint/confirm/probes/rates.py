@@ -98,7 +98,7 @@ class Plateau(Probe):
             known.values.append(metric)
             known.losses.append([])
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if not self._all:
             return
         for known in self._known.values():

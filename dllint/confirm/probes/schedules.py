@@ -13,8 +13,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.probes.base import ENOUGH, Batches, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import SchedulerStep
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
 _WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
@@ -51,13 +52,14 @@ class Cadence(Probe):
     def on_batch(self, batches: Batches, batch: Any) -> None:
         self._latest = batches
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._lengths[_length(self._latest.loader)] += 1
             self._latest = None
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
-        if isinstance(scheduler, ReduceLROnPlateau) or explicit:
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        scheduler: Any = event.scheduler
+        if isinstance(scheduler, ReduceLROnPlateau) or bool(event.arguments.all()):
             return
         seen = self._by_scheduler.get(scheduler)
         if seen is None:
@@ -69,7 +71,7 @@ class Cadence(Probe):
         at = self._optimizer_steps(seen)
         seen.steps += 1
         seen.last_at = at
-        seen.stacks[stack] += 1
+        seen.stacks[stack_of(event)] += 1
 
     def _optimizer_steps(self, seen: _Steps) -> int:
         return seen.tracked.steps if seen.tracked is not None and seen.tracked.reached else int(self.run.steps)

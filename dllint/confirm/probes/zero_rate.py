@@ -7,9 +7,10 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Judgement
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import OptimizerStep, SchedulerStep
 
 _FEWEST = 10  # steps
 _SCHEDULED = 3  # steps of a scheduler after which a rate of 0 is no first step of a warm-up
@@ -26,7 +27,8 @@ class ZeroRate(Probe):
         self._moving: set[Tracked] = set()
         self._scheduled: dict[Tracked, int] = {}
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         tracked = self.run.gradients.of(optimizer)
         if tracked in self._moving:
             return
@@ -37,8 +39,8 @@ class ZeroRate(Probe):
         self._moving.add(tracked)
         self._steps.pop(tracked, None)
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
-        optimizer = getattr(scheduler, "optimizer", None)
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer):
             tracked = self.run.gradients.of(optimizer)
             self._scheduled[tracked] = self._scheduled.get(tracked, 0) + 1

@@ -173,8 +173,20 @@ class Axes:
         if first is None or given.rank == fact.spatial + 1:
             return None
         channels = self._argument(layer, fact) if fact.argument else first[1]
-        spatial = (of_axis(result, 2 + i, meaning=meaning) for i, meaning in enumerate(_SPATIAL[fact.spatial]))
+        told = self._pooled_to(layer) if ".Adaptive" in layer.library_name else []
+        known = told if len(told) == fact.spatial else [None] * fact.spatial
+        spatial = (
+            (size or of_axis(result, 2 + i)).meant(meaning)
+            for i, (size, meaning) in enumerate(zip(known, _SPATIAL[fact.spatial], strict=True))
+        )
         return Shape((first[0], channels.meant("channel"), *spatial))
+
+    def _pooled_to(self, layer: Instance) -> list[Size | None]:
+        """The sizes that an adaptive pooling is told: a number for all of them, or one for each."""
+        told = layer.arguments.get(0, "output_size")
+        if isinstance(told, Const):
+            return [self.size(told)] * int(layer.library_name[-2])
+        return [self.size(each) for each in told.items] if isinstance(told, Items) and told.exact else []
 
     def _kept_batch(self, result: Symbol, given: Shape) -> Shape | None:
         """What is known of the result of a layer of which nothing is known but that it is one of torch."""
