@@ -23,10 +23,10 @@ encoder left out of the optimizer the test accuracy is .48 instead of .74. The t
         optimizer.step()
 
 ## Not reported
-Modules that are frozen, or only evaluated; modules with weights from elsewhere (a checkpoint, another model); names
-such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features; parameters that
-are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a style, a prompt
-or an attack. Where anything that an optimizer is given is not known, nothing is said.
+Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
+model); names such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features;
+parameters that are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a
+style, a prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
 
 ## On real code
 135 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
@@ -35,6 +35,7 @@ each step, with random weights.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 
 from dllint.api import (
@@ -83,6 +84,12 @@ def is_only_evaluated(site: Site, left: Untrained, ctx: Context) -> bool:
     return bool(changes) and all(change.training is False for change in changes)
 
 
+def is_tried_out(site: Site, left: Untrained, ctx: Context) -> bool:
+    """the file deletes it again: it was only tried out"""
+    deleted = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.Delete))
+    return any(getattr(target, "id", "") == left.name for node in deleted for target in node.targets)
+
+
 def is_updated_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
     """the program updates its parameters itself"""
     return any(
@@ -119,6 +126,7 @@ class ParametersMissingFromOptimizer(Rule):
         is_not_to_be_trained,
         is_frozen,
         is_only_evaluated,
+        is_tried_out,
         is_updated_by_hand,
         has_weights_from_elsewhere,
         has_its_parameters_asked_for,
