@@ -31,7 +31,8 @@ and clients; loops over something other than batches and epochs; optimizers that
 state back.
 
 ## On real code
-{REAL}
+233 public repositories: 2 findings, both true, of which one is a note: Adam in every batch, so that a schedule written
+by hand takes effect, and Adam in every epoch.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def is_of_another_model(event: OptimizerCreated, loop: Loop, ctx: Context) -> bo
 
 def is_on_purpose(event: OptimizerCreated, loop: Loop, ctx: Context) -> bool:
     """a comment or a name says that the optimizer is to start again"""
-    return any(word in " ".join(ctx.lines_at(event.site)).lower() for word in ("reset", "restart", "fresh", "re-init", "reinit"))
+    return any(
+        word in " ".join(ctx.lines_at(event.site)).lower()
+        for word in ("reset", "restart", "fresh", "re-init", "reinit")
+    )
 
 
 class OptimizerRecreatedInLoop(Rule):
@@ -85,6 +89,7 @@ class OptimizerRecreatedInLoop(Rule):
     severity = "warning"
     since = "0.1.0"
     triggers = (("step",), ("backward",))
+    confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/optim.html",)
     excuses = (gets_a_state, is_of_another_model, is_on_purpose)
 

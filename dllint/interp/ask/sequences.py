@@ -142,7 +142,7 @@ def pooled(value: Value) -> tuple[Steps, Symbol] | None:
 
 def last_step(value: Value) -> Steps | None:
     """The outputs of a recurrent layer of which a value is the last step, in the order that the layer has."""
-    if not isinstance(value, Symbol) or value.name != "item" or len(value.inputs) < 2:  # noqa: PLR2004 -- an index
+    if not isinstance(value, Symbol) or value.name != "item" or len(value.inputs) < 2:
         return None
     found = steps_of(value.inputs[0])
     if found is None:

@@ -23,7 +23,7 @@ Topic = Literal[
     "frozen-model", "loss-model", "adversary", "attack", "normalization", "padding", "ignored-label",
     "harmless-call", "reading", "logging", "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up",
     "optimizer", "adaptive-optimizer", "coupled-decay-optimizer", "rank", "moving", "options", "mode",
-    "coupled-decay", "sharing", "order-matters", "competition", "across-samples",
+    "coupled-decay", "sharing", "order-matters", "competition", "across-samples", "all-pairs",
 ]  # fmt: skip
 """What a name can be asked about."""
 
