@@ -211,6 +211,8 @@ class Axes:
             return self._of_sequence_layer(item, base, layer)
         if base.name.rpartition(".")[2] in ("max", "min", "median", "mode", "topk", "sort"):
             return self.of(base) if item.detail in (0, 1) else None
+        if base.name.rpartition(".")[2] in ("split", "chunk", "tensor_split", "unbind"):
+            return axis_indexing.cut(item, base, self.of(base.inputs[0]))
         if base.name == "item" and base.detail == 1 and isinstance(base.inputs[0], Symbol):
             inner = base.inputs[0]
             if inner.name == "torch.nn.LSTM()" and isinstance(inner.inputs[0], Instance):
