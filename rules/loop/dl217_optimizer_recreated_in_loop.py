@@ -65,7 +65,7 @@ def gets_a_state(event: OptimizerCreated, loop: Loop, ctx: Context) -> bool:
     """a state is put back in the loop, into the optimizer or the model"""
     restored = (each for each in ctx.all_of(StateRestored) if loop in ctx.loops_around(each))
     modules, _ = ctx.parameters_of(event.optimizer)
-    return any(ctx.reaches(each.target, wanted) for each in restored for wanted in (event.optimizer, *modules))  # type: ignore[attr-defined]
+    return any(ctx.reaches(each.target, wanted) for each in restored for wanted in (event.optimizer, *modules))
 
 
 def is_of_another_model(event: OptimizerCreated, loop: Loop, ctx: Context) -> bool:

@@ -29,7 +29,8 @@ the second is what it was at the start, to the last bit, and stands in the state
 
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, or whose `forward` a library
-has written; layers whose name another file mentions, or a comment (as what was switched off for now).
+has written or is empty; layers whose name another file mentions, or a comment (as what was switched off for now);
+files that speak of pretrained weights, whose state dict has to fit.
 
 ## On real code
 {REAL}
@@ -50,6 +51,8 @@ _BASES = (
 )
 _LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "vars", "eval", "exec",
                       "__getattr__", "get_submodule", "locals"))  # fmt: skip
+
+_PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -74,8 +77,21 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """another file mentions the name, or a comment of the class does"""
-    is_in_comment = any(event.attribute in comment for each in cls.lineage for comment in ctx.comments_in(each.site))
+    classes = [Site(each.module, each.node) for each in cls.lineage]
+    is_in_comment = any(event.attribute in comment for each in classes for comment in ctx.comments_in(each))
     return is_in_comment or ctx.mentions(event.attribute, where="elsewhere")
+
+
+def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+    """the file of the class speaks of pretrained weights, whose state dict has to fit"""
+    return not _PRETRAINED.isdisjoint(cls.module.words)
+
+
+def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+    """`forward` is empty, or only raises"""
+    forward = ctx.member(event.target, "forward")
+    body = getattr(getattr(forward, "node", None), "body", [])
+    return all(isinstance(each, ast.Pass | ast.Raise | ast.Expr) for each in body)
 
 
 class UnusedSubmodule(Rule):
@@ -86,7 +102,14 @@ class UnusedSubmodule(Rule):
     since = "0.1.0"
     triggers = (("Module", "LightningModule"), ("forward",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",)
-    excuses = (is_looked_up, is_used_by_a_library, is_registered_twice, is_mentioned)
+    excuses = (
+        is_used_by_a_library,
+        is_no_forward,
+        is_for_pretrained_weights,
+        is_looked_up,
+        is_registered_twice,
+        is_mentioned,
+    )
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         owner, layer = event.target, event.value

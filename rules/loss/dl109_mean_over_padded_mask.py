@@ -84,7 +84,7 @@ class MeanOverPaddedMask(Rule):
 
 
 def _is_for_each(call: LossCall, ctx: Context) -> bool:
-    return ctx.constant(call.options.get("reduction")) == "none"
+    return bool(ctx.constant(call.options.get("reduction")) == "none")
 
 
 def _means(loss: Value | None, ctx: Context) -> Iterator[Symbol]:
