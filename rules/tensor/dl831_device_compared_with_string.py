@@ -1,7 +1,7 @@
 """A `torch.device` compared with a text, which never equals it.
 
 `device == "cuda"` is false for every `torch.device`, also for `torch.device("cuda")`, and `device != "cpu"` is true.
-What stands under such a condition never happens, or always: mixed precision, several devices, the memory that is pinned.
+What stands under such a condition never happens, or always: mixed precision, several devices, pinned memory.
 
 Measured on torch 2.13: `torch.device("cuda") == "cuda"`, `torch.device("cpu") == "cpu"` and `torch.device("cuda") in
 ("cuda",)` are all false; `torch.device("cuda").type == "cuda"` is true.
