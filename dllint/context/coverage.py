@@ -39,6 +39,17 @@ class Untrained:
     owner: Instance | None
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A backward pass of ``loss`` through a call of ``model``, which it comes to under some conditions."""
+
+    backward: Backward
+    loss: Value
+    call: Symbol
+    model: Value
+    guards: Guards
+
+
 class Coverage(Freezing, Uses):
     """The modules that optimizers cover, and those that they leave out."""
 
@@ -113,6 +124,16 @@ class Coverage(Freezing, Uses):
                 if value.inputs and (value.name == "forward" or value.name.endswith("()")):
                     yield guards, value
                 pending.extend((guards, each) for each in value.inputs)
+
+    def trained_through(self, made: Value) -> Iterator[Trained]:
+        """The backward passes through models that a call has returned, such as one that wraps them."""
+        known = {id(each) for each in graph.sources(made)}
+        for event in self.all_of(Backward):
+            assert isinstance(event, Backward)
+            for guards, call in self.calls_behind(event.loss) if event.loss is not None else ():
+                model = call.inputs[0]
+                if event.loss is not None and any(id(source) in known for source in graph.sources(model)):
+                    yield Trained(event, event.loss, call, model, guards)
 
     def _ends_here(self, value: Symbol) -> bool:
         """Whether no gradient goes through an operation, or it is not known whether one does."""
