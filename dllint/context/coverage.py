@@ -17,6 +17,7 @@ _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a
      "parameters", "named_parameters", "sum", "slice")
 )  # fmt: skip
 _NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))
+_MAKERS = (OptimizerCreated, ParametersAdded)
 _LISTED = 2  # parts of a model in the optimizers, from which on they list what is trained
 _MAX_PARTS = 4000
 _MAX_BEHIND = 200
@@ -58,40 +59,44 @@ class Coverage(Freezing, Uses):
 
         Everything has to be known for it: all optimizers that take steps, and all that each of them is given.
         """
-        makers = [e for e in self.all_of(OptimizerCreated, ParametersAdded) if not isinstance(e, OptimizerStep)]
-        held = self._held_by(makers)
-        if not held or not all(self._is_made_here(step, makers) for step in self.steps()):
+        makers = [e for e in self.all_of(OptimizerCreated, ParametersAdded) if isinstance(e, _MAKERS)]
+        held = [(maker, self._held_by(maker)) for maker in makers]
+        if not all(modules for _, modules in held) or not all(
+            self._is_made_here(step, makers) for step in self.steps()
+        ):
             return []
         if not self.steps() and not any(made.frame.framework == "lightning" for made in makers):
             return []
-        covered = set[int]()
-        for module in held:
-            parts = self._parts_of(module)
-            if parts is None:
-                return []
-            covered |= parts
+        parts = {id(module): self._parts_of(module) for _, modules in held for module in modules}
+        if any(each is None for each in parts.values()):
+            return []
+        covered = set[int]().union(*(each for each in parts.values() if each is not None))
         found: dict[int, Untrained] = {}
         for event, loss in self._losses():
-            for guards, call in self.calls_behind(loss):
-                for more, model in graph.objects_under(self._machine, call.inputs[0]):
-                    if isinstance(model, Instance) and id(model) not in found:
-                        for module, name in self._left_out(model, call, held, covered):
-                            owner = model if module is not model else None
-                            way = (*guards, *more)
-                            found[id(module)] = Untrained(module, name, call, event, tuple(makers), way, owner)
+            calls = [
+                (guards + more, call, model)
+                for guards, call in self.calls_behind(loss)
+                for more, model in graph.objects_under(self._machine, call.inputs[0])
+                if isinstance(model, Instance)
+            ]
+            training = tuple(made for made, modules in held if self._share(modules, [model for *_, model in calls]))
+            inside = [module for _, modules in held for module in modules]
+            for guards, call, model in calls if training else ():
+                for module, name in self._left_out(model, call, inside, covered) if id(model) not in found else ():
+                    owner = model if module is not model else None
+                    found[id(module)] = Untrained(module, name, call, event, training, guards, owner)
         return list(found.values())
 
-    def _held_by(self, makers: list[OptimizerCreated | ParametersAdded]) -> list[Value]:
-        """The modules whose parameters the optimizers were given; none if that is not all."""
-        found: list[Value] = []
-        for maker in makers:
-            modules, is_complete = self.modules_in(maker.parameters)
-            if not modules or not is_complete or not _are_only_parameters(maker.parameters):
-                return []
-            if not all(isinstance(module, Instance) for module in modules):
-                return []
-            found.extend(modules)
-        return found
+    def _share(self, modules: list[Value], models: list[Instance]) -> bool:
+        """Whether what an optimizer has takes part in a loss, as a whole or in parts."""
+        return any(self.reaches(module, model) or self.reaches(model, module) for module in modules for model in models)
+
+    def _held_by(self, maker: Event) -> list[Value]:
+        """The modules whose parameters an optimizer was given; none if that is not all."""
+        assert isinstance(maker, OptimizerCreated | ParametersAdded)
+        modules, is_complete = self.modules_in(maker.parameters)
+        is_known = is_complete and _are_only_parameters(maker.parameters)
+        return modules if is_known and all(isinstance(module, Instance) for module in modules) else []
 
     def _is_made_here(self, step: OptimizerStep, makers: list[OptimizerCreated | ParametersAdded]) -> bool:
         return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))

@@ -3,8 +3,8 @@
 Without `use_reentrant` torch warns, and takes the old way. That one computes no gradients for a part of a network
 whose inputs have none, such as the first layers, which get the data. They are not trained, and just a warning tells.
 
-Measured on torch 2.13 (a linear layer on data): without the argument, and with `use_reentrant=True`, the output requires
-no gradient and the weights get none; with `use_reentrant=False` they do.
+Measured on torch 2.13 (a linear layer on data): without the argument, and with `use_reentrant=True`, the output
+requires no gradient and the weights get none; with `use_reentrant=False` they do.
 
 ## Bad
     hidden = torch.utils.checkpoint.checkpoint(model, x)
