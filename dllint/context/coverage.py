@@ -12,12 +12,12 @@ from dllint.interp.run import graph
 from dllint.sites import Guards
 from dllint.values import Absent, Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
 
+_Maker = OptimizerCreated | ParametersAdded
 _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a list of them
     ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
      "parameters", "named_parameters", "sum", "slice")
 )  # fmt: skip
 _NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))
-_MAKERS = (OptimizerCreated, ParametersAdded)
 _LISTED = 2  # parts of a model in the optimizers, from which on they list what is trained
 _MAX_PARTS = 4000
 _MAX_BEHIND = 200
@@ -35,7 +35,7 @@ class Untrained:
     name: str
     call: Symbol
     loss: Event
-    makers: tuple[OptimizerCreated | ParametersAdded, ...]
+    makers: tuple[_Maker, ...]
     guards: Guards
     owner: Instance | None
 
@@ -59,59 +59,60 @@ class Coverage(Freezing, Uses):
 
         Everything has to be known for it: all optimizers that take steps, and all that each of them is given.
         """
-        makers = [e for e in self.all_of(OptimizerCreated, ParametersAdded) if isinstance(e, _MAKERS)]
-        held = [(maker, self._held_by(maker)) for maker in makers]
-        if not all(modules for _, modules in held) or not all(
-            self._is_made_here(step, makers) for step in self.steps()
-        ):
+        makers: list[_Maker] = [*self.all_of(OptimizerCreated), *self.all_of(ParametersAdded)]
+        held = {maker: self._held_by(maker) for maker in makers}
+        is_managed = any(made.frame.framework == "lightning" for made in makers)
+        if not all(held.values()) or not (self.steps() or is_managed):
             return []
-        if not self.steps() and not any(made.frame.framework == "lightning" for made in makers):
+        parts = [self._parts_of(module) for modules in held.values() for module in modules]
+        is_known = all(self._is_made_here(step, makers) for step in self.steps())
+        if not is_known or any(each is None for each in parts):
             return []
-        parts = {id(module): self._parts_of(module) for _, modules in held for module in modules}
-        if any(each is None for each in parts.values()):
-            return []
-        covered = set[int]().union(*(each for each in parts.values() if each is not None))
+        covered = set[int]().union(*(each for each in parts if each is not None))
         found: dict[int, Untrained] = {}
         for event, loss in self._losses():
-            calls = [
-                (guards + more, call, model)
-                for guards, call in self.calls_behind(loss)
-                for more, model in graph.objects_under(self._machine, call.inputs[0])
-                if isinstance(model, Instance)
-            ]
-            training = tuple(made for made, modules in held if self._share(modules, [model for *_, model in calls]))
-            inside = [module for _, modules in held for module in modules]
-            for guards, call, model in calls if training else ():
-                for module, name in self._left_out(model, call, inside, covered) if id(model) not in found else ():
-                    owner = model if module is not model else None
-                    found[id(module)] = Untrained(module, name, call, event, training, guards, owner)
+            for left in self._left_out_of(event, loss, held, covered):
+                found.setdefault(id(left.module), left)
         return list(found.values())
+
+    def _left_out_of(
+        self, event: Event, loss: Value, held: dict[_Maker, list[Value]], covered: set[int]
+    ) -> Iterator[Untrained]:
+        """What takes part in a loss and is not covered, if an optimizer has something else that does."""
+        calls = [
+            (guards + more, call, model)
+            for guards, call in self.calls_behind(loss)
+            for more, model in graph.objects_under(self._machine, call.inputs[0])
+            if isinstance(model, Instance)
+        ]
+        training = tuple(made for made, modules in held.items() if self._share(modules, [model for *_, model in calls]))
+        inside = [module for modules in held.values() for module in modules]
+        for guards, call, model in calls if training else ():
+            for module, name in self._left_out(model, call, inside, covered):
+                yield Untrained(module, name, call, event, training, guards, model if module is not model else None)
 
     def _share(self, modules: list[Value], models: list[Instance]) -> bool:
         """Whether what an optimizer has takes part in a loss, as a whole or in parts."""
         return any(self.reaches(module, model) or self.reaches(model, module) for module in modules for model in models)
 
-    def _held_by(self, maker: Event) -> list[Value]:
+    def _held_by(self, maker: _Maker) -> list[Value]:
         """The modules whose parameters an optimizer was given; none if that is not all."""
-        assert isinstance(maker, OptimizerCreated | ParametersAdded)
         modules, is_complete = self.modules_in(maker.parameters)
         is_known = is_complete and _are_only_parameters(maker.parameters)
         return modules if is_known and all(isinstance(module, Instance) for module in modules) else []
 
-    def _is_made_here(self, step: OptimizerStep, makers: list[OptimizerCreated | ParametersAdded]) -> bool:
+    def _is_made_here(self, step: OptimizerStep, makers: list[_Maker]) -> bool:
         return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))
 
     def _losses(self) -> Iterator[tuple[Event, Value]]:
         """What gradients are computed of; under Lightning, the losses in the training step."""
         for event in self.all_of(Backward):
-            assert isinstance(event, Backward)
             if event.loss is not None:
                 yield event, event.loss
-        for event in self.all_of(LossCall):
-            assert isinstance(event, LossCall)
-            is_of_step = any(frame.function == "training_step" for frame in event.frame.stack())
-            if event.frame.framework == "lightning" and is_of_step:
-                yield event, event.result
+        for call in self.all_of(LossCall):
+            is_of_step = any(frame.function == "training_step" for frame in call.frame.stack())
+            if call.frame.framework == "lightning" and is_of_step:
+                yield call, call.result
 
     def calls_behind(self, loss: Value) -> Iterator[tuple[Guards, Symbol]]:
         """The calls of modules that the gradients of a loss go through, with the conditions under which they do."""
@@ -134,7 +135,6 @@ class Coverage(Freezing, Uses):
         """The backward passes through models that a call has returned, such as one that wraps them."""
         known = {id(each) for each in graph.sources(made)}
         for event in self.all_of(Backward):
-            assert isinstance(event, Backward)
             for guards, call in self.calls_behind(event.loss) if event.loss is not None else ():
                 model = call.inputs[0]
                 if event.loss is not None and any(id(source) in known for source in graph.sources(model)):
