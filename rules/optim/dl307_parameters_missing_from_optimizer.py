@@ -30,7 +30,7 @@ are given single tensors, as for a style, a prompt or an attack. Where anything 
 nothing is said.
 
 ## On real code
-135 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
+276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
 each step, with random weights.
 """
 
