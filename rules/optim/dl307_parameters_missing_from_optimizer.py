@@ -95,7 +95,7 @@ def is_updated_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
 
 def compares_what_it_sees(site: Site, left: Untrained, ctx: Context) -> bool:
     """it sees both sides of a comparison, as a network does by whose features images are compared"""
-    loss = _loss_of(left)
+    loss = _computed_loss(left)
     calls = [call for _, call in ctx.calls_behind(loss) if ctx.is_same(call.inputs[0], left.module)] if loss else []
     makers = [module for made in left.makers for module in ctx.modules_in(made.parameters)[0]]
     judged = [model for call in calls for each in call.inputs[1:] for model in ctx.models_behind(each)]
@@ -162,7 +162,7 @@ class ParametersMissingFromOptimizer(Rule):
         )
 
 
-def _loss_of(left: Untrained) -> Value | None:
+def _computed_loss(left: Untrained) -> Value | None:
     return left.loss.loss if isinstance(left.loss, Backward) else left.call
 
 
