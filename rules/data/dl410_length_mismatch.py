@@ -123,7 +123,7 @@ def _rebound(method: ast.FunctionDef) -> set[str]:
 
 
 def _only_value(name: str, owner: ast.ClassDef, init: ast.FunctionDef) -> ast.expr | None:
-    """What an attribute is assigned, if that is done once, in any case and in the constructor, and not changed again."""
+    """What an attribute is assigned, if that is done once, in any case, by the constructor, and not changed again."""
     uses = [node for node in ast.walk(owner) if isinstance(node, ast.Attribute) and node.attr == name]
     changed = [
         call
