@@ -20,13 +20,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import tomllib
 from mutators import MUTATORS, Code, Edit
 
 CASES = 8
@@ -100,7 +100,17 @@ def lines_of(bug: Bug, text: str) -> list[int]:
         target = Path(folder) / bug.repository.name
         subprocess.run(["cp", "-r", "--reflink=auto", bug.repository, target], check=True)
         (target / bug.path).write_text(text, "utf-8")
-        options = ["--isolated", "--no-cache", "--jobs", "1", "--notes", "--select", bug.rule, "--output-format", "json"]
+        options = [
+            "--isolated",
+            "--no-cache",
+            "--jobs",
+            "1",
+            "--notes",
+            "--select",
+            bug.rule,
+            "--output-format",
+            "json",
+        ]
         command = [sys.executable, "-m", "dllint", "check", *options, str(target / bug.path)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode > 1:

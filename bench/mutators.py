@@ -132,9 +132,10 @@ def layer_size_mismatch(code: Code) -> Iterator[Edit]:
     """A linear layer in a ``Sequential`` expects one feature more than it gets."""
     for call in code.calls("Linear"):
         around = code.parents.get(id(call))
-        if isinstance(around, ast.Call) and name_of(around.func) == "Sequential" and call is not around.args[0]:
-            if call.args and isinstance(call.args[0], ast.Constant):
-                yield code.replace(call.args[0], str(call.args[0].value + 1))
+        if not (isinstance(around, ast.Call) and name_of(around.func) == "Sequential" and call is not around.args[0]):
+            continue
+        if call.args and isinstance(call.args[0], ast.Constant):
+            yield code.replace(call.args[0], str(call.args[0].value + 1))
 
 
 PURE = ("to", "detach", "clone", "clamp", "float", "long", "contiguous", "squeeze", "unsqueeze", "masked_fill", "cuda")
@@ -145,7 +146,9 @@ def discarded_result(code: Code) -> Iterator[Edit]:
     """``x = x.to(device)`` loses its assignment."""
     for node in code.nodes:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(ast.Name(receiver), method))):
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(ast.Name(receiver), method))
+            ):
                 if name == receiver and method in PURE and not any(word in name for word in ("model", "net")):
                     yield code.replace(node, code.source(node.value))
 
@@ -156,7 +159,8 @@ def repeated_module(code: Code) -> Iterator[Edit]:
     for node in code.nodes:
         match node:
             case ast.ListComp(
-                elt=ast.Call(func=made), generators=[ast.comprehension(ast.Name(index), ast.Call(ast.Name("range"), [count]), [])]
+                elt=ast.Call(func=made),
+                generators=[ast.comprehension(ast.Name(index), ast.Call(ast.Name("range"), [count]), [])],
             ):
                 uses = {each.id for each in ast.walk(node.elt) if isinstance(each, ast.Name)}
                 around = code.parents.get(id(node))
@@ -167,11 +171,15 @@ def repeated_module(code: Code) -> Iterator[Edit]:
 
 @mutates("DL827")
 def unregistered_tensor(code: Code) -> Iterator[Edit]:
-    """``self.register_buffer("x", value)`` becomes ``self.x = value``; ``nn.Parameter(value)`` its value."""
-    for call in code.calls("register_buffer"):
-        match call.args:
-            case [ast.Constant(str(name)), value] if isinstance(code.parents[id(call)], ast.Expr):
-                yield code.replace(call, f"self.{name} = {code.source(value)}")
+    """``self.x = nn.Parameter(torch.randn(n))`` becomes ``torch.randn(n, requires_grad=True)``, others ``.cuda()``."""
+    for call in code.calls("Parameter"):
+        made = call.args[0] if call.args else None
+        if not isinstance(code.parents[id(call)], ast.Assign) or call.keywords:
+            continue
+        if isinstance(made, ast.Call) and code.source(made.func) in ("torch.randn", "torch.rand"):
+            yield code.replace(call, f"{code.source(made)[:-1]}, requires_grad=True)")
+        else:
+            yield code.replace(call, f"{code.source(call)}.cuda()")
 
 
 @mutates("DL828")
@@ -195,9 +203,9 @@ def batch_first_mismatch(code: Code) -> Iterator[Edit]:
 def squeeze_drops_batch(code: Code) -> Iterator[Edit]:
     """``squeeze`` of one axis becomes one of all."""
     for call in code.calls("squeeze"):
-        if isinstance(call.func, ast.Attribute) and name_of(call.func.value) != "torch" and len(call.args) == 1:
-            if ast.unparse(call.args[0]) in ("1", "-1"):
-                yield code.replace(call, f"{code.source(call.func)}()")
+        is_method = isinstance(call.func, ast.Attribute) and name_of(call.func.value) != "torch"
+        if is_method and [ast.unparse(each) for each in call.args] in (["1"], ["-1"]):
+            yield code.replace(call, f"{code.source(call.func)}()")
 
 
 @mutates("DL831")
@@ -216,7 +224,11 @@ def argparse_type_bool(code: Code) -> Iterator[Edit]:
         action = keyword_of(call, "action")
         if action is not None and getattr(action.value, "value", None) == "store_true":
             given = [code.source(each) for each in call.args]
-            given += [f"{each.arg}={code.source(each.value)}" for each in call.keywords if each.arg not in ("action", "default")]
+            given += [
+                f"{each.arg}={code.source(each.value)}"
+                for each in call.keywords
+                if each.arg not in ("action", "default")
+            ]
             yield code.replace(call, f"{code.source(call.func)}({', '.join([*given, 'type=bool', 'default=False'])})")
 
 
@@ -247,10 +259,11 @@ def debug_stop_left_in(code: Code) -> Iterator[Edit]:
     for call in code.calls("step"):
         loop = code.outer(call, (ast.For, ast.While))
         statement = code.parents.get(id(call))
-        if isinstance(loop, ast.For) and isinstance(statement, ast.Expr) and statement in loop.body:
-            if "loader" in code.source(loop.iter):
-                last = loop.body[-1]
-                yield Edit(*[code.span(last)[1]] * 2, f"\n{' ' * last.col_offset}break", last.lineno + 1)
+        if not (isinstance(loop, ast.For) and statement in loop.body):
+            continue
+        if "loader" in code.source(loop.iter):
+            last = loop.body[-1]
+            yield Edit(*[code.span(last)[1]] * 2, f"\n{' ' * last.col_offset}break", last.lineno + 1)
 
 
 @mutates("DL846")
@@ -295,7 +308,12 @@ def accumulator_not_reset(code: Code) -> Iterator[Edit]:
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(0)) if isinstance(loop, ast.For):
                 body = "".join(code.source(each) for each in loop.body)
-                if node in loop.body and f"{name} +=" in body and len(loop.body) > 1 and "epoch" in code.source(loop.target):
+                if (
+                    node in loop.body
+                    and f"{name} +=" in body
+                    and len(loop.body) > 1
+                    and "epoch" in code.source(loop.target)
+                ):
                     start, (_, end) = code.span(loop)[0], code.span(node)
                     moved = f"{code.source(node)}\n{' ' * loop.col_offset}"
                     kept = code.text[start : code.span(node)[0]] + "pass"
@@ -318,7 +336,9 @@ def scored_on_wrong_split(code: Code) -> Iterator[Edit]:
     """What is scored as test or validation is the training data."""
     for node in code.nodes:
         if isinstance(node, ast.For):
-            loaders = [each for each in ast.walk(node.iter) if isinstance(each, ast.Name) and each.id.endswith("loader")]
+            loaders = [
+                each for each in ast.walk(node.iter) if isinstance(each, ast.Name) and each.id.endswith("loader")
+            ]
             for loader in loaders:
                 other = next((prefix for prefix in ("test", "val", "valid") if loader.id == f"{prefix}_loader"), "")
                 if other and "train_loader" in code.text:

@@ -29,6 +29,7 @@ from dllint.context.normalization import Normalization, NormalizationUse, Number
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
+from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
 from dllint.context.unpickling import ObjectUse
@@ -83,6 +84,7 @@ from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.sequences import Steps
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
@@ -226,6 +228,7 @@ __all__ = [
     "StateRestored",
     "StateSaved",
     "StateTaken",
+    "Steps",
     "Sum",
     "Symbol",
     "Table",
@@ -233,6 +236,7 @@ __all__ = [
     "TransformCall",
     "TransformStep",
     "TransformsComposed",
+    "Unstepped",
     "Untrained",
     "Value",
     "Where",

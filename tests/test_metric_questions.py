@@ -115,7 +115,14 @@ for epoch in range(3):
 
 def test_what_an_expression_stands_for() -> None:
 
-    code = "def show(wave):\n    peak = wave / 2\n    scaled = peak * SCALE\n    return scaled.cpu().numpy()\nSCALE = 2**15\n"
+    code = """
+SCALE = 2**15
+
+def show(wave):
+    peak = wave / 2
+    scaled = peak * SCALE
+    return scaled.cpu().numpy()
+"""
 
     def found(ctx: Context) -> tuple[list[str], float | None]:
         module = ctx.program.module

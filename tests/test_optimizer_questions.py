@@ -53,3 +53,11 @@ def test_what_is_left_out(made: str, output: str, untrained: list[str]) -> None:
 def test_kind_of_numbers(tensor: str, kind: str) -> None:
     code = f"for x, y in train_loader:\n    F.mse_loss({tensor}, y)\n"
     assert ask(code, lambda ctx: ctx.number_kind(last(ctx, LossCall).input)) == kind
+
+
+def test_cast_of_one_of_several_tensors() -> None:
+    code = """
+    labels = torch.ones(3).long() if flag else torch.zeros(3).long()
+    F.mse_loss(labels.float(), labels)
+    """
+    assert ask(code, lambda ctx: ctx.number_kind(last(ctx, LossCall).input)) == "floating"

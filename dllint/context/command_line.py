@@ -37,11 +37,11 @@ class CommandLine(Sources):
 
     @cached_property
     def _read_of_script(self) -> frozenset[str] | None:
-        """What the files of a script, and those that import it, read; ``None`` where unknown code may read anything."""
+        """What the files of a script, and of those that import it, read; ``None`` where unknown code may read anything."""
         project, main = self._machine.project, self.program.module
         named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
         importing = (module for module in named if main in project.imported_by(module))
-        return self._read_in([*project.closure(main), *importing])
+        return self._read_in([*project.closure(main), *(each for one in importing for each in project.closure(one))])
 
     @cached_property
     def _read_anywhere(self) -> frozenset[str] | None:

@@ -12,6 +12,7 @@ from dllint.interp.run import graph
 from dllint.sites import Guards
 from dllint.values import Absent, Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
 
+_Maker = OptimizerCreated | ParametersAdded
 _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a list of them
     ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
      "parameters", "named_parameters", "sum", "slice")
@@ -34,7 +35,7 @@ class Untrained:
     name: str
     call: Symbol
     loss: Event
-    makers: tuple[OptimizerCreated | ParametersAdded, ...]
+    makers: tuple[_Maker, ...]
     guards: Guards
     owner: Instance | None
 
@@ -47,7 +48,7 @@ class Coverage(Freezing, Uses):
 
         Everything has to be known for it: all optimizers that take steps, and all that each of them is given.
         """
-        makers = [e for e in self.all_of(OptimizerCreated, ParametersAdded) if not isinstance(e, OptimizerStep)]
+        makers: list[_Maker] = [*self.all_of(OptimizerCreated), *self.all_of(ParametersAdded)]
         held = self._held_by(makers)
         if not held or not all(self._is_made_here(step, makers) for step in self.steps()):
             return []
@@ -70,7 +71,7 @@ class Coverage(Freezing, Uses):
                             found[id(module)] = Untrained(module, name, call, event, tuple(makers), way, owner)
         return list(found.values())
 
-    def _held_by(self, makers: list[OptimizerCreated | ParametersAdded]) -> list[Value]:
+    def _held_by(self, makers: list[_Maker]) -> list[Value]:
         """The modules whose parameters the optimizers were given; none if that is not all."""
         found: list[Value] = []
         for maker in makers:
@@ -82,20 +83,18 @@ class Coverage(Freezing, Uses):
             found.extend(modules)
         return found
 
-    def _is_made_here(self, step: OptimizerStep, makers: list[OptimizerCreated | ParametersAdded]) -> bool:
+    def _is_made_here(self, step: OptimizerStep, makers: list[_Maker]) -> bool:
         return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))
 
     def _losses(self) -> Iterator[tuple[Event, Value]]:
         """What gradients are computed of; under Lightning, the losses in the training step."""
         for event in self.all_of(Backward):
-            assert isinstance(event, Backward)
             if event.loss is not None:
                 yield event, event.loss
-        for event in self.all_of(LossCall):
-            assert isinstance(event, LossCall)
-            is_of_step = any(frame.function == "training_step" for frame in event.frame.stack())
-            if event.frame.framework == "lightning" and is_of_step:
-                yield event, event.result
+        for call in self.all_of(LossCall):
+            is_of_step = any(frame.function == "training_step" for frame in call.frame.stack())
+            if call.frame.framework == "lightning" and is_of_step:
+                yield call, call.result
 
     def calls_behind(self, loss: Value) -> Iterator[tuple[Guards, Symbol]]:
         """The calls of modules that the gradients of a loss go through, with the conditions under which they do."""

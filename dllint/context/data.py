@@ -171,6 +171,15 @@ class DataView:
         """The arguments of an object's constructor by parameter name."""
         return pipelines.named_arguments(self._machine, instance)
 
+    def is_map_style(self, dataset: Instance) -> bool:
+        """Whether samples are taken by their index; of a class that gives no sign of it nothing is said."""
+        bases = dataset.cls.library_bases if isinstance(dataset.cls, Class) else (dataset.cls,)
+        is_known = any(base.startswith("torchvision.datasets.") for base in bases)
+        own = dataset.cls if isinstance(dataset.cls, Class) else None
+        if any("Iterable" in base for base in bases) or (own and find_member(self._machine, own, "__iter__")):
+            return False
+        return is_known or bool(own and isinstance(find_member(self._machine, own, "__getitem__"), Function))
+
     def part(self, dataset: Value) -> str:
         """``train``, ``eval``, or nothing if neither is clear: by what a dataset was given and is called."""
         return pipelines.part_of(self._machine, dataset)
@@ -393,6 +402,7 @@ class DataView:
     def _trained_on(self) -> frozenset[int]:
         known = {id(event.loader) for event in self.loaders}
         found = {id(loader) for one in self.passes if one.trains for loader in one.loaders}
+        found.update(id(event.loader) for event in self.loaders if event.frame.function == "train_dataloader")
         for event in self._structure.all_of(Backward):
             if isinstance(event, Backward) and event.loss is not None:
                 found.update(id(source) for source in sources(event.loss) if id(source) in known)

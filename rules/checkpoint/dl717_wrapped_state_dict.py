@@ -63,6 +63,7 @@ from dllint.api import (
 )
 
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
+_WRAPPERS = ("DataParallel", "DistributedDataParallel")
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
 
@@ -257,7 +258,8 @@ def _loaded_by_name(
     """
     assert state.site is not None and isinstance(state.site.node, ast.Call)
     receiver = receiver_of(state.site.node)
-    made = wrapping.wrappers[0].site
+    made = [each.wrappers[0].site for each in (wrapping, *possible) if each.wrappers]
+    made += _other_wrappings(receiver, state.site)
     found: set[frozenset[str]] = set()
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
@@ -266,13 +268,24 @@ def _loaded_by_name(
         if receiver_of(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
         elif receiver_of(site.node) == receiver:
-            is_behind = made is None or ctx.scope(site) != ctx.scope(made) or made.line < site.line
+            is_behind = any(at is None or ctx.scope(site) != ctx.scope(at) or at.line < site.line for at in made)
             found.add(_prefixes(possible) if is_behind else frozenset(("",)))
     return found
 
 
+def _other_wrappings(receiver: str, saved: Site) -> list[Site]:
+    """Where code of the file that is not run here, such as another arm of a branch, wraps what has the same name."""
+    assigned = (node for node in ast.walk(saved.module.tree) if isinstance(node, ast.Assign))
+    return [
+        Site(saved.module, node)
+        for node in assigned
+        if receiver in map(ast.unparse, node.targets)
+        and any(getattr(each, "attr", getattr(each, "id", "")) in _WRAPPERS for each in ast.walk(node.value))
+    ]
+
+
 def _is_wrapped_elsewhere(ctx: Context) -> bool:
-    """Whether another script of the project wraps a model, and loads something into one."""
+    """Whether another script of the project, or one that it imports, wraps a model, and loads something into one."""
     return ctx.wraps_and_loads("elsewhere")
 
 

@@ -23,8 +23,9 @@ the end of the loop the loss falls from 2.4 to 2.2, and the test accuracy is .19
             optimizer.step()
 
 ## Not reported
-Stops under a condition or in an `except`; functions and files that are for debugging, as their names say; a `break` in
-a loop over steps that takes one batch from a shuffled loader each time; code after an `exit()` that only defines.
+Stops under a condition or in an `except`; scripts that do not train; functions and files that are for debugging, as
+their names say; a `break` in a loop over steps that takes one batch from a shuffled loader each time; code after an
+`exit()` that only defines.
 
 ## On real code
 To be read.
@@ -51,6 +52,11 @@ def is_for_debugging(event: Event, ctx: Context) -> bool:
     return ctx.speaks_of("debugging", *names) or ctx.speaks_of("benchmark", *names)
 
 
+def trains_nothing(event: Event, ctx: Context) -> bool:
+    """no code of the script computes gradients: it is a place to try things out"""
+    return not ctx.mentions("backward", where="here") and not any(True for _ in ctx.all_of(OptimizerStep))
+
+
 class DebugStopLeftIn(Rule):
     code = "DL845"
     name = "debug-stop-left-in"
@@ -58,7 +64,7 @@ class DebugStopLeftIn(Rule):
     severity = "warning"
     triggers = (("set_trace", "embed", "interact", "breakpoint", "exit", "quit", "_exit", "break"), ("torch",))
     references = ("https://docs.python.org/3/library/functions.html#breakpoint",)
-    excuses = (is_for_debugging,)
+    excuses = (is_for_debugging, trains_nothing)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name in _DEBUGGERS and _is_always_met(event, ctx) and not ctx.excused(self, event):

@@ -3,8 +3,8 @@
 The parser takes it, and whoever sets it believes that it counts: `--weight-decay 0.1` trains without any weight decay,
 two runs of a comparison are one and the same. It is left of an earlier version, or it is read under another name.
 
-Measured on torch 2.13 (a perceptron, 500 steps of AdamW): with a `--weight-decay` that nothing reads, the last losses of
-runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is read, they are .000317 and .001454.
+Measured on torch 2.13 (a perceptron, 500 steps of AdamW): with a `--weight-decay` that nothing reads, the last losses
+of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is read, they are .000317 and .001454.
 
 ## Bad
     parser = argparse.ArgumentParser()

@@ -33,8 +33,8 @@ Measured on torch 2.13: to save a perceptron of 3,000 weights takes 11 ms and 14
         main()
 
 ## Not reported
-Notebooks, which keep the model as long as they run; tests, benchmarks and demonstrations, as their names say; loops that
-a framework runs; scripts in whose files anything speaks of saving, exporting or checkpoints, comments included.
+Notebooks, which keep the model as long as they run; tests, benchmarks and demonstrations, as their names say; loops
+that a framework runs; scripts in whose files anything speaks of saving or checkpoints, comments included.
 
 ## On real code
 To be read.

@@ -104,7 +104,7 @@ class SoftmaxOverWrongAxis(Rule):
             effect="what a query reads is no mean of the values: its weights sum to anything",
             help=f"normalize over the axis that is summed, not over `dim={told}`",
             trace=[(at, f"normalized over `dim={told}`"), (event.site, "the weights are applied")],
-            fix=("Normalize over the axis that is summed", _renamed(found, event)),
+            fix=("Normalize over the axis that is summed", _over_axis(found, event)),
         )
 
     def _of_scores(
@@ -139,7 +139,7 @@ def _is_score_of_classes(size: Size | None) -> bool:
     return size is not None and size.meaning == "feature" and size != Size()
 
 
-def _renamed(found: Contraction, event: LibraryCall) -> Edits:
+def _over_axis(found: Contraction, event: LibraryCall) -> Edits:
     """Another axis where the softmax is told one, in the same file, and the weights lie as it left them."""
     softmax, axis = found.weights.softmax, str(found.summed)
     layer = softmax.inputs[0]

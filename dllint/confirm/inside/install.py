@@ -13,6 +13,7 @@ from dllint.confirm.inside import (
     forwards,
     functions,
     libraries,
+    lightning,
     loaders,
     losses,
     saving,
@@ -30,7 +31,19 @@ def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in (training, forwards, losses, functions, loaders, saving, collectives, environments, libraries, vision):
+    for room in (
+        training,
+        forwards,
+        losses,
+        functions,
+        loaders,
+        saving,
+        collectives,
+        environments,
+        libraries,
+        lightning,
+        vision,
+    ):
         room.observe_all(run)
     spare_compilers()
     if settings.scratch:
@@ -44,6 +57,8 @@ def install(settings: Settings) -> Run:
 
 def _probes(settings: Settings) -> list[type[Probe]]:
     """The probes that take part in a run."""
+    if settings.mode == "events":
+        return []
     if settings.mode != "observe":
         return [Gradients, EXPERIMENTS[settings.mode]]
     return [probe for probe in PROBES if not settings.probes or probe.name in settings.probes]

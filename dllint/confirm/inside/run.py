@@ -11,19 +11,22 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from multiprocessing import parent_process
 from multiprocessing.util import Finalize
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings
+from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings, Told
+from dllint.confirm.inside.places import Place
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
+from dllint.events import Event
 
 if TYPE_CHECKING:
     from dllint.confirm.probes.gradients import Gradients
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TIMELINE = 400
 _LONGEST_TRACE = 4000
+_LONGEST_STREAM = 5000
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
 _HURRY = 5.0  # seconds that a training loop has to come to its next step when the time is over
@@ -57,6 +61,13 @@ def _be_silent() -> None:
 def _speak_again() -> None:
     if warnings.filters is _SILENT:
         warnings.filters = _filters
+
+
+@cache
+def _name(kind: Any) -> str:
+    """The name of an event in hooks: that of its class in the vocabulary, in snake case."""
+    known = next(each.__name__ for each in kind.__mro__ if each.__module__ == Event.__module__)
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in known).lstrip("_")
 
 
 class _Clock:
@@ -99,7 +110,7 @@ class Run:
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
-        pictures, moments, collectives, notes: as in :class:`Record`.
+        pictures, moments, collectives, notes, told: as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
@@ -134,6 +145,7 @@ class Run:
         self.moments: list[Moment] = []
         self.collectives: list[str] = []
         self.notes = RankNotes()
+        self.told: list[Told] = []
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
@@ -164,8 +176,8 @@ class Run:
             self._probes.append(probe)
             clock = self._clocks[probe.name] = _Clock()
             for name in vars(Probe):
-                if name.startswith("on_") and getattr(kind, name) is not getattr(Probe, name):
-                    self._listeners.setdefault(name[3:], []).append((probe, getattr(probe, name), clock))
+                if name.startswith(("on_", "before_")) and getattr(kind, name) is not getattr(Probe, name):
+                    self._listeners.setdefault(name, []).append((probe, getattr(probe, name), clock))
 
     def start(self) -> None:
         """Begin to keep to the time."""
@@ -211,9 +223,23 @@ class Run:
         self._traces.setdefault(name, _Trace()).add(value)
 
     def tell(self, event: str, *details: Any) -> None:
-        """Tell the probes that listen of an event, inside of what is guarded. Never raises an error of theirs."""
+        """Tell the probes of what only a run can see, by the name of its hook without ``on_``.
+
+        Like ``emit``, this is done inside of what is guarded, and never raises an error of theirs.
+        """
+        self._call("on_" + event, details)
+
+    def emit(self, event: Event, *, before: bool = False) -> None:
+        """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
+        kind: Any = type(event)
+        name = _name(kind)
+        if not before and self.settings.mode == "events" and len(self.told) < _LONGEST_STREAM:
+            self.told.append(Told(name, cast(Place, event.site).stack))
+        self._call(("before_" if before else "on_") + name, (event,))
+
+    def _call(self, hook: str, details: tuple[Any, ...]) -> None:
         begin = time.perf_counter()
-        for probe, listener, clock in self._listeners.get(event, ()):
+        for probe, listener, clock in self._listeners.get(hook, ()):
             try:
                 listener(*details)
             except Exception:
@@ -348,6 +374,7 @@ class Run:
             moments=self.moments,
             collectives=self.collectives,
             notes=self.notes,
+            told=self.told,
         )
 
     def _judgements(self, probe: Probe) -> list[Judgement]:

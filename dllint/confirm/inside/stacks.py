@@ -8,7 +8,7 @@ import sysconfig
 from types import CodeType, FrameType
 from typing import Any
 
-from dllint.confirm.evidence import Frame, Stack
+from dllint.confirm.evidence import Line, Stack
 
 _DEPTH = 6  # frames of the user's that are kept
 
@@ -35,7 +35,7 @@ def _has_packages(folder: str) -> bool:
 _LIBRARIES = _libraries()
 
 
-class _OneOfEach(tuple[Frame, ...]):
+class _OneOfEach(tuple[Line, ...]):
     """A stack of which there is just one, so that it is known by itself: hashing frames takes longer than all else."""
 
     __slots__ = ()
@@ -76,7 +76,7 @@ def _look_at(code: CodeType) -> tuple[CodeType, str]:
 
 def _make(key: tuple[int, ...]) -> Stack:
     frames = (
-        Frame(_codes[code][1], line, _codes[code][0].co_name) for code, line in zip(key[::2], key[1::2], strict=True)
+        Line(_codes[code][1], line, _codes[code][0].co_name) for code, line in zip(key[::2], key[1::2], strict=True)
     )
     known = _known[key] = _OneOfEach(frames)
     return known

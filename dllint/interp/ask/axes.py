@@ -112,8 +112,9 @@ class Axes:
         if tensor.name in _ELEMENTWISE:
             left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
             return combined(self.of(left), self.of(right), tensor)
-        if tensor.name == "negative" or self._keeps_axes(tensor.name):
-            return self.of(tensor.inputs[0])
+        same = tensor.inputs[0] if tensor.name == "negative" else axis_moves.before_same_axes(tensor)
+        if same is not None:
+            return self.of(same)
         if tensor.name == "slice":
             return axis_indexing.sliced(tensor, self.of(tensor.inputs[0]))
         if tensor.arguments is not None and not tensor.arguments.exact:
@@ -127,9 +128,6 @@ class Axes:
             return several(self, tensor)
         move = axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
         return move(self, tensor, self.of(tensor.inputs[0])) if move is not None else None
-
-    def _keeps_axes(self, name: str) -> bool:
-        return name in self._facts.same_functions or (name[0] == "." and name[1:] in self._facts.same_methods)
 
     def _of_attribute(self, tensor: Symbol) -> Shape | None:
         base = self.of(tensor.inputs[0])
@@ -175,8 +173,20 @@ class Axes:
         if first is None or given.rank == fact.spatial + 1:
             return None
         channels = self._argument(layer, fact) if fact.argument else first[1]
-        spatial = (of_axis(result, 2 + i, meaning=meaning) for i, meaning in enumerate(_SPATIAL[fact.spatial]))
+        told = self._pooled_to(layer) if ".Adaptive" in layer.library_name else []
+        known = told if len(told) == fact.spatial else [None] * fact.spatial
+        spatial = (
+            (size or of_axis(result, 2 + i)).meant(meaning)
+            for i, (size, meaning) in enumerate(zip(known, _SPATIAL[fact.spatial], strict=True))
+        )
         return Shape((first[0], channels.meant("channel"), *spatial))
+
+    def _pooled_to(self, layer: Instance) -> list[Size | None]:
+        """The sizes that an adaptive pooling is told: a number for all of them, or one for each."""
+        told = layer.arguments.get(0, "output_size")
+        if isinstance(told, Const):
+            return [self.size(told)] * int(layer.library_name[-2])
+        return [self.size(each) for each in told.items] if isinstance(told, Items) and told.exact else []
 
     def _kept_batch(self, result: Symbol, given: Shape) -> Shape | None:
         """What is known of the result of a layer of which nothing is known but that it is one of torch."""
@@ -201,6 +211,8 @@ class Axes:
             return self._of_sequence_layer(item, base, layer)
         if base.name.rpartition(".")[2] in ("max", "min", "median", "mode", "topk", "sort"):
             return self.of(base) if item.detail in (0, 1) else None
+        if base.name.rpartition(".")[2] in ("split", "chunk", "tensor_split", "unbind"):
+            return axis_indexing.cut(item, base, self.of(base.inputs[0]))
         if base.name == "item" and base.detail == 1 and isinstance(base.inputs[0], Symbol):
             inner = base.inputs[0]
             if inner.name == "torch.nn.LSTM()" and isinstance(inner.inputs[0], Instance):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from dllint.interp.ask.axis_moves import keyword, number
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Const, Items, Symbol, Value
@@ -43,6 +44,21 @@ def sliced(result: Symbol, shape: Shape) -> Shape | None:
     if first is None:
         return None
     return Shape((of_axis(result, 0, meaning=first.meaning), *shape.sizes[1:]), shape.rest_after(1), shape.back)
+
+
+def cut(item: Symbol, operation: Symbol, shape: Shape) -> Shape | None:
+    """One of the parts that ``split``, ``chunk`` or ``unbind`` makes of a tensor."""
+    is_unbound = operation.name.endswith("unbind")
+    given = keyword(operation, 0 if is_unbound else 1, "dim", "axis")
+    axis = number(given) if given is not None else 0
+    place = shape.place(axis) if axis is not None else None
+    before = shape.first(place + 1) if place is not None else None
+    if place is not None and before is not None:
+        part = () if is_unbound else (of_axis(item, place, meaning=before[-1].meaning),)
+        return Shape((*before[:-1], *part, *shape.sizes[place + 1 :]), shape.rest_after(place + 1), shape.back)
+    if axis == -1 and shape.back and not is_unbound:
+        return Shape(shape.sizes, shape.rest, (*shape.back[:-1], of_axis(item, -1, meaning=shape.back[-1].meaning)))
+    return None
 
 
 def is_slice(part: Value) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from dllint.interp.ask.shape import Shape, combined
 from dllint.interp.ask.sizes import Size, of_axis, product, without_common
+from dllint.interp.source.axis_facts import axis_facts
 from dllint.values import Const, Items, Symbol, Value
 
 
@@ -55,6 +56,34 @@ def numbers(given: Sequence[Value]) -> list[int] | None:
     """Whole numbers, if they are all."""
     found = [each for each in map(number, given) if each is not None]
     return found if len(found) == len(given) else None
+
+
+def before_same_axes(value: Symbol) -> Value | None:
+    """What an operation or layer was applied to that leaves all axes as they are, like an activation."""
+    facts, name = axis_facts(), value.name
+    if name.endswith("()"):
+        return value.inputs[1] if name.removesuffix("()") in facts.same_modules and len(value.inputs) > 1 else None
+    is_same = name in facts.same_functions or (name[0] == "." and name[1:] in facts.same_methods)
+    return value.inputs[0] if is_same else None
+
+
+def squeezed(value: Value, force: Callable[[Value], Value]) -> Iterator[Symbol]:
+    """The ``squeeze()`` without an axis behind a value, if only what keeps the number of axes came after it."""
+    while isinstance(value, Symbol) and value.inputs:
+        forced = force(value)
+        if forced is not value:
+            value = forced
+            continue
+        is_squeeze = value.name in (".squeeze", "torch.squeeze")
+        if is_squeeze and not given_to(value) and keyword(value, 0, "dim", "axis") is None:
+            yield value
+            return
+        before = before_same_axes(value)
+        if before is None and value.name.removesuffix("()") in axis_facts().features and len(value.inputs) > 1:
+            before = value.inputs[1]
+        if before is None:
+            return
+        value = before
 
 
 def _complete(sizes: Sequence[Size | None]) -> tuple[Size, ...] | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from dllint.interp.ask import axis_moves
 from dllint.interp.ask.axis_patterns import einsum_terms
 from dllint.interp.ask.shape import Shape
-from dllint.interp.source.axis_facts import axis_facts
 from dllint.values import Instance, Symbol, Value
 
 PRODUCTS = frozenset(("@", "torch.matmul", "torch.bmm", "torch.mm"))
@@ -65,14 +64,13 @@ def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | No
     if value.name in _SOFTMAX:
         axis = softmax_axis(value, shape_of)
         return Weights(value, axis, axis) if axis is not None else None
-    before = weights_of(_given(value), shape_of, depth + 1)
+    same = axis_moves.before_same_axes(value)
+    if same is not None:
+        return None if "norm" in value.name.lower() else weights_of(same, shape_of, depth + 1)
+    before = weights_of(value.inputs[0], shape_of, depth + 1)
     if before is None:
         return None
-    facts, name = axis_facts(), value.name.removeprefix("torch.").removeprefix(".")
-    if value.name in facts.same_functions or value.name.removesuffix("()") in facts.same_modules:
-        return before if "norm" not in value.name.lower() else None
-    if value.name[0] == "." and name in facts.same_methods:
-        return before
+    name = value.name.removeprefix("torch.").removeprefix(".")
     order = _order_after(value, name, shape_of(value.inputs[0]).rank)
     if before.axis not in order:
         return None
@@ -125,8 +123,7 @@ def is_of_products(value: Value, depth: int = 0) -> bool:
         return False
     if value.name in PRODUCTS or value.name in ("torch.einsum", "torch.baddbmm"):
         return True
-    facts, name = axis_facts(), value.name
-    is_same = name in facts.same_functions or (name[0] == "." and name[1:] in facts.same_methods)
-    if name in _SCALING:
+    if value.name in _SCALING:
         return any(is_of_products(each, depth + 1) for each in value.inputs)
-    return (is_same or name.removesuffix("()") in facts.same_modules) and is_of_products(_given(value), depth + 1)
+    before = axis_moves.before_same_axes(value)
+    return before is not None and is_of_products(before, depth + 1)

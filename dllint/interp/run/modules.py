@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dllint.events import LossCall, ModelForward, OpaqueCall
+from dllint.events import LibraryCall, LossCall, ModelForward, OpaqueCall
 from dllint.forms import element_of
 from dllint.interp.run import overriding
 from dllint.interp.run.classes import find_member, is_module_class, role_of
@@ -49,8 +49,8 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
         if isinstance(member, Function):
             return machine.invoke(member, arguments, site, receiver=callee)
         role = role_of(machine, callee)
-        if role == "loss-class":
-            return _library_loss(machine, callee, arguments, site)
+        if role == "loss-class" and not isinstance(find_member(machine, callee.cls, "forward"), Function):
+            return _library_loss(machine, callee, arguments, site)  # with a forward of its own, it may expect others
         if is_module_class(machine, callee.cls):
             return call_module(machine, callee, arguments, site)
         return opaque(machine, callee, arguments, site, receiver=callee)
@@ -58,7 +58,12 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
         return _library_loss(machine, callee, arguments, site)
     if role_of(machine, callee) in ("module", "wrapper"):
         return call_module(machine, callee, arguments, site)
-    return Symbol(f"{callee.cls}()", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    name = f"{callee.cls}()"
+    result = Symbol(name, (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if role_of(machine, callee) == "":
+        given = Arguments((callee, *arguments.positional), arguments.keywords, arguments.exact)
+        machine.emit(LibraryCall(site, name, given, result))
+    return result
 
 
 def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:

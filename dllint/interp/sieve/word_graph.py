@@ -155,7 +155,7 @@ class WordGraph:
 
     def _close(self, root: Node, component: list[Node], on_stack: set[Node]) -> None:
         """Give all members of a finished component, which lie on top, the words of all of them."""
-        members = []
+        members: list[Node] = []
         while not members or members[-1] != root:
             members.append(component.pop())
         mask = 0

@@ -45,7 +45,8 @@ class SequenceLayer:
 class AxisFacts:
     """Names of calls by what they do to axes. Modules are written as their classes are called.
 
-    ``names`` are what axes are called in annotations and patterns, each with what it means.
+    ``takes`` are layers that take an axis of a certain size: the first argument, which says it, and the axis. ``names``
+    are what axes are called in annotations and patterns, each with what it means.
     """
 
     same_functions: frozenset[str]
@@ -55,6 +56,7 @@ class AxisFacts:
     features: Mapping[str, Layer]
     embedding: Mapping[str, Layer]
     sequence: Mapping[str, SequenceLayer]
+    takes: Mapping[str, tuple[str, int]]
     names: Mapping[str, str]
 
 
@@ -70,6 +72,7 @@ def axis_facts() -> AxisFacts:
         features=_layers(table["features"]),
         embedding=_layers(table["embedding"]),
         sequence={name: _sequence_layer(fact) for name, fact in table["sequence"].items()},
+        takes={name: (fact["argument"], fact["axis"]) for name, fact in table["takes"].items()},
         names={name: meaning for meaning, names in table["names"].items() for name in names},
     )
 

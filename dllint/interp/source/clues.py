@@ -25,9 +25,9 @@ _NUMBER_OF = re.compile(r"loss|cost|err|criterion", re.IGNORECASE)
 
 @lru_cache(maxsize=1024)
 def clues_in(module: SourceModule) -> frozenset[str]:
-    """``python 2`` and ``async`` for what Python 3, or Python 3.7, cannot run, ``item`` for `loss.data[0]`.
+    """The last Python that can run a file, as ``python 2``, and ``item`` for `loss.data[0]`.
 
-    ``tensorflow 1`` stands for names that only that release has, and with it no Python after 3.7.
+    What only Python 3.6 can read is a clue of that name, and names that only TensorFlow 1 has are one of Python 3.7.
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
@@ -43,7 +43,7 @@ def clues_in(module: SourceModule) -> frozenset[str]:
         found.add("item")
     is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
     if is_tensorflow and any(isinstance(node, ast.Attribute) and _is_of_tensorflow_1(node) for node in nodes):
-        found.add("tensorflow 1")
+        found.add("python 3.7")
     names = {node.id for node in nodes if isinstance(node, ast.Name)} & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
         found.add("python 2")
@@ -57,7 +57,7 @@ def _refused(module: SourceModule) -> frozenset[str]:
         return frozenset()
     if str(error.msg).startswith(OF_PYTHON_2):
         return frozenset(["python 2"])
-    return frozenset(["async"]) if _ASYNC.search(error.text or "") else frozenset()
+    return frozenset(["python 3.6"]) if _ASYNC.search(error.text or "") else frozenset()
 
 
 def _is_of_tensorflow_1(node: ast.Attribute) -> bool:
