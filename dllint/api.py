@@ -29,6 +29,7 @@ from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.sources import Where, receiver_of
+from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
 from dllint.events import (
@@ -190,6 +191,7 @@ __all__ = [
     "OptimizerCreated",
     "OptimizerStep",
     "Origin",
+    "PaddedBatch",
     "Padding",
     "ParametersAdded",
     "ParametersUpdated",

@@ -9,9 +9,10 @@ from dllint.context.continuing import Continuing
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.modes import ModesOfModules
+from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, CommandLine, Decisions):
+class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, CommandLine, Tokenizing, Decisions):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""
