@@ -25,7 +25,7 @@ in the labels the loss is .44, that of the text alone 2.82; with -100 there it i
     dataset = dataset.map(tokenize)
 
 ## Not reported
-Files of a program in which anything is set to -100, or that use a collator which makes the labels itself
+Projects in which anything is set to -100, or that use a collator which makes the labels itself
 (`DataCollatorForLanguageModeling`); a loss of the project's own that ignores padding; texts that are not padded here.
 
 ## On real code
@@ -52,9 +52,9 @@ _COPIES = ("copy", "clone", "detach", "tolist", "squeeze", "to", "contiguous")
 
 def is_masked(labels: Site, ctx: Context) -> bool:
     """some code takes padding out of labels or losses, or a collator makes the labels itself"""
-    if any(ctx.mentions(word, where="here") for word in _MASKING):
+    if any(ctx.mentions(word) for word in _MASKING):
         return True
-    return ctx.project_mentions(r"-\s*100\b|pad_token_id\b.*labels|labels.*pad_token_id", where="here")
+    return ctx.project_mentions(r"-\s*100\b|pad_token_id\b.*labels|labels.*pad_token_id")
 
 
 class UnmaskedLabels(Rule):
