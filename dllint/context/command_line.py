@@ -37,12 +37,11 @@ class CommandLine(Sources):
 
     @cached_property
     def _read_of_script(self) -> frozenset[str] | None:
-        """What the files of a script read; ``None`` where unknown code may read anything."""
+        """What the files of a script, and of those that import it, read; ``None`` where unknown code may read anything."""
         project, main = self._machine.project, self.program.module
         named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
-        if any(main in project.imported_by(module) for module in named if module is not main):
-            return self._read_anywhere  # who imports it hands the options on
-        return self._read_in(project.closure(main))
+        importing = (module for module in named if main in project.imported_by(module))
+        return self._read_in([*project.closure(main), *(each for one in importing for each in project.closure(one))])
 
     @cached_property
     def _read_anywhere(self) -> frozenset[str] | None:

@@ -83,7 +83,7 @@ class CallDoesNotBind(Rule):
         called = f"`{function.qualified_name.removesuffix('.__init__')}`"
         message, help = {
             "missing": (f"{called} is called without {names}", f"pass {names}, or give a default"),
-            "unknown": (f"{called} has no parameter {names}", _advice(function, event.names[:1])),
+            "unknown": (f"{called} has no parameter {names}", _how_to_call(function, event.names[:1])),
             "twice": (f"{called} gets {names} twice", f"pass {names} once: by position or by name"),
             "surplus": (f"{called} gets more arguments than it has parameters", "pass what it takes"),
         }[event.misfit]
@@ -94,8 +94,13 @@ class CallDoesNotBind(Rule):
             assuming=() if event.site.module.source.notebook is None else (Assumption("effect", _IN_ORDER),),
             effect="Python raises a TypeError here, and the run ends",
             help=help,
-            trace=[*ctx.calls_to(event), (function.site, "is defined here"), (event.site, "is called here")],
+            trace=[*ctx.calls_to(event), *_definition(function), (event.site, "is called here")],
         )
+
+
+def _definition(function: Function) -> Iterator[tuple[Site, str]]:
+    if function.site is not None:
+        yield function.site, "is defined here"
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -103,7 +108,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return " and ".join(shown) if len(names) < 3 else f"{', '.join(shown)} and {len(names) - 2} more"
 
 
-def _advice(function: Function, unknown: tuple[str, ...]) -> str:
+def _how_to_call(function: Function, unknown: tuple[str, ...]) -> str:
     arguments = function.node.args
     known = [each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     meant = next((right for name in unknown if (right := misspelled(name, known))), "")

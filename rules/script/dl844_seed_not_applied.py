@@ -50,8 +50,8 @@ _SEEDING = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_se
 def seeded_out_of_sight(event: LibraryCall, ctx: Context) -> bool:
     """code that is not seen, or that another library has, may seed it"""
     known = {id(seed.site.node) for seed in ctx.all_of(RandomSeeded)}
-    calls = [(each.name, each.site) for each in (*ctx.all_of(LibraryCall), *ctx.all_of(OpaqueCall))]
-    return any("seed" in name.lower() and id(site.node) not in known for name, site in calls)
+    calls: list[LibraryCall | OpaqueCall] = [*ctx.all_of(LibraryCall), *ctx.all_of(OpaqueCall)]
+    return any("seed" in call.name.lower() and id(call.site.node) not in known for call in calls)
 
 
 def has_little_effect(event: LibraryCall, ctx: Context) -> bool:

@@ -218,6 +218,7 @@ def test_torchrun(folder: Path) -> None:
         (0, 5, "budget", []),
         (1, 5, "budget", []),
     ]
+    assert outcome.exit_code == 0
 
 
 def test_module_in_a_package(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

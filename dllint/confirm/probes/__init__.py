@@ -12,6 +12,7 @@ from dllint.confirm.probes.backward import Roots
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.batch_norms import BatchNorms
 from dllint.confirm.probes.bootstrap import Bootstrap, Deviations
+from dllint.confirm.probes.by_hand import ByHand
 from dllint.confirm.probes.channels import ChannelOrder, NormalizedChannels
 from dllint.confirm.probes.checkpoints import Checkpoints
 from dllint.confirm.probes.classes import Classes
@@ -22,6 +23,7 @@ from dllint.confirm.probes.diffusion import Diffusion
 from dllint.confirm.probes.evaluating import EvaluationGradients, TrainingMode
 from dllint.confirm.probes.evaluation_data import EvaluationData
 from dllint.confirm.probes.experiments import Overfit, RateRange
+from dllint.confirm.probes.finiteness import Finiteness
 from dllint.confirm.probes.freezing import Freezing
 from dllint.confirm.probes.fused import Fused
 from dllint.confirm.probes.gradients import Gradients
@@ -70,6 +72,7 @@ from dllint.confirm.probes.trainers import Trainers
 from dllint.confirm.probes.transfers import Transfers
 from dllint.confirm.probes.updates import Decay, Traces
 from dllint.confirm.probes.wrapping import Wrapping
+from dllint.confirm.probes.zero_rate import ZeroRate
 
 EXPERIMENTS: dict[str, type[Probe]] = {"overfit": Overfit, "lr-range": RateRange, "resume": Course}
 """The probes that take part in a run that is made for them alone."""
@@ -89,6 +92,7 @@ PROBES: tuple[type[Probe], ...] = (
     Logits,
     Metrics,
     Bootstrap,
+    ByHand,
     Deviations,
     Returns,
     Agents,
@@ -117,6 +121,8 @@ PROBES: tuple[type[Probe], ...] = (
     Checkpoints,
     Decay,
     Traces,
+    Finiteness,
+    ZeroRate,
     Replicas,
     Movement,
     HalfPrecision,

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
 
 _SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized themselves are larger
 
@@ -34,8 +34,8 @@ class Roots(Probe):
         super().__init__(run)
         self._calls: dict[Stack, _Calls] = {}
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        calls = self._calls.setdefault(call.stack, _Calls(first=self.run.steps))
+    def before_backward(self, call: BackwardCall) -> None:
+        calls = self._calls.setdefault(stack_of(call), _Calls(first=self.run.steps))
         calls.last = self.run.steps
         if not any(root.requires_grad for root in call.roots):
             calls.detached += 1

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
 from dllint.confirm.probes.graph import leaves, operation, through_views
 
 _FIRST = 10  # calls from each place that are looked at
@@ -51,20 +51,20 @@ class Bootstrap(Probe):
     def on_derivative(self) -> None:
         self._derives = True
 
-    def on_backward_end(self, call: BackwardCall) -> None:
+    def on_backward(self, call: BackwardCall) -> None:
         self._derives = False
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         if call.function not in _LOSSES or not call.input.requires_grad:
             return
-        seen = self._seen.get(call.stack)
+        seen = self._seen.get(stack_of(call))
         if seen is None:
-            seen = self._seen[call.stack] = _Calls(call.function, first=self.run.steps)
+            seen = self._seen[stack_of(call)] = _Calls(call.function, first=self.run.steps)
         if not seen.is_due(self.run.every, self.run.steps) or self._derives:
             return
         if not call.target.requires_grad:
             seen.looked += 1
-        elif not self.run.packs and _is_bootstrapped(call.target):
+        elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
                 seen.looked += 1
@@ -89,9 +89,9 @@ class Bootstrap(Probe):
                 )
 
 
-def _is_bootstrapped(target: Tensor) -> bool:
-    """Whether a target is the sum of what needs no gradients and of a discounted value."""
-    node = through_views(target.grad_fn)
+def is_bootstrapped(made_by: Any) -> bool:
+    """Whether an operation adds what needs no gradients to a discounted value."""
+    node = through_views(made_by)
     parts = [child for child, _ in node.next_functions if child is not None] if node is not None else []
     if node is None or operation(node) != "Add" or len(parts) != 1 or len(node.next_functions) != 2:
         return False
@@ -137,7 +137,7 @@ class Deviations(Probe):
             seen.degenerate += 1
             self._waiting.append(seen)
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if self._waiting:
             is_broken = any(not bool(root.isfinite().all()) for root in call.roots)
             for seen in self._waiting:

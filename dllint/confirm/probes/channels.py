@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from dllint.confirm.evidence import Frame, Judgement, Stack, Verdict, Voice
+from dllint.confirm.evidence import Judgement, Line, Stack, Verdict, Voice
 from dllint.confirm.inside.images import normalized
 from dllint.confirm.inside.workers import read_notes
 from dllint.confirm.probes.base import ENOUGH, Probe
@@ -133,4 +133,4 @@ class NormalizedChannels(Probe):
 
 
 def _stack(place: list[list[Any]]) -> Stack:
-    return tuple(Frame(path, line, function) for path, line, function in place)
+    return tuple(Line(path, line, function) for path, line, function in place)

@@ -33,7 +33,7 @@ class Randomness(Probe):
     def on_batch(self, batches: Batches, batch: Any) -> None:
         self._latest = batches
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         loader = self._latest.loader if self._latest is not None else None
         if loader is not None:
             self._training.add(key_of(loader.dataset))
@@ -125,7 +125,7 @@ class Order(Probe):
             epochs[-1].order.append(batches.indices[batches.taken - 1])
             self._latest = epochs[-1]
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
             self._latest = None

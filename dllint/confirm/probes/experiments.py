@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import BackwardCall, Probe
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import ModelForward, OptimizerStep
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
+_STEADY, _ON = 0.8, 0.1  # of the last quarter's steps, and of the way, that the loss falls in it
 _FEWEST = 50  # steps from which it counts that a batch is not learned
 _LOWEST_RATE, _HIGHEST_RATE = 1e-7, 10.0
+_MOST_OF = 0.8  # of the rates, from which a curve says something
 _DIVERGED = 4.0  # times the lowest loss
 _FLAT = 0.1  # share of the way to the lowest loss that counts as none
 _FALLS = 0.05  # share of the first loss by which it has to fall somewhere
@@ -33,12 +36,12 @@ class _Losses(Probe):
         self.optimizers: set[Tracked] = set()
         self._pending: float | None = None
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if self._pending is None and len(call.roots) == 1 and call.roots[0].numel() == 1:
             self._pending = float(call.roots[0].detach()) / (self.run.gradients.scale_of(call.roots) or 1.0)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
-        self.optimizers.add(self.run.gradients.of(optimizer))
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        self.optimizers.add(self.run.gradients.of(event.optimizer))
         self.losses.append(math.nan if self._pending is None else self._pending)
         self._pending = None
 
@@ -48,13 +51,13 @@ class Overfit(_Losses):
 
     name = "overfit"
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        for layer in module.modules():
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        for layer in event.model.modules():
             if isinstance(layer, _DropoutNd):
                 layer.p = 0.0
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
-        for group in optimizer.param_groups:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        for group in event.optimizer.param_groups:
             if "weight_decay" in group:
                 group["weight_decay"] = 0.0
 
@@ -68,7 +71,7 @@ class Overfit(_Losses):
             self.name,
             self._verdict(first, last),
             f"on one batch, the loss went from {first:.3g} to {last:.3g} in {len(losses)} steps" + self._doubt(),
-            "half of the first loss or more after 50 steps or more; 0.3 of it or less refutes",
+            "half of the first loss or more after 50 steps or more, and no steady fall; 0.3 of it or less refutes",
             {"first": first, "last": last, "steps": len(losses), "frozen": self.run.frozen_batches},
             len(losses),
             (0, self.run.steps),
@@ -82,7 +85,15 @@ class Overfit(_Losses):
             return "INCONCLUSIVE"
         if last <= _LEARNT * first:
             return "REFUTED"
-        return "CONFIRMED" if last >= _NOT_LEARNT * first and len(self.losses) >= _FEWEST else "INCONCLUSIVE"
+        is_stuck = last >= _NOT_LEARNT * first and len(self.losses) >= _FEWEST and not self._still_falls()
+        return "CONFIRMED" if is_stuck else "INCONCLUSIVE"
+
+    def _still_falls(self) -> bool:
+        """Whether the loss falls on at the end, step by step: it is learned, though slowly."""
+        losses = [loss for loss in self.losses if math.isfinite(loss)]
+        late = losses[-(len(losses) // 4) :]
+        steady = sum(after < before for before, after in pairwise(late)) >= _STEADY * (len(late) - 1)
+        return steady and late[0] - late[-1] >= _ON * (losses[0] - losses[-1])
 
     def _doubt(self) -> str:
         if not self.run.frozen_batches:
@@ -100,7 +111,8 @@ class RateRange(_Losses):
         self._own: float | None = None
         self._rates: list[float] = []
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         if self._own is None:
             self._own = float(optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"]))
         share = min(1.0, len(self._rates) / max(self.run.settings.steps - 1, 1))
@@ -111,7 +123,7 @@ class RateRange(_Losses):
 
     def judge(self) -> Iterator[Judgement]:
         curve = _smooth([pair for pair in zip(self._rates, self.losses, strict=False) if math.isfinite(pair[1])])
-        if len(curve) < 10:
+        if len(curve) < _MOST_OF * self.run.settings.steps:
             return
         flat, steepest, lowest, diverging = _landmarks(curve)
         first, best = curve[0][1], min(loss for _, loss in curve)

@@ -11,7 +11,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward
 
 
 @dataclass(slots=True)
@@ -35,13 +36,13 @@ class EvaluationMode(Probe):
         super().__init__(run)
         self._calls: dict[Stack, _Calls] = {}
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        calls = self._calls.setdefault(stack, _Calls(first=self.run.steps))
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        calls = self._calls.setdefault(stack_of(event), _Calls(first=self.run.steps))
         calls.last = self.run.steps
-        if with_gradients:
+        if event.grad == "on":
             calls.training += 1
             return
-        layers = [part for part in module.modules() if _is_modal(part)]
+        layers = [part for part in event.model.modules() if _is_modal(part)]
         calls.evaluating += 1
         calls.layers = max(calls.layers, len(layers))
         calls.wrong += any(layer.training for layer in layers)

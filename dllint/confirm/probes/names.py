@@ -8,6 +8,7 @@ from weakref import WeakSet
 from torch import Tensor, nn
 
 from dllint.confirm.probes.base import Probe
+from dllint.events import ModelForward
 
 
 class Names(Probe):
@@ -21,7 +22,8 @@ class Names(Probe):
         self._known: dict[int, str] = {}
         run.names = self
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         if module not in self._modules:
             self._modules.add(module)
             self._known = {}

@@ -12,8 +12,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import GradientClip, OptimizerStep, ScalerUpdate, SchedulerStep
 
 _FIRST = 24  # calls from each place that are looked at
 
@@ -44,7 +45,9 @@ class Clipping(Probe):
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         self._scalers += bool(scaler.is_enabled())
 
-    def on_clip(self, parameters: list[Tensor], stack: Stack) -> None:
+    def on_gradient_clip(self, event: GradientClip[Any]) -> None:
+        parameters: Any = event.target
+        stack = stack_of(event)
         clips = self._clips.get(stack)
         if clips is None:
             clips = self._clips[stack] = _Clips(first=self.run.steps)
@@ -93,7 +96,8 @@ class ScaledSteps(Probe):
         super().__init__(run)
         self._steps: dict[Tracked, list[int]] = {}  # with a scaler, and with gradients that are still scaled
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         tracked = self.run.gradients.of(optimizer)
         if tracked.was_scaled:
             steps = self._steps.setdefault(tracked, [0, 0])
@@ -130,17 +134,23 @@ class SchedulerOrder(Probe):
         self._known: WeakSet[Any] = WeakSet()
         self._skipping = False
 
-    def on_scaler_update(self, scaler: Any) -> None:
+    def on_scaler_update(self, event: ScalerUpdate[Any]) -> None:
         self._skipping = self._skipping or self.run.steps == 0
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        scheduler: Any = event.scheduler
         optimizer = getattr(scheduler, "optimizer", None)
-        if explicit or isinstance(scheduler, ReduceLROnPlateau) or self._skipping or scheduler in self._known:
+        if (
+            bool(event.arguments.all())
+            or isinstance(scheduler, ReduceLROnPlateau)
+            or self._skipping
+            or scheduler in self._known
+        ):
             return
         if isinstance(optimizer, Optimizer):
             tracked = self.run.gradients.of(optimizer)
             self._known.add(scheduler)
-            self._first.append((type(scheduler).__name__, stack, tracked.steps, tracked))
+            self._first.append((type(scheduler).__name__, stack_of(event), tracked.steps, tracked))
 
     def judge(self) -> Iterator[Judgement]:
         for kind, stack, steps, tracked in self._first:

@@ -16,6 +16,7 @@ from dllint.confirm.inside.workers import key_of, read_notes
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Batches, Probe
 from dllint.confirm.probes.data import distributed_sampler
+from dllint.events import ModelForward
 
 _FEWEST = 3  # batches of a pass that can be compared
 _SHOWN = 64  # samples of a pass that the report draws
@@ -73,11 +74,11 @@ class Passes(Probe):
             loader.passes[-1].taken = batches.taken
             self._latest = loader.passes[-1]
 
-    def on_forward(self, module: Any, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if not with_gradients:  # what was taken is evaluated
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad != "on":  # what was taken is evaluated
             self._latest = None
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
             self._latest = None
@@ -149,6 +150,20 @@ def _repeated(loader: _Loader, steps: int) -> Iterator[Judgement]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _First:
+    """What the first batch of a worker is known by, and whether random numbers were drawn for it."""
+
+    content: str
+    labels: str
+    draws: bool
+
+
+def _repeat(batches: list[_First]) -> bool:
+    labels = [begin.labels for begin in batches if begin.labels]
+    return len({begin.content for begin in batches}) < len(batches) or len(set(labels)) < len(labels)
+
+
 class Shares(Probe):
     """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
 
@@ -164,25 +179,28 @@ class Shares(Probe):
             self._made[key_of(loader.dataset)] = batches.made
 
     def judge(self) -> Iterator[Judgement]:
-        first: dict[tuple[str, int], dict[int, str]] = {}  # by dataset and pass, the first batch of each worker
+        first: dict[tuple[str, int], dict[int, _First]] = {}  # by dataset and pass, of each worker
         passes: Counter[tuple[str, int]] = Counter()
         for note in read_notes(self.run.settings.records):
             place = note["dataset"], note["worker"]
             if note.get("content") and note["worker"] >= 0:
-                first.setdefault((note["dataset"], passes[place]), {})[note["worker"]] = note["content"]
+                begin = _First(note["content"], note.get("labels", ""), any(a != b for a, b in note["states"].values()))
+                first.setdefault((note["dataset"], passes[place]), {})[note["worker"]] = begin
                 passes[place] += 1
-        by_dataset: dict[str, list[dict[int, str]]] = {}
+        by_dataset: dict[str, list[list[_First]]] = {}
         for (name, _), batches in first.items():
             if len(batches) > 1:
-                by_dataset.setdefault(name, []).append(batches)
+                by_dataset.setdefault(name, []).append(list(batches.values()))
         for name, seen in by_dataset.items():
-            repeated = sum(len(set(batches.values())) < len(batches) for batches in seen)
+            repeated = sum(_repeat(batches) for batches in seen)
+            is_changed = any(begin.draws and not begin.labels for batches in seen for begin in batches)
             yield Judgement(
                 "DL404",
                 self.name,
-                "CONFIRMED" if repeated else "REFUTED",
-                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same batch",
-                "the same first batch in two workers; all distinct refutes",
+                "CONFIRMED" if repeated else "INCONCLUSIVE" if is_changed else "REFUTED",
+                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same samples",
+                "the same first batch, or the same 16 labels and more, in two workers; all distinct refutes, unless "
+                "samples are changed at random and have no such labels",
                 {"dataset": name, "repeated": repeated, "passes": len(seen)},
                 len(seen),
                 (0, self.run.steps),

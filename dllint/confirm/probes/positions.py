@@ -11,7 +11,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward
 
 _FIRST = 10  # calls that are looked at
 
@@ -38,13 +39,15 @@ class RotaryPositions(Probe):
         self._models: WeakKeyDictionary[nn.Module, _Model | None] = WeakKeyDictionary()
         self._all: list[_Model] = []
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        inputs = event.arguments.positional
         if module not in self._models:
-            found = self._models[module] = _rotary(module, stack)
+            found = self._models[module] = _rotary(module, stack_of(event))
             if found is not None:
                 self._all.append(found)
         known = self._models[module]
-        tokens = named.get("input_ids", inputs[0] if inputs else None)
+        tokens = event.arguments.keywords.get("input_ids", inputs[0] if inputs else None)
         if known is not None and isinstance(tokens, Tensor) and tokens.dim() > 1:
             known.calls += 1
             known.longest = max(known.longest, int(tokens.shape[1]))
@@ -125,11 +128,15 @@ class Generation(Probe):
         self._seen: dict[Stack, _Texts] = {}
         self._started: _Start | None = None
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        inputs = event.arguments.positional
+        named: Any = event.arguments.keywords
+        stack = stack_of(event)
         mask, tokens = named.get("attention_mask"), named.get("input_ids", inputs[0] if inputs else None)
         begun, self._started = self._started, None
         is_text = isinstance(mask, Tensor) and isinstance(tokens, Tensor) and mask.dim() == tokens.dim() == 2
-        if with_gradients or not is_text or "encoder_outputs" in named or "decoder_input_ids" in named:
+        if event.grad == "on" or not is_text or "encoder_outputs" in named or "decoder_input_ids" in named:
             return
         if begun is not None and begun.module() is module and begun.goes_on(tokens, mask):
             self._note(begun)

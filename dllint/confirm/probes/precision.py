@@ -8,11 +8,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, unanimous
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of, unanimous
 from dllint.confirm.probes.graph import nodes
+from dllint.events import ModelForward, ScalerUpdate
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
@@ -54,10 +54,10 @@ class Scaling(Probe):
         self._scaled: dict[Stack, list[int]] = {}  # losses of models under autocast, and those of them in bfloat16
         self._place: Stack = ()
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad == "on":
             self._types = _autocast_types()
-            self._place = stack
+            self._place = stack_of(event)
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
         if scaler.is_enabled() and self._types:
@@ -68,7 +68,8 @@ class Scaling(Probe):
             self._scalers[scaler] = _Scales(float(scaler.get_scale()))
             self._seen.append(self._scalers[scaler])
 
-    def on_scaler_update(self, scaler: Any) -> None:
+    def on_scaler_update(self, event: ScalerUpdate[Any]) -> None:
+        scaler: Any = event.scaler
         if scaler in self._scalers:
             self._scalers[scaler].after.append(float(scaler.get_scale()))
 
@@ -121,15 +122,15 @@ class Autocast(Probe):
         self._looks: dict[Stack, int] = {}
         self._found: dict[Stack, list[int]] = {}  # products in low and in full precision
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        self._is_on = with_gradients and bool(_autocast_types())
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        self._is_on = event.grad == "on" and bool(_autocast_types())
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+    def before_backward(self, call: BackwardCall) -> None:
+        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
         if not self._is_on or self.run.packs or looks > ENOUGH:
             return
         self._is_on = False
-        found = self._found.setdefault(call.stack, [0, 0])
+        found = self._found.setdefault(stack_of(call), [0, 0])
         for node in nodes(call.roots):
             operand = getattr(node, _OPERANDS.get(node.name(), ""), None)
             if operand is not None and operand.is_floating_point():

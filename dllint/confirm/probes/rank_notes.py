@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
-from dllint.confirm.evidence import Shard, Stack
+from dllint.confirm.evidence import Shard
 from dllint.confirm.inside.workers import key_of
-from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.probes.base import ENOUGH, Batches, Probe, stack_of
 from dllint.confirm.probes.contents import tensors
+from dllint.events import ModelForward, OptimizerStep, StateSaved
 
 _MOST = 50  # passes of a dataset, and files
 
@@ -31,11 +31,11 @@ class RankComparison(Probe):
         self._before: dict[str, str] = {}
         self._steps = 0
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if with_gradients and not self._before and self._steps < ENOUGH and _are_several():
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad == "on" and not self._before and self._steps < ENOUGH and _are_several():
             self._before = _random_states()
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if self._before:
             self._steps += 1
             for name, after in _random_states().items():
@@ -50,9 +50,9 @@ class RankComparison(Probe):
             if len(lengths) < _MOST:
                 lengths.append(batches.taken)
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
-        if len(self.run.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(content)):
-            self.run.notes.shards.append(Shard(str(path), stack))
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
+        if len(self.run.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
+            self.run.notes.shards.append(Shard(str(event.path), stack_of(event)))
 
 
 def _random_states() -> dict[str, str]:

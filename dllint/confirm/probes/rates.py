@@ -98,7 +98,7 @@ class Plateau(Probe):
             known.values.append(metric)
             known.losses.append([])
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if not self._all:
             return
         for known in self._known.values():
@@ -145,8 +145,8 @@ def _verdict(known: _Metrics) -> Verdict:
 
 def _trend(values: list[float]) -> str:
     """Whether numbers go ``up`` or ``down`` all in all, and in most of their changes."""
-    changes = [after - before for before, after in pairwise(values)]
+    changes = [after - before for before, after in pairwise(values) if after != before]  # as of the best so far
     ups, downs = sum(change > 0 for change in changes), sum(change < 0 for change in changes)
-    if changes and 100 * ups >= _MOST * len(changes) and values[-1] > values[0]:
+    if len(changes) > 1 and 100 * ups >= _MOST * len(changes) and values[-1] > values[0]:
         return "up"
-    return "down" if changes and 100 * downs >= _MOST * len(changes) and values[-1] < values[0] else ""
+    return "down" if len(changes) > 1 and 100 * downs >= _MOST * len(changes) and values[-1] < values[0] else ""

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from dllint.confirm.evidence import Moment
 from dllint.confirm.probes.base import Batches, Probe
 from dllint.confirm.probes.resumption import counters_of
+from dllint.events import OptimizerStep, SchedulerStep, StateSaved
 
 _PARAMETERS, _ELEMENTS = 64, 8  # of an optimizer and of each parameter that are noted
 _SAMPLES = 64  # of a batch
@@ -40,11 +41,12 @@ class Course(Probe):
     def on_scale(self, scaler: Any, scaled: Any) -> None:
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 0.0
 
-    def on_save(self, content: Any, path: Any, stack: Any) -> None:
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
         if self.run.moments:
-            self.run.moments[-1].counters = counters_of(content)
+            self.run.moments[-1].counters = counters_of(event.content)
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         if optimizer not in self._steps:
             if self._has_first:
                 return
@@ -52,13 +54,14 @@ class Course(Probe):
             self._has_first = True
             self._note(optimizer, 0)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         if optimizer in self._steps:
             self._steps[optimizer] += 1
             self._note(optimizer, self._steps[optimizer])
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Any) -> None:
-        optimizer = getattr(scheduler, "optimizer", None)
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer) and optimizer in self._steps:
             self.run.moments[-1].rates = _rates(optimizer)
 

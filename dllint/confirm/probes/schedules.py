@@ -13,12 +13,14 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.probes.base import ENOUGH, Batches, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import SchedulerStep
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
 _WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
 _TWICE = 1.5  # steps of the scheduler per step of the optimizer, from which it is stepped twice
+_MANY = 1000  # epochs, which few runs have
 _LEFT = 0.01  # share of the learning rate at which an exponential schedule counts as over
 
 
@@ -50,13 +52,14 @@ class Cadence(Probe):
     def on_batch(self, batches: Batches, batch: Any) -> None:
         self._latest = batches
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._lengths[_length(self._latest.loader)] += 1
             self._latest = None
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
-        if isinstance(scheduler, ReduceLROnPlateau) or explicit:
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        scheduler: Any = event.scheduler
+        if isinstance(scheduler, ReduceLROnPlateau) or bool(event.arguments.all()):
             return
         seen = self._by_scheduler.get(scheduler)
         if seen is None:
@@ -68,7 +71,7 @@ class Cadence(Probe):
         at = self._optimizer_steps(seen)
         seen.steps += 1
         seen.last_at = at
-        seen.stacks[stack] += 1
+        seen.stacks[stack_of(event)] += 1
 
     def _optimizer_steps(self, seen: _Steps) -> int:
         return seen.tracked.steps if seen.tracked is not None and seen.tracked.reached else int(self.run.steps)
@@ -89,17 +92,30 @@ class Cadence(Probe):
         return Judgement(
             "DL304",
             self.name,
-            _verdict(seen, between, horizon, batches),
+            self._verdict(seen, between, horizon, batches),
             f"{seen.kind} made {seen.steps} steps, one per {unit}; its horizon is "
             f"{horizon or 'unknown'} steps, the loader has {batches or 'an unknown number of'} batches",
-            "one step per batch and a horizon shorter than the loader, or one per epoch and a horizon of two loaders; "
-            "the reverse refutes",
+            "one step per batch and a horizon shorter than the loader, or one per epoch and a horizon that is a "
+            "multiple of the loader's length and twice as long as the run; the reverse refutes",
             {"steps": seen.steps, "optimizer_steps_between": between, "horizon": horizon, "batches": batches},
             seen.steps,
             (seen.first_at, seen.last_at),
             tuple(seen.stacks),
             "note",
         )
+
+    def _verdict(self, seen: _Steps, between: float, horizon: float, batches: int) -> Verdict:
+        if not horizon or not batches or seen.steps < 2 or batches < ENOUGH:
+            return "INCONCLUSIVE"
+        if between < _TWICE:
+            if seen.steps < ENOUGH:
+                return "INCONCLUSIVE"
+            return "CONFIRMED" if horizon < batches else "REFUTED" if horizon >= 2 * batches else "INCONCLUSIVE"
+        is_in_batches = horizon >= 2 * batches and horizon % batches == 0
+        is_never_over = self.run.ended_by == "end" and horizon >= 2 * seen.steps
+        if is_in_batches and (is_never_over or horizon >= _MANY):
+            return "CONFIRMED"
+        return "REFUTED" if horizon < batches else "INCONCLUSIVE"
 
     def _doubled(self, seen: _Steps) -> Judgement:
         optimizer_steps = max(self._optimizer_steps(seen), 1)
@@ -117,16 +133,6 @@ class Cadence(Probe):
             tuple(seen.stacks),
             "note",
         )
-
-
-def _verdict(seen: _Steps, between: float, horizon: float, batches: int) -> Verdict:
-    if not horizon or not batches or seen.steps < 2 or batches < ENOUGH:
-        return "INCONCLUSIVE"
-    if between < _TWICE:
-        if seen.steps < ENOUGH:
-            return "INCONCLUSIVE"
-        return "CONFIRMED" if horizon < batches else "REFUTED" if horizon >= 2 * batches else "INCONCLUSIVE"
-    return "CONFIRMED" if horizon >= 2 * batches else "REFUTED" if horizon < batches else "INCONCLUSIVE"
 
 
 def _horizon(scheduler: Any) -> float:

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from dllint.confirm.evidence import Judgement
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import OptimizerStep, ScalerUpdate
 
 _COUPLED = ("Adam", "NAdam", "RAdam")
 _STRONG, _WEAK = 0.03, 0.005
@@ -26,7 +27,8 @@ class Decay(Probe):
         super().__init__(run)
         self._shares: dict[Tracked, list[float]] = {}
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         tracked = self.run.gradients.of(optimizer)
         if tracked.kind not in _COUPLED or (tracked.steps > ENOUGH and tracked.steps % self.run.every):
             return
@@ -68,16 +70,16 @@ class Traces(Probe):
         super().__init__(run)
         self._count = 0
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         self._count += 1
         few = self._count <= 100 or self._count % self.run.every == 0  # each reads a number from the device
-        if few and len(call.roots) == 1 and call.roots[0].numel() == 1 and self._count < _MOST:
-            scale = self.run.gradients.scale_of(call.roots) or 1.0
-            self.run.trace("loss", float(call.roots[0].detach()) / scale)
+        if few and self._count < _MOST and call.value is not None:
+            self.run.trace("loss", call.value)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
-        self.run.trace("lr", float(optimizer.param_groups[0].get("lr", 0.0)))
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        self.run.trace("lr", float(event.optimizer.param_groups[0].get("lr", 0.0)))
 
-    def on_scaler_update(self, scaler: Any) -> None:
+    def on_scaler_update(self, event: ScalerUpdate[Any]) -> None:
+        scaler: Any = event.scaler
         if scaler.is_enabled():
             self.run.trace("scale", float(scaler.get_scale()))

@@ -49,8 +49,8 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
         if isinstance(member, Function):
             return machine.invoke(member, arguments, site, receiver=callee)
         role = role_of(machine, callee)
-        if role == "loss-class":
-            return _library_loss(machine, callee, arguments, site)
+        if role == "loss-class" and not isinstance(find_member(machine, callee.cls, "forward"), Function):
+            return _library_loss(machine, callee, arguments, site)  # with a forward of its own, it may expect others
         if is_module_class(machine, callee.cls):
             return call_module(machine, callee, arguments, site)
         return opaque(machine, callee, arguments, site, receiver=callee)
