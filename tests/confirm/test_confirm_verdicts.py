@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from dllint.assumptions import Assumption
-from dllint.confirm.evidence import Line, Judgement, Record
+from dllint.confirm.evidence import Judgement, Line, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.record import as_json
 from dllint.confirm.rules import judged
