@@ -103,6 +103,11 @@ class Engine:
         if project in self._graphs:
             self._graphs[project].forget(module)
 
+    def forget_trees(self, project: Project) -> None:
+        """Let go of what is kept about the syntax trees of a project, which are to be made again."""
+        if project in self._graphs:
+            self._graphs[project].forget_trees()
+
     def _active_rules(self, closure: Sequence[SourceModule]) -> list[type[Rule]]:
         """The rules whose triggers a module and all it imports satisfy."""
         words = frozenset().union(*(module.words_among(self._interesting) for module in closure))

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 from dllint.sites import Guards, Site
 from dllint.terms import Framework
-from dllint.values import Arguments, V, Value
+from dllint.values import Arguments, Function, V, Value
 
 
 @dataclass(slots=True, eq=False)
@@ -302,6 +302,22 @@ class OpaqueCall(Event, Generic[V]):
     values: tuple[V, ...]
     name: str = ""
     receiver: V | None = None
+
+
+Misfit = Literal["missing", "unknown", "twice", "surplus"]
+
+
+@dataclass(slots=True, eq=False)
+class CallRefused(Event):
+    """Python refuses a call of a project ``function``: the arguments do not fit its parameters.
+
+    ``names`` are the parameters that are ``missing`` or given ``twice``, or the keywords that are ``unknown``; a
+    ``surplus`` of arguments has none.
+    """
+
+    function: Function
+    misfit: Misfit
+    names: tuple[str, ...]
 
 
 # ------------------------------------------------------------------------------------------- structure of a program

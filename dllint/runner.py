@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dllint import worker
 from dllint.cache import Cache
@@ -28,6 +29,9 @@ from dllint.registry import load_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
 from dllint.worker import Outcome, Worker
+
+if TYPE_CHECKING:
+    from dllint.cluster import Cluster, ClusterPool
 
 _IN_PROCESS = 12  # up to this many files, starting processes costs more than it saves
 _CHUNKS_EACH = 2  # parts of the work per process: few, since each process parses for itself what its files import
@@ -45,6 +49,7 @@ def lint_files(
     cache: bool = True,
     overlay: Mapping[Path, str] | None = None,
     progress: Progress | None = None,
+    executor: str = "",
 ) -> Report:
     """Lint files under one configuration.
 
@@ -58,6 +63,7 @@ def lint_files(
         cache: use and update the results kept in the project.
         overlay: unsaved text of some files.
         progress: called with the number of finished files and of all files.
+        executor: the cluster that does the work of many files, ``dask://HOST:PORT``; this machine if empty.
 
     Returns:
         The findings in these files in order of presentation, with suppressions, per-file ignores and severities
@@ -66,7 +72,7 @@ def lint_files(
     """
     started = time.perf_counter()
     overlay = dict(overlay or {})
-    run = _Analysing(settings, jobs, cache, overlay, progress)
+    run = _Analysing(settings, jobs, cache, overlay, progress, executor)
     try:
         outcomes = run.over(files)
         if around:
@@ -74,7 +80,7 @@ def lint_files(
             outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
             index.save()
     finally:  # also when it is interrupted
-        run.save()
+        run.close()
     report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
     report.cached = run.kept
     report.seconds = time.perf_counter() - started
@@ -106,9 +112,11 @@ class _Analysing:
         cache: bool,
         overlay: Mapping[Path, str],
         progress: Progress | None,
+        executor: str,
     ) -> None:
         self._settings = settings
-        self._count = jobs or os.cpu_count() or 1
+        self._executor = executor
+        self._count = jobs or (self._cluster.processes if executor else os.cpu_count() or 1)
         self._store = Cache.open(settings, overlay) if cache else None
         self._overlay = overlay
         self._progress = progress
@@ -136,10 +144,12 @@ class _Analysing:
                     self._progress(self._done, self._total)
         return outcomes
 
-    def save(self) -> None:
-        """Keep the results for the next run."""
+    def close(self) -> None:
+        """Keep the results for the next run, and leave the cluster."""
         if self._store is not None:
             self._store.save()
+        if self._executor:
+            self._cluster.close()
 
     def _look_up(self, files: Sequence[Path]) -> tuple[list[Outcome], list[Path]]:
         """The outcomes that are still valid, and the files that must be analyzed."""
@@ -155,7 +165,7 @@ class _Analysing:
         return known, pending
 
     def _analyse(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
-        if self._count == 1 or len(files) <= _IN_PROCESS:
+        if len(files) <= _IN_PROCESS or (self._count == 1 and not self._executor):
             yield from self._analyse_here(files, interrupted)
             return
         chunks = list(chunks_of(files, self._count * _CHUNKS_EACH))
@@ -185,7 +195,16 @@ class _Analysing:
         worker.relax_collector()
         return Worker(self._settings, self._here, self._overlay)
 
-    def _pool(self, count: int) -> Pool:
+    @cached_property
+    def _cluster(self) -> Cluster:
+        """The cluster that does the work. Raises ClusterError."""
+        from dllint.cluster import Cluster  # which few runs need
+
+        return Cluster(self._executor)
+
+    def _pool(self, count: int) -> Pool | ClusterPool:
+        if self._executor:
+            return self._cluster.pool(self._settings, self._here, self._overlay)
         return Pool(count, self._settings, self._here, self._overlay)
 
 

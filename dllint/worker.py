@@ -21,6 +21,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Analysis, Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
+from dllint.interp.memory import forget_trees
 from dllint.interp.run.machine import LimitError
 from dllint.interp.source.facts import Facts, load_facts
 from dllint.interp.source.module import SourceModule
@@ -45,8 +46,9 @@ _GLANCE = 0.1  # seconds between two looks at the clock
 _FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told to
 
 # What bounds the memory of a process, however many files it is given.
-_HELD = 5_000_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
-_YOUNG = 2_500_000  # objects made since garbage was collected last
+_PARSED = 2_500_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
+_READ = 60_000_000  # characters of source that are kept: with the words in them, 3 bytes each
+_YOUNG = 1_000_000  # objects made since garbage was collected last
 
 
 @dataclass(slots=True)
@@ -101,12 +103,20 @@ class Worker:
         return outcome
 
     def _stay_small(self) -> None:
-        """Let go of modules once there are many of them, and of garbage once there is much of it.
+        """Let go of syntax trees once there are many of them, and of garbage once there is much of it.
 
-        What the next file needs of them is read again; in between, files of one folder share what they import.
+        They are made again where the next file needs them. What was made out of them is little, and stays, as it took
+        long: what is imported, and which words the definitions reach.
         """
-        if sum(project.weight for project in self._projects.values()) > _HELD:
+        projects = self._projects.values()
+        if sum(project.characters_read for project in projects) > _READ:
             self._projects, self._engine = {}, self._new_engine()
+            gc.collect()
+        elif sum(project.characters_parsed for project in projects) > _PARSED:
+            for project in projects:
+                project.forget_trees()
+                self._engine.forget_trees(project)
+            forget_trees()
             gc.collect()
         elif gc.get_count()[0] > _YOUNG:
             gc.collect(0)

@@ -60,6 +60,7 @@ group = CommandGroup(
         "baseline": "dllint.cli.baseline:command",
         "server": "dllint.cli.server:command",
         "clean": "dllint.cli.clean:command",
+        "audit": "dllint.cli.audit:command",
         "new": "dllint.cli.new:command",
         "completion": "dllint.cli.completion:command",
     },

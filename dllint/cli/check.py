@@ -61,6 +61,7 @@ def _formats(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 @click.option("--add-ignore", metavar="[=REASON]", help="Suppress what is found, by comments with this reason.")
 @click.option("--since", metavar="REV", help="Report only what changes since a revision of git bring.")
 @click.option("--confirm", metavar="COMMAND", help="Run this under probes, and drop what the run refutes.")
+@click.option("--executor", default="", metavar="dask://HOST:PORT", help="Let a Dask cluster do the work.")
 @click.option("--strict-baseline", is_flag=True, help="Exit with 1 if the baseline has entries that are not needed.")
 @color_option
 @project_options

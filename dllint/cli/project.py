@@ -132,9 +132,14 @@ def _broken_rules(parts: Iterable[Part]) -> list[Problem]:
 
 
 def lint(
-    project: Project, *, jobs: int | None = None, cache: bool = True, overlay: Mapping[Path, str] | None = None
+    project: Project,
+    *,
+    jobs: int | None = None,
+    cache: bool = True,
+    overlay: Mapping[Path, str] | None = None,
+    executor: str = "",
 ) -> None:
-    """Fill in the report of each part."""
+    """Fill in the report of each part. Raises ClusterError where the ``executor`` cannot be used."""
     from dllint.runner import lint_files
 
     bar = ProgressBar()
@@ -155,6 +160,7 @@ def lint(
                 cache=cache,
                 overlay=overlay,
                 progress=progress,
+                executor=executor,
             )
             before += len(part.files)
     finally:

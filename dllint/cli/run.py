@@ -120,7 +120,13 @@ class Run:
 
     def _lint(self, project: Project) -> int:
         """Fill in the reports, less what is known or unchanged. Returns the number of baseline entries not needed."""
-        lint(project, jobs=self._given["jobs"], cache=not self._given["no_cache"], overlay=self._overlay)
+        lint(
+            project,
+            jobs=self._given["jobs"],
+            cache=not self._given["no_cache"],
+            overlay=self._overlay,
+            executor=self._given["executor"],
+        )
         unneeded = self._hold_back_unchanged(project) if self._given["since"] else hold_back_known(project)
         if self._given["confirm"]:
             from dllint.cli.confirm import settle_project  # running scripts needs modules that linting does not

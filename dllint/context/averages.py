@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from dllint.interp.source.trees import walk
 from dllint.sites import Site
 
 _UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
+_RATE = re.compile(r"decay|beta|alpha|tau|rate|momentum", re.IGNORECASE)
 _KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dump")
 
 
@@ -34,7 +36,7 @@ class Averages(Sources):
                 for node in walk(tree):
                     made = node.value if isinstance(node, ast.Assign) else None
                     name = _name_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
-                    calls = [each for each in walk(made) if isinstance(each, ast.Call) and each.args] if made else []
+                    calls = [each for each in walk(made) if _is_given_weights(each)] if made else []
                     if calls and speaks_of("weight-average", name) and not isinstance(made, ast.Dict | ast.List):
                         found.setdefault(name, Average(name, Site(module, node)))
                 yield from (each for each in found.values() if self._is_updated(each))
@@ -69,6 +71,12 @@ class Averages(Sources):
                 ):
                     return True
         return False
+
+
+def _is_given_weights(node: ast.AST) -> bool:
+    """Whether something is a call that is given more than a rate: an average that has nothing else has no weights."""
+    given = node.args if isinstance(node, ast.Call) else []
+    return any(not isinstance(each, ast.Constant) and not _RATE.search(ast.unparse(each)) for each in given)
 
 
 def _name_of(node: ast.AST) -> str:

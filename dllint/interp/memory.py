@@ -6,6 +6,7 @@ from dllint.interp.run import classes, graph, guards
 from dllint.interp.source import bindings
 
 _REMEMBERED = (
+    bindings._has_no_other_bindings,
     bindings.assigned_in,
     classes.reassigned_attributes,
     graph._names_in,

@@ -38,6 +38,7 @@ class Relevance:
         self._graph = graph
         self._module = module
         self._loss_words = facts.loss_words
+        self._losses = graph.mask(facts.loss_words)
         self._masks = [[graph.mask(words) for words in trigger] for trigger in triggers]
         self._effects = graph.mask(facts.vocabulary | EVENT_WORDS)
         for trigger in self._masks:
@@ -139,14 +140,8 @@ class Relevance:
     def _of_one_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
         mask = self._graph.of_import(statement, name)
         for module, original in self._graph.imported(self._module, statement, name):
-            mask |= self._losses_of(module, original)
+            mask |= self._graph.class_mask(module, original) & self._losses
         return mask
-
-    def _losses_of(self, module: SourceModule, name: str) -> int:
-        for statement in module.bindings.names.get(name, ()):
-            if isinstance(statement, ast.ClassDef):
-                return self._graph.mask(self._loss_words & self._graph.words(module, statement))
-        return 0
 
     def _words_of_bases(self, module: SourceModule, cls: ast.ClassDef, depth: int = 0) -> int:
         """The words by which a class, and those of the project that it derives from, name their bases."""

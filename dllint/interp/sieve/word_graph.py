@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from dllint.interp.sieve.outline import Entry, Imported, Outline, imported_as
 from dllint.interp.source.bindings import binds_by_imports, blocks_of, bound_names
 from dllint.interp.source.module import WORD
 
@@ -29,6 +30,8 @@ _COMMON = frozenset(
 _COMMON_IN_USE = re.compile(rf"\b({'|'.join(sorted(_COMMON))})(?:\s*\(|=(?!=)|\)\s*:)")
 _OF_SELF = re.compile(r"\bself\.(\w+)")
 _IMPORT = ast.Import | ast.ImportFrom
+_NOTHING = Entry()
+_MAX_PARSED = 1_500_000  # characters: behind that, files are parsed again if they are interpreted
 
 
 class WordGraph:
@@ -43,6 +46,8 @@ class WordGraph:
         self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
         self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
+        self._outlines: dict[SourceModule, Outline] = {}
+        self._parsed = 0  # characters of files that are parsed only since an outline was asked for
         self.mattering: dict[tuple[ast.AST, int], bool] = {}
         self._masks: dict[ast.stmt, int] = {}
         self._imports: dict[ast.stmt, tuple[ast.Import | ast.ImportFrom, ...]] = {}
@@ -51,7 +56,19 @@ class WordGraph:
     def forget(self, module: SourceModule) -> None:
         """Let go of what is known about a module that is no more, and of all that may have come from it."""
         self._closures.clear()
+        self._outlines.clear()
         self.mattering.clear()
+        self._forget_statements(module)
+
+    def forget_trees(self) -> None:
+        """Let go of what belongs to syntax trees: these are to be made again."""
+        self._parsed = 0
+        self.mattering.clear()
+        self._masks.clear()
+        self._imports.clear()
+        self._statements.clear()
+
+    def _forget_statements(self, module: SourceModule) -> None:
         for statement in self._statements.pop(module, ()):
             self._masks.pop(statement, None)
             self._imports.pop(statement, None)
@@ -137,9 +154,10 @@ class WordGraph:
                     self._closures[parent] |= self._closures[node]
 
     def _close(self, root: Node, component: list[Node], on_stack: set[Node]) -> None:
-        """Give all members of a finished component the words of all of them."""
-        members = component[component.index(root) :]
-        del component[-len(members) :]
+        """Give all members of a finished component, which lie on top, the words of all of them."""
+        members: list[Node] = []
+        while not members or members[-1] != root:
+            members.append(component.pop())
         mask = 0
         for member in members:
             on_stack.discard(member)
@@ -150,30 +168,57 @@ class WordGraph:
     def _contents(self, node: Node) -> tuple[int, list[Node]]:
         """The words of a definition itself, and the definitions it names."""
         module, name = node
+        outline = self._outline(module)
         if not name:  # a whole module
-            return self.mask(module.words), []
-        mask = 0
+            return outline.mask, []
+        entry = outline.entries.get(name, _NOTHING)
+        successors = [found for imported in entry.imports for found in self._meant(module, imported)]
+        successors.extend([(module, mentioned) for mentioned in entry.mentions])
+        successors.extend(self._through_stars(module, outline, entry.words))
+        return entry.mask, successors
+
+    def _outline(self, module: SourceModule) -> Outline:
+        """The outline of a module. Once many files are parsed for it alone, their trees are not kept."""
+        known = self._outlines.get(module)
+        if known is None:
+            was_parsed = module.is_parsed
+            known = self._outlines[module] = self._make_outline(module)
+            if not was_parsed:
+                self._parsed += len(module.source.text)
+                if self._parsed > _MAX_PARSED:
+                    self._forget_statements(module)
+                    module.forget_tree()
+        return known
+
+    def _make_outline(self, module: SourceModule) -> Outline:
+        bindings = module.bindings
+        stars = tuple(Imported(star.module or "", star.level, "*") for star in bindings.stars)
+        outline = Outline(self.mask(module.words), stars=stars)
+        for name, statements in bindings.names.items():
+            outline.entries[name] = self._entry(module, name, statements, keep_words=bool(stars))
+        return outline
+
+    def _entry(self, module: SourceModule, name: str, statements: list[ast.stmt], *, keep_words: bool) -> Entry:
+        mask = class_mask = 0
         words: set[str] = set()
-        successors: list[Node] = []
-        for statement in module.bindings.names.get(name, ()):
+        imports: dict[Imported, None] = {}
+        for statement in statements:
             if isinstance(statement, _IMPORT):
-                mask |= self.of_import(statement, name)
-                successors.extend(self.imported(module, statement, name))
-            elif binds_by_imports(statement):  # one of very many, in the ``__init__`` of a large package
-                for inner, bound_here in self.imports_in(module, statement):
-                    if bound_here == name:
-                        mask |= self.of_import(inner, name)
-                        successors.extend(self.imported(module, inner, name))
+                bound = [(statement, name)]
             else:
-                mask |= self.own(module, statement)
-                words.update(self.words(module, statement))
-                for inner, bound_here in self.imports_in(module, statement):
-                    mask |= self.of_import(inner, bound_here)
-                    successors.extend(self.imported(module, inner, bound_here))
-        bound = module.bindings.names
-        successors.extend([(module, word) for word in words & bound.keys() if word != name])
-        successors.extend(self._through_stars(module, words))
-        return mask, successors
+                bound = list(self.imports_in(module, statement))
+                if binds_by_imports(statement):  # one of very many, in the ``__init__`` of a large package
+                    bound = [(inner, bound_here) for inner, bound_here in bound if bound_here == name]
+                else:
+                    mask |= self.own(module, statement)
+                    words.update(self.words(module, statement))
+                if isinstance(statement, ast.ClassDef) and not class_mask:
+                    class_mask = self.mask(self.words(module, statement))
+            for inner, bound_here in bound:
+                mask |= self.of_import(inner, bound_here)
+                imports.update(dict.fromkeys(imported_as(inner, bound_here)))
+        mentions = tuple(word for word in words & module.bindings.names.keys() if word != name)
+        return Entry(mask, class_mask, tuple(imports), mentions, frozenset(words) if keep_words else frozenset())
 
     def of_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
         """The words of interest in the full name of what an import binds to ``name``.
@@ -187,22 +232,27 @@ class WordGraph:
 
     def imported(self, module: SourceModule, statement: ast.Import | ast.ImportFrom, name: str) -> Iterator[Node]:
         """The definitions in other modules that an import binds to a name; an empty name stands for a whole module."""
-        if isinstance(statement, ast.Import):
-            for alias in statement.names:
-                target = self._project.find(module, alias.name)
-                if target is not None:
-                    yield (target, "")
+        for imported in imported_as(statement, name):
+            yield from self._meant(module, imported)
+
+    def _meant(self, module: SourceModule, imported: Imported) -> Iterator[Node]:
+        origin = self._project.find(module, imported.module, imported.level)
+        if not imported.name:
+            if origin is not None:
+                yield (origin, "")
             return
-        origin = self._project.find(module, statement.module or "", statement.level)
-        for alias in statement.names:
-            if (alias.asname or alias.name) != name:
-                continue
-            if origin is not None and (alias.name in origin.bindings.names or origin.bindings.stars):
-                yield (origin, alias.name) if alias.name in origin.bindings.names else (origin, "")
-                continue
-            submodule = self._project.find_in_namespace(module, statement.module or "", statement.level, alias.name)
-            if submodule is not None:
-                yield (submodule, "")
+        if origin is not None:
+            outline = self._outline(origin)
+            if imported.name in outline.entries or outline.stars:
+                yield (origin, imported.name if imported.name in outline.entries else "")
+                return
+        submodule = self._project.find_in_namespace(module, imported.module, imported.level, imported.name)
+        if submodule is not None:
+            yield (submodule, "")
+
+    def class_mask(self, module: SourceModule, name: str) -> int:
+        """The words of interest in the text of the class that a name stands for in a module; 0 if it is none."""
+        return self._outline(module).entries.get(name, _NOTHING).class_mask
 
     def classes(self, module: SourceModule, names: Iterable[str]) -> Iterator[tuple[SourceModule, ast.ClassDef]]:
         """The classes of the project that names stand for in a module, defined in it or imported."""
@@ -215,15 +265,14 @@ class WordGraph:
                         found = origin.bindings.names.get(original, ())
                         yield from ((origin, each) for each in found if isinstance(each, ast.ClassDef))
 
-    def _through_stars(self, module: SourceModule, words: set[str]) -> Iterator[Node]:
-        for statement in module.bindings.stars:
-            origin = self._project.find(module, statement.module or "", statement.level)
+    def _through_stars(self, module: SourceModule, outline: Outline, words: frozenset[str]) -> Iterator[Node]:
+        for star in outline.stars:
+            origin = self._project.find(module, star.module, star.level)
             if origin is None or origin is module:
                 continue
-            for word in words:
-                if word in origin.bindings.names:
-                    yield (origin, word)
-            if origin.bindings.stars:
+            beyond = self._outline(origin)
+            yield from ((origin, word) for word in words if word in beyond.entries)
+            if beyond.stars:
                 yield (origin, "")
 
 

@@ -14,6 +14,7 @@ _SIMPLE = frozenset(
      ast.Import, ast.ImportFrom, ast.Nonlocal, ast.Pass, ast.Raise, ast.Return)
 )  # fmt: skip
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_BINDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign)
 
 
 @dataclass(slots=True)
@@ -66,9 +67,13 @@ def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield case.body
 
 
-@lru_cache(maxsize=4096)
 def binds_by_imports(statement: ast.stmt) -> bool:
     """Whether a compound statement binds names by imports alone: what it binds to one does not depend on the others."""
+    return not isinstance(statement, _BINDING) and _has_no_other_bindings(statement)
+
+
+@lru_cache(maxsize=256)
+def _has_no_other_bindings(statement: ast.stmt) -> bool:
     inside = (inner for inner in _statements((statement,)) if not isinstance(inner, ast.Import | ast.ImportFrom))
     return not any(True for inner in inside for _ in bound_names(inner))
 
@@ -105,7 +110,7 @@ def target_names(target: ast.expr) -> Iterator[str]:
         yield from target_names(target.value)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def assigned_in(loop: ast.stmt) -> frozenset[str]:
     """Names and ``self.attribute`` paths that a loop assigns, at any depth outside nested definitions.
 

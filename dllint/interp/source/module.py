@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tokenize
 from contextlib import suppress
 from functools import cached_property
@@ -24,6 +25,7 @@ _OF_OTHER_PYTHONS = (*OF_PYTHON_2, "f-string")
 _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
+_WITH_TREE = ("tree", "bindings", "method_calls", "calls", "_all_calls", "entry_makers", "_bound", "_code")
 _MANY_LINES = ('"""', "'''")
 
 
@@ -33,6 +35,11 @@ def _without_prose(text: re.Match[str]) -> str:
     if found[0] != "#" and len(found.split(None, 1)) == 1:
         return found
     return "''" + "\n" * len(LINE_END.findall(found)) if found.startswith(_MANY_LINES) else "''"
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words in a text; a word that is in many texts is held in memory once."""
+    return frozenset(map(sys.intern, set(WORD.findall(text))))
 
 
 class SourceModule:
@@ -55,7 +62,7 @@ class SourceModule:
     @cached_property
     def words(self) -> frozenset[str]:
         """The identifiers (and words in strings and comments) of the file."""
-        return frozenset(WORD.findall(self.source.text))
+        return words_of(self.source.text)
 
     def text_of(self, statement: ast.stmt) -> str:
         """The lines of a statement, those of its decorators included."""
@@ -78,7 +85,7 @@ class SourceModule:
         """The words in the source of a statement, those in its comments and strings included."""
         known = self._words_in.get(statement)
         if known is None:
-            known = self._words_in[statement] = frozenset(WORD.findall(self.text_of(statement)))
+            known = self._words_in[statement] = words_of(self.text_of(statement))
         return known
 
     def contains(self, pattern: re.Pattern[str]) -> bool:
@@ -117,6 +124,16 @@ class SourceModule:
         """Whether the syntax tree has been asked for."""
         return "tree" in vars(self)
 
+    def forget_tree(self) -> None:
+        """Let go of the syntax tree, to be made again when it is asked for. What has nodes of it must be gone.
+
+        What Python cannot parse is kept: to make something of it takes long.
+        """
+        if self.remains is None:
+            for name in _WITH_TREE:
+                vars(self).pop(name, None)
+            self._words_in.clear()
+
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""
         return self.remains is not None and node in self.remains.functions
@@ -153,13 +170,26 @@ class SourceModule:
             pending.extend(child for child in ast.iter_child_nodes(node) if child is not outside)
         return False
 
-    @property
+    @cached_property
     def is_unparsable(self) -> bool:
         """Whether no Python can parse the file. Code for Python 2, or for a newer one, can be run elsewhere."""
         with suppress(*UNPARSABLE):
             self.tree  # noqa: B018 -- which tells of the error
         error = self.syntax_error
         return error is not None and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
+
+    @cached_property
+    def top_imports(self) -> tuple[tuple[str, int], ...]:
+        """The modules that the import statements at the top need, outside of any condition, with their leading dots."""
+        if self.syntax_error is not None:
+            return ()
+        found: list[tuple[str, int]] = []
+        for statement in self.tree.body:
+            if isinstance(statement, ast.Import):
+                found += [(alias.name, 0) for alias in statement.names]
+            elif isinstance(statement, ast.ImportFrom):
+                found.append((statement.module or "", statement.level))
+        return tuple(found)
 
     @property
     def is_script(self) -> bool:

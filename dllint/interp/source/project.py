@@ -5,7 +5,6 @@ Only files of the project are ever opened. An import that leads nowhere in the p
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -81,10 +80,21 @@ class Project:
         return known
 
     @property
-    def weight(self) -> int:
+    def characters_read(self) -> int:
+        """The characters of all files that are held in memory."""
+        return sum(len(module.source.text) for module in self._modules.values() if module is not None)
+
+    @property
+    def characters_parsed(self) -> int:
         """The characters of all files whose syntax trees are held in memory."""
         modules = (module for module in self._modules.values() if module is not None and module.is_parsed)
         return sum(len(module.source.text) for module in modules)
+
+    def forget_trees(self) -> None:
+        """Let go of all syntax trees; nothing that was interpreted may still be in use."""
+        for module in self._modules.values():
+            if module is not None:
+                module.forget_tree()
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
@@ -336,20 +346,11 @@ class Project:
         return None
 
     def _needed_by(self, module: SourceModule) -> Iterator[SourceModule]:
-        """The project's modules that the import statements at the top of a file need, outside of any condition."""
-        if module.syntax_error is not None:
-            return
-        for statement in module.tree.body:
-            if isinstance(statement, ast.Import):
-                wanted = [(alias.name, 0) for alias in statement.names]
-            elif isinstance(statement, ast.ImportFrom):
-                wanted = [(statement.module or "", statement.level)]
-            else:
-                continue
-            for name, level in wanted:
-                found = self.find(module, name, level)
-                if found is not None and found is not module:
-                    yield found
+        """The project's modules that a file cannot be imported without."""
+        for name, level in module.top_imports:
+            found = self.find(module, name, level)
+            if found is not None and found is not module:
+                yield found
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
