@@ -27,9 +27,14 @@ Modules that are frozen, only evaluated, or deleted again; modules with weights 
 model); names such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features;
 parameters that are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a
 style, a prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
+Modules that are frozen, or only evaluated; modules with weights from elsewhere (a checkpoint, another model); names
+such as `teacher`, `ema` or `vgg`; networks that see both sides of a comparison; one part of a model that is trained
+alone, as a head is on features; parameters that are updated by hand, or that something else asks for; optimizers that
+are given single tensors, as for a style, a prompt or an attack. Where anything that an optimizer is given is not known,
+nothing is said.
 
 ## On real code
-135 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
+276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
 each step, with random weights.
 """
 
@@ -39,6 +44,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from dllint.api import (
+    Backward,
     Class,
     Context,
     Finding,
@@ -98,6 +104,15 @@ def is_updated_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
     )
 
 
+def compares_what_it_sees(site: Site, left: Untrained, ctx: Context) -> bool:
+    """it sees both sides of a comparison, as a network does by whose features images are compared"""
+    loss = _computed_loss(left)
+    calls = [call for _, call in ctx.calls_behind(loss) if ctx.is_same(call.inputs[0], left.module)] if loss else []
+    makers = [module for made in left.makers for module in ctx.modules_in(made.parameters)[0]]
+    judged = [model for call in calls for each in call.inputs[1:] for model in ctx.models_behind(each)]
+    return len(calls) > 1 and any(ctx.reaches(module, model) for module in makers for model in judged)
+
+
 def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> bool:
     """its weights come from a checkpoint or another model, or its class deals with that itself"""
     if _concerns_any(left, [each.target for each in ctx.all_of(StateRestored)], ctx):
@@ -128,6 +143,7 @@ class ParametersMissingFromOptimizer(Rule):
         is_only_evaluated,
         is_tried_out,
         is_updated_by_hand,
+        compares_what_it_sees,
         has_weights_from_elsewhere,
         has_its_parameters_asked_for,
     )
@@ -156,6 +172,10 @@ class ParametersMissingFromOptimizer(Rule):
             help="give the optimizer its parameters, too, or freeze it with `requires_grad_(False)`",
             trace=[(site, text) for site, text in places if site is not None],
         )
+
+
+def _computed_loss(left: Untrained) -> Value | None:
+    return left.loss.loss if isinstance(left.loss, Backward) else left.call
 
 
 def _concerns_any(left: Untrained, modules: Iterable[Value], ctx: Context) -> bool:
