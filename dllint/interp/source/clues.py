@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
 from dllint.interp.source.trees import walk
@@ -19,12 +19,21 @@ _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
 _NUMBER_OF = re.compile(r"loss|cost|err|criterion", re.IGNORECASE)
 
 
-@lru_cache(maxsize=1024)
+_known: WeakKeyDictionary[SourceModule, frozenset[str]] = WeakKeyDictionary()  # all of a project are asked again
+
+
 def clues_in(module: SourceModule) -> frozenset[str]:
     """``python 2`` and ``async`` for what Python 3, or Python 3.7, cannot run, ``item`` for `loss.data[0]`.
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
+    found = _known.get(module)
+    if found is None:
+        found = _known[module] = _clues_in(module)
+    return found
+
+
+def _clues_in(module: SourceModule) -> frozenset[str]:
     if not module.contains(MAY_BE_CLUE):
         return frozenset()
     try:
