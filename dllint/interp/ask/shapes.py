@@ -54,18 +54,33 @@ class Shape:
         return self.axes == ("many",)
 
 
-def shape_of(machine: Machine, value: Value, depth: int = 0) -> Shape | None:
+Known = dict[int, tuple[Value, Shape | None]]  # by the identity of the value, which is held so that it stays its own
+
+
+def shape_of(machine: Machine, value: Value) -> Shape | None:
     """The shape of a value; ``None`` where nothing is known of it."""
+    return _shape_of(machine, value, 0, {})
+
+
+def _shape_of(machine: Machine, value: Value, depth: int, known: Known) -> Shape | None:
+    """As :func:`shape_of`. Each value is looked at once: those of a U-Net are joined again and again."""
     if depth > _MAX_DEPTH:
         return None
+    if id(value) not in known:
+        known[id(value)] = (value, None)  # what a value that comes back to itself adds: nothing
+        known[id(value)] = (value, _work_out(machine, value, depth, known))
+    return known[id(value)][1]
+
+
+def _work_out(machine: Machine, value: Value, depth: int, known: Known) -> Shape | None:
     if isinstance(value, Setting | Const):
         return Shape((), is_whole=True) if isinstance(getattr(value, "value", None), int | float) else None
     if isinstance(value, Choice):
-        found = {shape_of(machine, option, depth + 1) for _, option in value.options}
+        found = {_shape_of(machine, option, depth + 1, known) for _, option in value.options}
         return found.pop() if len(found) == 1 else None
     if not isinstance(value, Symbol):
         return None
-    inner: Callable[[Value], Shape | None] = lambda each: shape_of(machine, each, depth + 1)  # noqa: E731
+    inner: Callable[[Value], Shape | None] = lambda each: _shape_of(machine, each, depth + 1, known)  # noqa: E731
     forced = force(machine, value)
     if forced is not value:
         return _of_model(inner(forced), [inner(given) for given in value.inputs[1:]])
