@@ -18,6 +18,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.continuing import Continuation
+from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -28,7 +29,10 @@ from dllint.context.normalization import Normalization, NormalizationUse, Number
 from dllint.context.phases import Phase
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
+from dllint.context.schedules import Unstepped
+from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
+from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
 from dllint.events import (
@@ -37,6 +41,7 @@ from dllint.events import (
     Backward,
     Block,
     Branch,
+    CallRefused,
     DatasetCreated,
     EpochSet,
     Event,
@@ -74,19 +79,23 @@ from dllint.events import (
 from dllint.findings import Edit, Finding, Fix
 from dllint.flow import Flow
 from dllint.forms import attribute_of, element_of
-from dllint.interp.ask.axes import Shape
+from dllint.interp.ask.contractions import Contraction
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.padding import Padding
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.reshapes import Mixture
+from dllint.interp.ask.sequences import Steps
+from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
+from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.rewriting import (
     add_entry,
     beside,
+    cast_argument,
     insert_after,
     insert_before,
     is_bound_at,
@@ -138,15 +147,18 @@ __all__ = [
     "AttributeUse",
     "Average",
     "Backward",
+    "BatchLoop",
     "Block",
     "BoundMethod",
     "Branch",
+    "CallRefused",
     "CheckpointView",
     "Choice",
     "Class",
     "Const",
     "Context",
     "Continuation",
+    "Contraction",
     "DataView",
     "DatasetCreated",
     "Draw",
@@ -174,6 +186,7 @@ __all__ = [
     "LoaderCreated",
     "Loop",
     "LossCall",
+    "Mean",
     "Mixture",
     "ModeChange",
     "ModelChanged",
@@ -188,6 +201,7 @@ __all__ = [
     "OptimizerCreated",
     "OptimizerStep",
     "Origin",
+    "PaddedBatch",
     "Padding",
     "ParametersAdded",
     "ParametersUpdated",
@@ -198,6 +212,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "Remainder",
     "Removal",
     "Restored",
     "Resumption",
@@ -215,11 +230,17 @@ __all__ = [
     "StateRestored",
     "StateSaved",
     "StateTaken",
+    "Steps",
+    "Sum",
     "Symbol",
     "Table",
     "Topic",
+    "Trained",
+    "TransformCall",
     "TransformStep",
     "TransformsComposed",
+    "Unstepped",
+    "Untrained",
     "Value",
     "Where",
     "Workers",
@@ -230,6 +251,7 @@ __all__ = [
     "assumed_under",
     "attribute_of",
     "beside",
+    "cast_argument",
     "element_of",
     "flatten",
     "insert_after",

@@ -12,6 +12,10 @@ class UserError(Exception):
     """Something asked of dllint that it cannot do. The message says what and why; the exit code is 2."""
 
 
+class Terminated(BaseException):
+    """The process was told to end (SIGTERM). Whatever it has started and made ends with it."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that a misspelled one is most like, if any is near.
 

@@ -1,7 +1,7 @@
 """The vocabulary: what happens in a training program, told the same way by the interpreter and by a real run.
 
 The interpreter emits these events about abstract values (:mod:`dllint.values`), the confirmer about real objects, and
-rules are written against them. This module imports nothing but the values.
+rules and probes are written against them. This module imports nothing but the values.
 
 Rules receive events through hooks named after them in snake case (``on_loss_call`` for :class:`LossCall`).
 """
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Literal
 
 from dllint.sites import Guards, Site
 from dllint.terms import Framework
-from dllint.values import Arguments, Value
+from dllint.values import Arguments, Function, V, Value
 
 
 @dataclass(slots=True, eq=False)
@@ -66,16 +66,16 @@ class Event:
 
 
 @dataclass(slots=True, eq=False)
-class LibraryCall(Event):
+class LibraryCall(Event, Generic[V]):
     """A call of a library function or class that has no event of its own. ``result`` is the value it returned."""
 
     name: str
-    arguments: Arguments
-    result: Value
+    arguments: Arguments[V]
+    result: V
 
 
 @dataclass(slots=True, eq=False)
-class LossCall(Event):
+class LossCall(Event, Generic[V]):
     """A loss is computed. ``loss`` is the canonical name of the function (``torch.nn.functional.cross_entropy``).
 
     ``options`` binds the loss's other arguments by name (``ignore_index``, ``reduction``), whether they were given to
@@ -83,220 +83,241 @@ class LossCall(Event):
     """
 
     loss: str
-    input: Value | None
-    target: Value | None
-    options: dict[str, Value]
-    criterion: Value | None
-    result: Value
+    input: V | None
+    target: V | None
+    options: dict[str, V]
+    criterion: V | None
+    result: V
+
+    @property
+    def function(self) -> str:
+        """The name without that of its module."""
+        return self.loss.rpartition(".")[2]
 
 
 @dataclass(slots=True, eq=False)
-class ModelForward(Event):
+class ModelForward(Event, Generic[V]):
     """A module is called. ``result`` is what the call returns."""
 
-    model: Value
-    arguments: Arguments
-    result: Value
+    model: V
+    arguments: Arguments[V]
+    result: V
 
 
 @dataclass(slots=True, eq=False)
-class Backward(Event):
+class Backward(Event, Generic[V]):
     """Gradients of ``loss`` are computed. ``scaler`` is what scaled it, if anything; ``via`` names the helper."""
 
-    loss: Value | None
-    scaler: Value | None = None
+    loss: V | None
+    scaler: V | None = None
     via: str = ""
 
 
 @dataclass(slots=True, eq=False)
-class ZeroGrad(Event):
+class ZeroGrad(Event, Generic[V]):
     """Gradients are cleared, of an optimizer's parameters or of a module's. ``sets_to_none`` is ``None`` if unknown."""
 
-    target: Value
+    target: V
     sets_to_none: bool | None = True
 
 
 @dataclass(slots=True, eq=False)
-class OptimizerCreated(Event):
+class OptimizerCreated(Event, Generic[V]):
     """An optimizer is built over ``parameters`` (any value that leads to parameters)."""
 
-    optimizer: Value
-    parameters: Value | None
+    optimizer: V
+    parameters: V | None
 
 
 @dataclass(slots=True, eq=False)
-class ParametersAdded(Event):
+class ParametersAdded(Event, Generic[V]):
     """Further parameters are given to an optimizer (``add_param_group``)."""
 
-    optimizer: Value
-    parameters: Value | None
+    optimizer: V
+    parameters: V | None
 
 
 @dataclass(slots=True, eq=False)
-class OptimizerStep(Event):
+class OptimizerStep(Event, Generic[V]):
     """An optimizer updates its parameters. ``scaler`` is set when the step goes through a gradient scaler."""
 
-    optimizer: Value
-    scaler: Value | None = None
+    optimizer: V
+    scaler: V | None = None
 
 
 @dataclass(slots=True, eq=False)
-class ParametersUpdated(Event):
+class ParametersUpdated(Event, Generic[V]):
     """Parameters are updated by hand (``p.data -= lr * p.grad``), without an optimizer."""
 
-    target: Value
+    target: V
 
 
 @dataclass(slots=True, eq=False)
-class SchedulerCreated(Event):
+class SchedulerCreated(Event, Generic[V]):
     """A learning-rate scheduler is built for ``optimizer``."""
 
-    scheduler: Value
-    optimizer: Value | None
+    scheduler: V
+    optimizer: V | None
 
 
 @dataclass(slots=True, eq=False)
-class SchedulerStep(Event):
+class SchedulerStep(Event, Generic[V]):
     """A learning-rate scheduler takes a step."""
 
-    scheduler: Value
-    arguments: Arguments
+    scheduler: V
+    arguments: Arguments[V]
 
 
 @dataclass(slots=True, eq=False)
-class GradientClip(Event):
+class GradientClip(Event, Generic[V]):
     """Gradients are clipped. ``target`` leads to the parameters; ``function`` names the clipping function."""
 
-    target: Value | None
+    target: V | None
     function: str
 
 
 @dataclass(slots=True, eq=False)
-class ScalerUnscale(Event):
+class ScalerUnscale(Event, Generic[V]):
     """A gradient scaler unscales the gradients of ``optimizer``."""
 
-    scaler: Value
-    optimizer: Value | None
+    scaler: V
+    optimizer: V | None
 
 
 @dataclass(slots=True, eq=False)
-class ScalerUpdate(Event):
+class ScalerUpdate(Event, Generic[V]):
     """A gradient scaler adapts its scale."""
 
-    scaler: Value
+    scaler: V
 
 
 @dataclass(slots=True, eq=False)
-class ModeChange(Event):
+class ModeChange(Event, Generic[V]):
     """A module is put into training (``training`` true) or evaluation mode; ``None`` when the mode is not known."""
 
-    model: Value
+    model: V
     training: bool | None
 
 
 @dataclass(slots=True, eq=False)
-class LoaderCreated(Event):
+class LoaderCreated(Event, Generic[V]):
     """A data loader is built. ``options`` binds its arguments by name."""
 
-    loader: Value
-    dataset: Value | None
-    options: dict[str, Value]
+    loader: V
+    dataset: V | None
+    options: dict[str, V]
 
 
 @dataclass(slots=True, eq=False)
-class TransformsComposed(Event):
+class TransformsComposed(Event, Generic[V]):
     """A pipeline of transforms is built from ``items`` (``None`` when the list is not known)."""
 
-    composition: Value
-    items: tuple[Value, ...] | None
+    composition: V
+    items: tuple[V, ...] | None
 
 
 @dataclass(slots=True, eq=False)
-class DatasetCreated(Event):
+class DatasetCreated(Event, Generic[V]):
     """A dataset is built, of a library class or of a project class that derives from one."""
 
-    dataset: Value
-    arguments: Arguments
+    dataset: V
+    arguments: Arguments[V]
 
 
 @dataclass(slots=True, eq=False)
-class EpochSet(Event):
+class EpochSet(Event, Generic[V]):
     """``set_epoch`` is called on a sampler, dataset or loader."""
 
-    target: Value
+    target: V
 
 
 @dataclass(slots=True, eq=False)
-class RandomSeeded(Event):
+class RandomSeeded(Event, Generic[V]):
     """A random generator is seeded by ``function`` with ``seed``."""
 
     function: str
-    seed: Value | None
+    seed: V | None
 
 
 @dataclass(slots=True, eq=False)
-class AttributeAssigned(Event):
+class AttributeAssigned(Event, Generic[V]):
     """``target.attribute = value`` where the target is a module, parameter, optimizer or unknown object."""
 
-    target: Value
+    target: V
     attribute: str
-    value: Value
+    value: V
 
 
 @dataclass(slots=True, eq=False)
-class StateTaken(Event):
+class StateTaken(Event, Generic[V]):
     """``state_dict()`` is called on ``target``; ``state`` is what it returned, which shares memory with the target."""
 
-    target: Value
-    state: Value
+    target: V
+    state: V
 
 
 @dataclass(slots=True, eq=False)
-class StateSaved(Event):
+class StateSaved(Event, Generic[V]):
     """A checkpoint is written. ``content`` is what is saved, ``path`` where."""
 
-    content: Value | None
-    path: Value | None
+    content: V | None
+    path: V | None
     function: str
 
 
 @dataclass(slots=True, eq=False)
-class StateRead(Event):
+class StateRead(Event, Generic[V]):
     """A checkpoint is read from ``path``; ``result`` is its content."""
 
-    path: Value | None
-    result: Value
+    path: V | None
+    result: V
 
 
 @dataclass(slots=True, eq=False)
-class StateRestored(Event):
+class StateRestored(Event, Generic[V]):
     """``load_state_dict`` is called on ``target`` with ``state``."""
 
-    target: Value
-    state: Value | None
-    arguments: Arguments
+    target: V
+    state: V | None
+    arguments: Arguments[V]
 
 
 @dataclass(slots=True, eq=False)
-class ModelChanged(Event):
+class ModelChanged(Event, Generic[V]):
     """A module changes in a way that may replace its parameters: ``action`` names it (``to``, ``fully_shard``, …)."""
 
-    model: Value
+    model: V
     action: str
-    arguments: Arguments
-    result: Value
+    arguments: Arguments[V]
+    result: V
 
 
 @dataclass(slots=True, eq=False)
-class OpaqueCall(Event):
+class OpaqueCall(Event, Generic[V]):
     """An unresolved call received ``values`` that matter (an optimizer, a loss, a model): anything may have happened.
 
     ``receiver`` is the object whose unresolved method was called, if it was a method.
     """
 
-    values: tuple[Value, ...]
+    values: tuple[V, ...]
     name: str = ""
-    receiver: Value | None = None
+    receiver: V | None = None
+
+
+Misfit = Literal["missing", "unknown", "twice", "surplus"]
+
+
+@dataclass(slots=True, eq=False)
+class CallRefused(Event):
+    """Python refuses a call of a project ``function``: the arguments do not fit its parameters.
+
+    ``names`` are the parameters that are ``missing`` or given ``twice``, or the keywords that are ``unknown``; a
+    ``surplus`` of arguments has none.
+    """
+
+    function: Function
+    misfit: Misfit
+    names: tuple[str, ...]
 
 
 # ------------------------------------------------------------------------------------------- structure of a program
@@ -387,6 +408,12 @@ class Program:
     def events(self) -> Iterator[Event]:
         """All events, in program order; those of every arm of a branch."""
         yield from walk(self.body)
+
+
+def name_of(kind: type[Event]) -> str:
+    """The name of an event in hooks: that of its class here, in snake case (``loss_call``)."""
+    known: str = next(each.__name__ for each in kind.__mro__ if each.__module__ == __name__)
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in known).lstrip("_")
 
 
 def walk(node: Node) -> Iterator[Event]:

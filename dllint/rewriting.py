@@ -306,6 +306,27 @@ def rename_attribute(place: Site, name: str) -> Edits:
     return Edits.of(place.module, (Edit(end - len(node.attr), end, name),))
 
 
+_CASTS = frozenset(("float", "double", "half", "long", "int", "bool"))
+
+
+def cast_argument(call: Site, position: int, name: str, method: str) -> Edits:
+    """Cast an argument of a call by a method: ``f(x, y)`` or ``f(x, y.long())`` becomes ``f(x, y.float())``."""
+    node: Any = call.node
+    if not isinstance(node, ast.Call) or any(isinstance(each, ast.Starred) for each in node.args):
+        return Edits()
+    at_its_place = node.args[position] if len(node.args) > position else None
+    given: Any = next((keyword.value for keyword in node.keywords if keyword.arg == name), at_its_place)
+    if given is None:
+        return Edits()
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr in _CASTS:
+        return rename_attribute(Site(call.module, given.func), method)
+    source = call.module.source
+    begin, end = source.offset(given.lineno, given.col_offset), source.offset(given.end_lineno, given.end_col_offset)
+    if isinstance(given, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
+        return Edits.of(call.module, (Edit(end, end, f".{method}()"),))
+    return Edits.of(call.module, (Edit(begin, begin, "("), Edit(end, end, f").{method}()")))
+
+
 def spelling_of(dotted: str, at: Site) -> str:
     """How the file of a place writes a module, by its imports: ``nn`` or ``torch.nn``; empty if it has no name for it.
 

@@ -11,10 +11,15 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from dllint.assumptions import one_of
 from dllint.sites import Guard, Guards, Site
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # whose defaults later versions of Python have
+else:
+    from typing import TypeVar
 
 
 class Value:
@@ -22,6 +27,13 @@ class Value:
 
     __slots__ = ("site",)
     site: Site | None
+
+
+if TYPE_CHECKING:
+    V = TypeVar("V", default=Value)
+else:
+    V = TypeVar("V")
+"""What events are about: abstract values, or the objects of a real run."""
 
 
 class Const(Value):
@@ -69,14 +81,14 @@ class External(Value):
 
 
 @dataclass(slots=True)
-class Arguments:
+class Arguments(Generic[V]):
     """The arguments of one call, evaluated. ``exact`` is false when ``*args`` or ``**kwargs`` could not be expanded."""
 
-    positional: tuple[Value, ...] = ()
-    keywords: Mapping[str, Value] = field(default_factory=dict)
+    positional: tuple[V, ...] = ()
+    keywords: Mapping[str, V] = field(default_factory=dict)
     exact: bool = True
 
-    def get(self, position: int | None, keyword: str | None) -> Value | None:
+    def get(self, position: int | None, keyword: str | None) -> V | None:
         """The argument at a position or under a keyword, or ``None`` if it is not given (or cannot be known)."""
         if keyword is not None and keyword in self.keywords:
             return self.keywords[keyword]
@@ -84,7 +96,7 @@ class Arguments:
             return self.positional[position]
         return None
 
-    def all(self) -> tuple[Value, ...]:
+    def all(self) -> tuple[V, ...]:
         """All arguments, positional ones first."""
         return (*self.positional, *self.keywords.values()) if self.keywords else self.positional
 

@@ -273,9 +273,24 @@ class TestVersions:
 
     @pytest.mark.parametrize("name", ["environment.yml", "conda.yaml", "Project.yml"])
     def test_an_environment_of_conda_is_known_by_what_is_in_it(self, project: Path, name: str) -> None:
-        (project / name).write_text("name: x\ndependencies:\n  - pytorch=1.7.1=py37\n  - pip:\n    - numpy==1.18.5\n")
+        (project / name).write_text(
+            "name: x\ndependencies:\n  - python=3.6.12=h\n  - pytorch=1.7.1=py37\n  - pip:\n    - numpy==1.18.5\n"
+        )
         (project / "train.yaml").write_text("model:\n  - transformers==4.2.1\n")
-        assert find_limits(project, {}) == {"numpy": "1.18.5.1", "torch": "1.7.2"}
+        assert find_limits(project, {}) == {"numpy": "1.18.5.1", "python": "3.6.13", "torch": "1.7.2"}
+
+    @pytest.mark.parametrize(
+        ("image", "limit"),
+        [
+            ("pytorch/pytorch:1.7.1-cuda11.0-cudnn8-runtime", "1.7.1.1"),
+            ("nvcr.io/nvidia/pytorch:22.02-py3", "1.14"),
+            ("nvidia/cuda:11.0", None),
+            ("nvcr.io/nvidia/pytorch:77.01", None),
+        ],
+    )
+    def test_the_image_of_a_dockerfile_has_a_torch(self, project: Path, image: str, limit: str | None) -> None:
+        (project / "Dockerfile").write_text(f"FROM {image}\nRUN pip install timm\n")
+        assert find_limits(project, {}).get("torch") == limit
 
     def test_setup_and_environments(self, project: Path) -> None:
         self.write(project, setup_py="from setuptools import setup\nsetup(install_requires=['numpy<1.24', 'torch'])\n")

@@ -301,3 +301,5 @@ def test_versions_that_a_project_may_run_with() -> None:
     assert ask("x = 1", lambda ctx: ctx.may_run_with("numpy", "2.0"))
     assert ask("x = 1", lambda ctx: ctx.may_run_with("numpy", "1.24"), numpy="1.24")
     assert not ask("x = 1", lambda ctx: ctx.may_run_with("numpy", "2.0"), numpy="1.26.4")
+    assert not ask("x = 1", lambda ctx: ctx.may_run_with("torch", "2.7"), numpy="1.14.4")  # which needs Python 3.8
+    assert ask("x = 1", lambda ctx: ctx.may_run_with("torch", "2.7"), numpy="1.21")

@@ -6,15 +6,15 @@ import pytest
 from test_model import ask, last
 
 from dllint.api import Context, LossCall, ModelForward, OptimizerStep
-from dllint.interp.ask.shapes import Shape
+from dllint.interp.ask.shape import Shape
 
 
 class TestShapes:
     """``x`` is the input of the loss; the batch is that of a loader."""
 
-    def shape(self, expression: str) -> Shape | None:
+    def shape(self, expression: str) -> Shape:
         code = f"for x, y in train_loader:\n    F.mse_loss({expression}, y)\n"
-        found: Shape | None = ask(code, lambda ctx: ctx.shape(last(ctx, LossCall).input))
+        found: Shape = ask(code, lambda ctx: ctx.shape(last(ctx, LossCall).input))
         return found
 
     @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ class TestShapes:
     )
     def test_columns(self, expression: str) -> None:
         found = self.shape(expression)
-        assert found is not None and found.is_column and not found.is_row
+        assert found.is_column and not found.is_row
 
     @pytest.mark.parametrize(
         "expression",
@@ -37,14 +37,14 @@ class TestShapes:
     )
     def test_rows(self, expression: str) -> None:
         found = self.shape(expression)
-        assert found is not None and found.is_row and not found.is_column
+        assert found.is_row and not found.is_column
 
     @pytest.mark.parametrize(
         "expression", ["x", "x.view(z.shape)", "nn.Linear(8, 3)(x)", "x.unsqueeze(1)", "x.view(4, 8)"]
     )
     def test_neither(self, expression: str) -> None:
         found = self.shape(expression)
-        assert found is None or not (found.is_row or found.is_column)
+        assert not (found.is_row or found.is_column)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import click
 
 from dllint import __version__
 from dllint.cli import streams
-from dllint.errors import UserError
+from dllint.errors import Terminated, UserError
 
 FAILURE = 2
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -84,6 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = group.main(arguments, prog_name="dllint", standalone_mode=False)
         return status if isinstance(status, int) else 0
+    except Terminated:
+        return TERMINATED
     except (click.Abort, KeyboardInterrupt):
         streams.note("interrupted")
         return INTERRUPTED

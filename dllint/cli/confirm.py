@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +15,7 @@ import click
 from dllint.cli import streams
 from dllint.cli.options import color_option, configuration, configuration_options, possible_option
 from dllint.cli.target import Target, command_of, target_of
+from dllint.errors import Terminated, nearest
 
 if TYPE_CHECKING:
     from dllint.cli.project import Project
@@ -21,19 +25,13 @@ if TYPE_CHECKING:
     from dllint.findings import Finding
 
 FAILED, NOTHING_REACHED = 2, 3
-_MISSING = {
-    "nothing": "no Python was attached to. PYTHONPATH leads to the probes, which `python -I`, `python -E` and programs "
-    "that are frozen do not look at",
-    "python": "it imports no torch",
-    "torch": "it imports torch, but passes over no loader, and makes no backward pass and no step",
-}
 
 
 @click.command(
     "confirm",
     short_help="Run a training script for some steps, and let the run decide.",
-    epilog="Exit code: 0 nothing is confirmed, 1 something is, 2 the run failed before it showed anything, 3 it "
-    "reached nothing that a finding is about.",
+    epilog="Exit code: 0 nothing is confirmed, 1 something is, 2 the script failed, 3 the run reached nothing that a "
+    "finding is about.",
 )
 @click.argument("script", required=False, type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -90,15 +88,16 @@ def command(**given: Any) -> int:
 
         streams.write(listing())
         return 0
-    with TemporaryDirectory(prefix="dllint-confirm-") as folder:
+    with ending_with_sigterm(), TemporaryDirectory(prefix="dllint-confirm-") as folder:
         return _run(given, target_of(given, Path(folder)))
 
 
 def _run(given: dict[str, Any], target: Target) -> int:
     """Lint what is to be run, run it, and report. Returns the exit code."""
+    only = _codes(given, target.files) if given["only"] is not None else set()
     settings = _settings(given, target)
     found, asked = (_from_report(given["findings"]), []) if given["findings"] else _lint(target.files, given)
-    findings, questions = _wanted(found, given["only"]), _wanted(asked, given["only"])
+    findings, questions = _wanted(found, only), _wanted(asked, only)
     outcome, verdicts = confirm(target, findings, settings, given["in_place"], not given["quiet"], questions)
     for experiment in ("overfit-one-batch", "lr-range"):
         if given[experiment.replace("-", "_")]:
@@ -123,14 +122,15 @@ def confirm(
     questions: Sequence[Finding] = (),
 ) -> tuple[Outcome, Verdicts]:
     """Run a command under probes, and join what it shows with findings and questions. Raises RunError."""
+    from dllint.confirm.ending import told
     from dllint.confirm.launch import run
     from dllint.confirm.verdicts import settle
 
     outcome = run(target.words, settings, in_place=in_place, show_output=show_output)
     if target.notebook is not None:
         target.notebook.return_to_cells(outcome.records)
-    if not outcome.records:
-        streams.warn(f"the command trained nothing that the probes saw: {_MISSING[outcome.reached]}")
+    for line in told(outcome):
+        streams.warn(line)
     return outcome, settle(findings, outcome.records, questions)
 
 
@@ -189,7 +189,7 @@ def settle_project(project: Project, text: str) -> None:
 
     findings = [finding for part in project.parts for finding in part.report.findings]
     questions = [finding for part in project.parts for finding in part.report.questions]
-    with TemporaryDirectory(prefix="dllint-confirm-") as folder:
+    with ending_with_sigterm(), TemporaryDirectory(prefix="dllint-confirm-") as folder:
         target = command_of(text, sys.executable, Path(folder))
         settings = Settings(records="", notebook=_folder(target))
         outcome, verdicts = confirm(target, findings, settings, False, False, questions)
@@ -200,6 +200,23 @@ def settle_project(project: Project, text: str) -> None:
     answers = Counter(item.answer.lower() for item in verdicts.settled)
     told = ", ".join(f"{number} {answer}" for answer, number in answers.items())
     streams.note(f"a run settled: {told or 'nothing'}")
+
+
+@contextmanager
+def ending_with_sigterm() -> Iterator[None]:
+    """While this is entered, being told to end raises Terminated, so that what was started and made goes as well."""
+
+    def end(*_: object) -> None:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _settings(given: dict[str, Any], target: Target) -> Settings:
@@ -218,17 +235,39 @@ def _folder(target: Target) -> str:
 
 def _lint(files: list[str], given: dict[str, Any]) -> tuple[list[Finding], list[Finding]]:
     """The findings in files, and the questions: what is possible only."""
-    from dllint.cli.project import find_project, lint, merged
+    from dllint.cli.project import lint, merged
 
-    project = find_project(files, configuration(given), respect_excludes=False, with_importers=False)
-    lint(project)
+    project = _project(given, files)
+    lint(project, cache=False)  # nothing is to be new in the folder that the script finds
     report = merged(project)
     return report.findings, report.questions
 
 
-def _wanted(findings: list[Finding], only: str | None) -> list[Finding]:
-    codes = {code.strip() for code in only.split(",")} if only else None
-    return [finding for finding in findings if codes is None or finding.code in codes]
+def _project(given: dict[str, Any], files: list[str]) -> Project:
+    from dllint.cli.project import find_project
+
+    return find_project(files, configuration(given), respect_excludes=False, with_importers=False)
+
+
+def _codes(given: dict[str, Any], files: list[str]) -> set[str]:
+    """The codes that are asked for. Raises UsageError for one that nothing has."""
+    from dllint.confirm.rules import judged
+    from dllint.registry import load_rules
+
+    codes = {code.strip() for code in given["only"].split(",") if code.strip()}
+    if not codes:
+        raise click.UsageError("--only takes codes, with commas between them")
+    settings = [part.settings for part in _project(given, files).parts]
+    rules = (*load_rules(), *(rule for each in settings for rule in load_rules(each.rule_paths, each.plugins)))
+    known = {rule.code for rule in rules} | set(judged())
+    for code in sorted(codes - known):
+        near = nearest(code, known)
+        raise click.UsageError(f"there is no rule {code}" + (f"; do you mean {near}?" if near else ""))
+    return codes
+
+
+def _wanted(findings: list[Finding], codes: set[str]) -> list[Finding]:
+    return [finding for finding in findings if not codes or finding.code in codes]
 
 
 def _from_report(file: str) -> list[Finding]:
@@ -285,9 +324,13 @@ def _as_sarif(verdicts: Verdicts, outcome: Outcome) -> str:
 
 
 def _exit_code(verdicts: Verdicts, outcome: Outcome) -> int:
+    from dllint.confirm.ending import has_failed
+
     if verdicts.confirmed:
         return 1
+    if has_failed(outcome):
+        return FAILED
     if not any(record.judgements for record in outcome.records):
-        return FAILED if outcome.exit_code else NOTHING_REACHED
+        return NOTHING_REACHED
     reached = any(item.answer not in ("NOT REACHED", "NOT TESTABLE") for item in verdicts.settled)
     return 0 if reached or not verdicts.settled else NOTHING_REACHED

@@ -4,7 +4,8 @@ A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and t
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
 the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
 ``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
-read off such files in the folders of the project, and off its README; of all these the strictest counts.
+read off such files in the folders of the project, off the image that a Dockerfile begins with, and off its README; of
+all these the strictest counts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dllint.files.source import SourceError, read_bytes
 PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
-    "pillow", "pyyaml", "scikit-learn", "scipy", "pandas",
+    "pillow", "pyyaml", "scikit-learn", "scipy", "pandas", "python",
 ))
 # fmt: on
 
@@ -39,6 +40,15 @@ _IN_PROSE = re.compile(
     re.IGNORECASE,
 )
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
+_IMAGE = re.compile(r"(?m)^FROM\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
+_PYTHON_IMAGE = re.compile(r"(?m)^FROM\s+python:(\d\.\d+)")
+_BY_YEAR = {
+    20: "1.8",
+    21: "1.12",
+    22: "1.14",
+    23: "2.3",
+    24: "2.7",
+}  # `nvcr.io/nvidia/pytorch:22.02` and torch after it
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {"pytorch": "torch"}  # by conda
 _UNLIMITED = "99999"
@@ -245,6 +255,16 @@ def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
             yield _called(name), f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"
 
 
+def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
+    """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder of the project."""
+    for path in sorted((*root.glob("Dockerfile*"), *root.glob("*/Dockerfile*"))):
+        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(_read(path)))
+        for version in _IMAGE.findall(_read(path)):
+            year = version_key(version)[0]
+            if year in _BY_YEAR or year < 10:
+                yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
+
+
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
     """What the files for installation in the folders of a project say."""
     for pattern in ("*/", "*/*/"):
@@ -255,4 +275,4 @@ def _from_below(root: Path) -> Iterator[tuple[str, str]]:
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_below, _from_readme)
+_FOR_LIMITS = (*_SOURCES, _from_below, _from_dockerfile, _from_readme)

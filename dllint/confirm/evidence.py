@@ -18,7 +18,7 @@ SCHEMA = 1
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
 Voice = Literal["alarm", "note", ""]  # how a confirmed judgement speaks where no finding asks for it
 
-Mode = Literal["observe", "overfit", "lr-range", "resume"]
+Mode = Literal["observe", "overfit", "lr-range", "resume", "events"]
 
 MARKS = {
     "epoch": "E",
@@ -37,7 +37,7 @@ MARKS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Line:
     """A line of the user's code that was being executed. In a notebook, ``line`` counts within ``cell``."""
 
     path: str  # absolute
@@ -52,7 +52,7 @@ ATTACHED = {"python": "attached-to-python", "torch": "attached-to-torch"}
 RECORDS = "rank*.json"
 """The pattern of the names of the records' files."""
 
-Stack = tuple[Frame, ...]
+Stack = tuple[Line, ...]
 """Frames of the user's code, innermost first."""
 
 
@@ -73,6 +73,14 @@ class Moment:
     batch: list[int] = field(default_factory=list)
     place: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Told:
+    """An event of the vocabulary (``loss_call``, …), and where it happened."""
+
+    name: str
+    stack: Stack
 
 
 @dataclass(slots=True)
@@ -178,6 +186,7 @@ class Record:
     moments: list[Moment] = field(default_factory=list)
     collectives: list[str] = field(default_factory=list)  # of all ranks together, in their order
     notes: RankNotes = field(default_factory=RankNotes)
+    told: list[Told] = field(default_factory=list)  # the events, where the run is made for them
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""
@@ -197,6 +206,7 @@ def read_record(path: Path) -> Record:
     data["moments"] = [Moment(**item) for item in data["moments"]]
     shards = [Shard(item["path"], _stack(item["stack"])) for item in data["notes"].pop("shards")]
     data["notes"] = RankNotes(**data["notes"], shards=shards)
+    data["told"] = [Told(item["name"], _stack(item["stack"])) for item in data["told"]]
     data["pictures"] = pictures_from(data["pictures"])
     return Record(**data)
 
@@ -208,4 +218,4 @@ def _judgement(data: dict[str, Any]) -> Judgement:
 
 
 def _stack(data: list[dict[str, Any]]) -> Stack:
-    return tuple(Frame(**frame) for frame in data)
+    return tuple(Line(**frame) for frame in data)

@@ -7,16 +7,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import dllint
 from dllint.confirm.evidence import ATTACHED, RECORDS, Record, Settings, read_record
-from dllint.errors import UserError
+from dllint.confirm.output import Reader
+from dllint.errors import Terminated, UserError
 
 _INJECTED = Path(__file__).parent / "injected"
 _QUIET = {"WANDB_MODE": "disabled", "COMET_MODE": "disabled", "NEPTUNE_MODE": "debug", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -32,13 +33,16 @@ class RunError(UserError):
 class Outcome:
     """What a run has left: the records of its processes, by rank, and the exit code of the command.
 
-    ``reached`` is how far attaching to it came: to ``nothing``, to some ``python``, or to some ``torch``.
+    ``reached`` is how far attaching to it came: to ``nothing``, to some ``python``, or to some ``torch``. ``output``
+    has the last lines that it printed; it ``is_killed`` if it did not end when its time was over.
     """
 
     command: list[str]
     records: list[Record] = field(default_factory=list)
     exit_code: int = 0
     reached: Literal["nothing", "python", "torch"] = "torch"
+    output: list[str] = field(default_factory=list)
+    is_killed: bool = False
 
 
 def run(
@@ -58,6 +62,7 @@ def run(
 
     Raises:
         RunError: the command cannot be started.
+        Terminated: dllint was told to end. So has the command been then.
     """
     folder = Path(tempfile.mkdtemp(prefix="dllint-confirm-"))
     try:
@@ -65,8 +70,10 @@ def run(
         records.mkdir()
         scratch.mkdir(exist_ok=True)
         settings = replace(settings, records=str(records), scratch="" if in_place else str(scratch))
-        code = _wait(command, _environment(settings, in_place), settings.max_seconds, show_output)
-        return Outcome(list(command), _records(records), code, _reached(records))
+        outcome = Outcome(list(command))
+        _wait(outcome, _environment(settings, in_place), settings.max_seconds, show_output)
+        outcome.records, outcome.reached = _records(records), _reached(records)
+        return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,20 +90,25 @@ def _environment(settings: Settings, in_place: bool) -> dict[str, str]:
     }
 
 
-def _wait(command: Sequence[str], environment: dict[str, str], seconds: float, show_output: bool) -> int:
-    """Start the command and wait for its end. Returns its exit code. Raises RunError."""
-    output = sys.stderr.fileno() if show_output and _has_descriptor() else subprocess.DEVNULL
+def _wait(outcome: Outcome, environment: dict[str, str], seconds: float, show_output: bool) -> None:
+    """Start the command and wait for its end, which goes into the outcome. Raises RunError."""
+    command = outcome.command
     try:
-        child = subprocess.Popen(list(command), env=environment, stdout=output, stderr=output)
+        child = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
         raise RunError(f"{command[0]} cannot be run: {error.strerror}") from error
+    reader = Reader(child, show_output)
     try:
-        return child.wait(seconds + _PATIENCE if seconds else None)
+        outcome.exit_code = child.wait(seconds + _PATIENCE if seconds else None)
     except subprocess.TimeoutExpired:
-        child.kill()
-        return child.wait()
+        outcome.is_killed = True
+        outcome.exit_code = _end(child, environment)
+    except Terminated:
+        _end(child, environment)
+        raise
     except KeyboardInterrupt:
-        return _interrupted(child)
+        outcome.exit_code = _interrupted(child)
+    outcome.output = reader.last_lines()
 
 
 def _interrupted(child: subprocess.Popen[bytes]) -> int:
@@ -108,17 +120,33 @@ def _interrupted(child: subprocess.Popen[bytes]) -> int:
         return child.wait()
 
 
+def _end(child: subprocess.Popen[bytes], environment: dict[str, str]) -> int:
+    """End the child, and what it has started. Returns its exit code."""
+    child.terminate()
+    try:
+        code = child.wait(_PROMPT)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    for process in _started(environment["DLLINT_CONFIRM"]):
+        with suppress(OSError):
+            os.kill(process, signal.SIGKILL)
+    return code
+
+
+def _started(settings: str) -> Iterator[int]:
+    """The processes that a run with these settings has left, where the system tells of them."""
+    mark = f"DLLINT_CONFIRM={settings}".encode()
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in file.read_bytes().split(b"\0"):
+                yield int(file.parent.name)
+
+
 def _reached(records: Path) -> Literal["nothing", "python", "torch"]:
     if (records / ATTACHED["torch"]).exists():
         return "torch"
     return "python" if (records / ATTACHED["python"]).exists() else "nothing"
-
-
-def _has_descriptor() -> bool:
-    try:
-        return sys.stderr is not None and sys.stderr.fileno() >= 0
-    except (OSError, ValueError):
-        return False
 
 
 def _records(folder: Path) -> list[Record]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dllint.confirm.evidence import Frame, Record
+from dllint.confirm.evidence import Line, Record
 from dllint.errors import UserError
 from dllint.files.source import SourceError, SourceFile, read_source
 
@@ -31,7 +31,7 @@ class NotebookScript:
             for judgement in record.judgements:
                 judgement.stacks = tuple(tuple(map(self._in_cell, stack)) for stack in judgement.stacks)
 
-    def _in_cell(self, frame: Frame) -> Frame:
+    def _in_cell(self, frame: Line) -> Line:
         if self.source.notebook is None or os.path.realpath(frame.path) != os.path.realpath(self.script):
             return frame
         cell, line = self.source.notebook.locate(frame.line)

@@ -52,4 +52,6 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
 
 
 def _run(record: Record) -> dict[str, Any]:
-    return {**asdict(record), "judgements": [_judgement(judgement) for judgement in record.judgements]}
+    known = {**asdict(record), "judgements": [_judgement(judgement) for judgement in record.judgements]}
+    del known["told"]  # which is no evidence
+    return known

@@ -53,7 +53,9 @@ def compare_runs(first: Record, second: Record | None) -> Judgement:
         return _judgement("CONFIRMED", f"{told} (DL703)", numbers, lost=["DL703"])
     if distances[best] > _CLEARLY * distances[0]:
         return _judgement("INCONCLUSIVE", f"the weights have hardly moved in {steps} steps of the first run", numbers)
-    return _continued(list(_parts(first.moments, best, second.moments)), first.moments[best].step, numbers)
+    return _continued(
+        list(_parts(first.moments, best, second.moments, first.stop == "end")), first.moments[best].step, numbers
+    )
 
 
 def _continued(parts: list[_Part], step: int, numbers: dict[str, float]) -> Judgement:
@@ -68,12 +70,13 @@ def _continued(parts: list[_Part], step: int, numbers: dict[str, float]) -> Judg
     return _judgement("REFUTED", told + "".join(f"; {part.lost} ({part.rule})" for part in lost), numbers, **names)
 
 
-def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterator[_Part]:
+def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment], is_over: bool) -> Iterator[_Part]:
     """What else there is to take up where the weights are: state, rates, scale, counters and samples."""
     then, begin = first[at], second[0]
     if then.states:
         yield _Part("DL701", "" if begin.states else "the optimizer has lost its state")
     rates = [pair for pair in zip(begin.rates, then.rates, strict=False) if _differ(*pair)]
+    rates = rates or _rates_apart(first, at, second)
     yield _Part("DL713", f"the learning rate is {rates[0][0]:.3g} instead of {rates[0][1]:.3g}" if rates else "")
     if then.scale and begin.scale:
         scales = [moment.scale for moment in first[at : at + 2]]  # that of the step, and what it left
@@ -86,7 +89,25 @@ def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterat
     if common:
         name = lower[0] if lower else ""
         yield _Part("DL711", f"`{name}` is {saved[name]} again after {then.counters[name]}" if lower else "")
+    elif is_over and second[-1].step >= first[-1].step > 0:
+        yield _Part("DL711", f"it makes {second[-1].step} steps again, as if none had been made")
     yield from _samples(first, at, second)
+
+
+def _rates_apart(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> list[tuple[float, float]]:
+    """Where a schedule goes another way than it did, or, if it was over, the way from the beginning again.
+
+    The last step of a run may be one that its scheduler did not come to.
+    """
+    ahead = list(zip(second[1:-1], first[at + 1 : -1], strict=False))
+    for mine, other in ahead:
+        if apart := [pair for pair in zip(mine.rates, other.rates, strict=False) if _differ(*pair)]:
+            return apart
+    again = [] if ahead else list(zip(second[1:-1], first[1:], strict=False))
+    if any(_differ(*pair) for mine, other in again for pair in zip(mine.rates, other.rates, strict=False)):
+        return []
+    jumps = zip(second[1].rates, first[at].rates, strict=False) if again else ()
+    return [pair for pair in jumps if _differ(*pair)]
 
 
 def _samples(first: Sequence[Moment], at: int, second: Sequence[Moment]) -> Iterator[_Part]:

@@ -40,6 +40,7 @@ class Judged:
         about: what is wrong, as the first line of a rule's page.
         effect: what it does to training.
         help: what to do, as an imperative.
+        causes: codes of what may cause it. Where the run confirms one of them, nothing is said of it beside that.
     """
 
     code: str
@@ -52,6 +53,7 @@ class Judged:
     about: str = ""
     effect: str = ""
     help: str = ""
+    causes: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -60,6 +62,6 @@ def judged() -> dict[str, Judged]:
     tables: dict[str, Judged] = {}
     for path in FOLDER.glob("*.toml"):
         for code, values in toml.parse(path.read_text("utf-8")).items():
-            tables[code] = Judged(code, **values)
+            tables[code] = Judged(code, **{**values, "causes": tuple(values.get("causes", ()))})
     rules = sorted(code for code, known in tables.items() if known.unreached)
     return {code: tables[code] for code in (*rules, *tables)}

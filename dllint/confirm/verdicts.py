@@ -79,7 +79,22 @@ def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Se
             target = verdicts.alarms if judgement.voice == "alarm" else verdicts.notes
             if not any((known.rule, known.stacks) == (judgement.rule, judgement.stacks) for known in target):
                 target.append(judgement)
+    _drop_consequences(verdicts)
     return verdicts
+
+
+def _drop_consequences(verdicts: Verdicts) -> None:
+    """Leave out what something else has caused that is told of at least as loudly."""
+    loud = {item.finding.code for item in verdicts.settled if item.answer == "CONFIRMED"}
+    loud |= {judgement.rule for judgement in verdicts.alarms}
+    told = loud | {judgement.rule for judgement in verdicts.notes}
+
+    def is_caused(judgement: Judgement, by: set[str]) -> bool:
+        known = judged().get(judgement.rule)
+        return known is not None and not by.isdisjoint(known.causes)
+
+    verdicts.alarms = [judgement for judgement in verdicts.alarms if not is_caused(judgement, loud)]
+    verdicts.notes = [judgement for judgement in verdicts.notes if not is_caused(judgement, told)]
 
 
 def settle_by_resuming(verdicts: Verdicts, judgement: Judgement) -> None:

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
+from dllint.context.command_line import CommandLine
 from dllint.context.continuing import Continuing
+from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
+from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
+from dllint.context.schedules import Schedules
+from dllint.context.scores import Scores
+from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
 
 
-class Context(Excuses, AxesOfTensors, ModesOfModules, Continuing, Averages, Decisions):
+class Context(
+    Excuses,
+    AxesOfTensors,
+    ModesOfModules,
+    Scores,
+    Expressions,
+    Continuing,
+    Averages,
+    CommandLine,
+    Coverage,
+    Schedules,
+    Tokenizing,
+    Decisions,
+):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

@@ -274,10 +274,21 @@ def is_same_path(left: Value | None, right: Value | None) -> bool:
         return False
     if left is right and not isinstance(left, Const):
         return True
+    files = [_setting_of_file(path) for path in (left, right)]
+    if all(files) and files[0] != files[1]:
+        return False  # two settings name two files of one folder
     texts = [text for text in path_texts(left) if not text.startswith("<")]
     if texts != [text for text in path_texts(right) if not text.startswith("<")]:
         return False
     return any(_is_telling(text) for text in texts) or (not texts and path_texts(left) == path_texts(right) != [])
+
+
+def _setting_of_file(path: Value) -> list[str]:
+    """The name of the setting that is all of a path's last part: ``folder / args.name``."""
+    is_joined = isinstance(path, Symbol) and path.name in ("os.path.join", "/") and len(path.inputs) > 1
+    last = path.inputs[-1] if isinstance(path, Symbol) and is_joined else None
+    is_setting = isinstance(last, Setting) or (isinstance(last, Symbol) and last.name == "attribute")
+    return path_texts(last)[-1:] if is_setting else []
 
 
 def _is_telling(text: str) -> bool:

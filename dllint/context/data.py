@@ -28,7 +28,8 @@ from dllint.events import (
 from dllint.flow import Structure
 from dllint.interp.ask import images, pipelines, splits
 from dllint.interp.ask.images import Image
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformCall, TransformStep
+from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
@@ -116,6 +117,39 @@ class DataView:
             known = self._applied[id(dataset)] = pipelines.applied(self._machine, dataset)
         return known
 
+    def transformed(self, dataset: Instance) -> list[TransformCall]:
+        """The calls of transforms on the way to a sample of a dataset of the project, in the order of the text."""
+        sample = pipelines.sample_of(self._machine, dataset)
+        calls = list(pipelines.calls_in(self._machine, sample)) if sample is not None else []
+        return sorted(calls, key=lambda call: call.result.site.line if call.result.site is not None else 0)
+
+    def windows_in(self, value: Value) -> list[Symbol]:
+        """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""
+        sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
+        return list(overlapping_windows(sample if sample is not None else value))
+
+    def random_parts(self) -> list[tuple[LoaderCreated, Instance, Value]]:
+        """The loaders over a part that `random_split` drew, each with the part and the dataset that was split."""
+        return [
+            (loader, part, whole)
+            for loader in self.loaders
+            for part in self.datasets(loader.dataset)
+            if "<split>" in part.attributes
+            for whole in self.inner(part)
+        ]
+
+    def moves_pixels(self, transform: Value) -> TransformStep | None:
+        """The first step of a transform that flips, crops or turns an image at random, each time otherwise."""
+        geometric = self._machine.facts.transforms["geometric"]
+        steps = (step for step in self.steps(transform) if step.kind in geometric and isinstance(step.value, Instance))
+        return next((step for step in steps if self._is_random(step)), None)
+
+    @staticmethod
+    def _is_random(step: TransformStep) -> bool:
+        given = step.value.arguments.get(0, "p") if isinstance(step.value, Instance) else None
+        is_flip = step.kind.endswith("Flip")
+        return not (is_flip and isinstance(given, Const) and given.value in (0, 1))
+
     # ------------------------------------------------------------------------------------------ datasets
 
     def datasets(self, value: Value | None) -> list[Instance]:
@@ -136,6 +170,15 @@ class DataView:
     def arguments(self, instance: Instance) -> dict[str, Value]:
         """The arguments of an object's constructor by parameter name."""
         return pipelines.named_arguments(self._machine, instance)
+
+    def is_map_style(self, dataset: Instance) -> bool:
+        """Whether samples are taken by their index; of a class that gives no sign of it nothing is said."""
+        bases = dataset.cls.library_bases if isinstance(dataset.cls, Class) else (dataset.cls,)
+        is_known = any(base.startswith("torchvision.datasets.") for base in bases)
+        own = dataset.cls if isinstance(dataset.cls, Class) else None
+        if any("Iterable" in base for base in bases) or (own and find_member(self._machine, own, "__iter__")):
+            return False
+        return is_known or bool(own and isinstance(find_member(self._machine, own, "__getitem__"), Function))
 
     def part(self, dataset: Value) -> str:
         """``train``, ``eval``, or nothing if neither is clear: by what a dataset was given and is called."""
@@ -359,6 +402,7 @@ class DataView:
     def _trained_on(self) -> frozenset[int]:
         known = {id(event.loader) for event in self.loaders}
         found = {id(loader) for one in self.passes if one.trains for loader in one.loaders}
+        found.update(id(event.loader) for event in self.loaders if event.frame.function == "train_dataloader")
         for event in self._structure.all_of(Backward):
             if isinstance(event, Backward) and event.loss is not None:
                 found.update(id(source) for source in sources(event.loss) if id(source) in known)

@@ -12,10 +12,10 @@ from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
 from dllint.interp.ask.norms import has_batch_norm
+from dllint.interp.ask.numbers import NumberKind, number_kind
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
 from dllint.interp.ask.sensitivity import is_mode_sensitive
-from dllint.interp.ask.shapes import Shape, shape_of
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
@@ -58,9 +58,9 @@ class Objects(Naming):
         """Whether a value carries gradients back to parameters, and where they were cut off."""
         return gradient_of(self._machine, value)
 
-    def shape(self, value: Value | None) -> Shape | None:
-        """The shape of a tensor, as far as layers, reshapes, reductions and loaders tell it."""
-        return shape_of(self._machine, value) if value is not None else None
+    def number_kind(self, value: Value | None) -> NumberKind:
+        """``integer``, ``floating``, ``boolean``, or an empty string: the numbers that a tensor certainly holds."""
+        return number_kind(self._machine, value)
 
     def padding(self, value: Value) -> Padding | None:
         """Where the sequences of a batch were padded to one length, if the padding reaches a value unchanged."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from dllint.context.modules import Modules
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.interp.run import graph
-from dllint.values import Const, Symbol, Value
+from dllint.values import Const, Instance, Symbol, Value
 
 
 class Optimizers(Modules):
@@ -70,6 +72,24 @@ class Optimizers(Modules):
             complete = complete and whole
             modules.extend(module for module in found if not any(module is known for known in modules))
         return modules, complete and seen
+
+    def rate_as_written(self, optimizer: Value | None) -> str | None:
+        """The learning rate of an optimizer as it is written, where that is a number other than 1 or a name.
+
+        Of an optimizer whose groups of parameters may have rates of their own it is none.
+        """
+        node = optimizer.site.node if isinstance(optimizer, Instance) and optimizer.site is not None else None
+        if not isinstance(node, ast.Call) or not isinstance(optimizer, Instance):
+            return None
+        rate, parameters = optimizer.arguments.get(1, "lr"), optimizer.arguments.get(0, "params")
+        if not isinstance(parameters, Symbol) or parameters.name not in ("parameters", "filter"):
+            return None
+        at_its_place = node.args[1] if len(node.args) > 1 else None
+        written = next((each.value for each in node.keywords if each.arg == "lr"), at_its_place)
+        if written is None or rate is None or self.constant(rate) == 1:
+            return None
+        is_name = isinstance(written, ast.Name | ast.Attribute | ast.Subscript | ast.Constant)
+        return ast.unparse(written) if is_name else None
 
     def is_prepared(self, value: Value) -> bool:
         """Whether an object was handed to Accelerate's ``prepare``, or may have been."""

@@ -14,7 +14,8 @@ from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import UNPARSABLE, SourceModule
-from dllint.interp.source.positions import ancestors
+from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
 from dllint.sites import Site
 from dllint.values import Class
@@ -118,7 +119,8 @@ class Sources(ProgramView):
     def limit_of(self, package: str) -> str | None:
         """The version below which a package stays: as the project says, or else as its code does.
 
-        Code for Python 2, `async=True` as an argument and `loss.data[0]` run with early releases only. Code is that of
+        Code for Python 2 or TensorFlow 1, `async=True` as an argument and `loss.data[0]` run with early releases only,
+        and so does what goes with an early Python, told or needed by an early numpy or torch. Code is that of
         the program's own files, and of those in its folder or below. ``None`` where nothing is known.
         """
         return self.limits.get(package) or self._limits_of_code.get(package)
@@ -131,9 +133,13 @@ class Sources(ProgramView):
     def _limits_of_code(self) -> dict[str, str]:
         modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
         found: dict[str, str] = {}
-        for clue in {clue for module in modules for clue in clues_in(module)}:
-            for package, limit in self.facts.clues.get(clue, {}).items():
-                found[package] = min(found.get(package, limit), limit, key=version_key)
+        clues = {clue for module in modules for clue in clues_in(module)}
+        for package, firsts in self.facts.last_pythons.items():
+            limit = version_key(self.limits.get(package, "99"))
+            clues.update(python for python, first in firsts.items() if limit <= version_key(first))
+        for clue in clues:
+            for package, below in self.facts.clues.get(clue, {}).items():
+                found[package] = min(found.get(package, below), below, key=version_key)
         return found
 
     def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
@@ -163,6 +169,11 @@ class Sources(ProgramView):
         for node in statements_for_their_value(module.tree):
             if id(node) not in shown:
                 yield Site(module, node), dotted_name(node, imported)
+
+    def is_used_as_tensor(self, name: str, site: Site) -> bool:
+        """Whether the function around a place computes with a variable, and does nothing that no tensor can do."""
+        module: Any = site.module
+        return is_used_as_tensor(name, enclosing_definition(site) or module.tree)
 
     def callers(self, function: Site) -> list[Site]:
         """All calls in the project that may be of a function, by its name. Slow: ask last.
@@ -228,7 +239,7 @@ class Sources(ProgramView):
             if item not in lineage and owner.name in owner.module.words_in(item):
                 yield from ast.walk(item)
         for module in self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b")):
-            if module is not owner.module and _is_parsed(module):
+            if module is not owner.module and _is_parsed(module) and not _defines_class(module.tree, owner.name):
                 yield from ast.walk(module.tree)
 
     def comments_in(self, site: Site) -> list[str]:
@@ -247,8 +258,18 @@ class Sources(ProgramView):
         return self.project_mentions(*_STRIPPING[prefix], where=where)
 
     def wraps_and_loads(self, where: Where) -> bool:
-        """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one."""
-        return self.project_mentions(_WRAPS, r"\.load_state_dict\(", where=where)
+        """Whether a script of the project wraps a model, for several devices or to compile it, and loads into one.
+
+        What the program imports counts as elsewhere.
+        """
+        patterns = (_WRAPS, r"\.load_state_dict\(")
+        main = self.program.module
+        imported = self._machine.project.closure(main) if where == "elsewhere" else []
+        return self.project_mentions(*patterns, where=where) or any(
+            all(module.contains(re.compile(pattern)) for pattern in patterns)
+            for module in imported
+            if module is not main
+        )
 
     def may_read_bgr(self) -> bool:
         """Whether code of the project speaks of images whose channels are in the order blue, green, red."""
@@ -281,6 +302,11 @@ def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     function = call.func if isinstance(call, ast.Call) else None
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+
+
+def _defines_class(tree: ast.Module, name: str) -> bool:
+    """Whether a file has a class of its own of some name, and so means that one."""
+    return any(isinstance(item, ast.ClassDef) and item.name == name for item in tree.body)
 
 
 def _is_parsed(module: SourceModule) -> bool:

@@ -109,7 +109,7 @@ _ATTRIBUTES = frozenset(
     ("shape", "dtype", "device", "data", "grad", "T", "mT", "H", "mH", "ndim", "is_cuda", "requires_grad", "real",
      "imag", "grad_fn", "is_leaf", "layout", "is_sparse", "itemsize", "nbytes", "names", "size", "keys", "values",
      "items", "get", "pop", "copy", "update", "append", "__class__", "__dict__", "__len__", "name", "state_dict",
-     *_WRAPPED)
+     "_metadata", *_WRAPPED)
 )  # fmt: skip
 
 

@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 
 _DISTRIBUTIONS = frozenset(
-    ("apex", "detectron2", "efficientnet_pytorch", "pretrainedmodels", "pycocoevalcap", "pycocotools",
-     "pytorch_pretrained_bert", "segmentation_models_pytorch", "tensorboardX", "timm", "torchvision")
+    ("apex", "cirtorch", "detectron2", "efficientnet_pytorch", "fairseq", "maskrcnn_benchmark", "pretrainedmodels",
+     "pycocoevalcap", "pycocotools", "pytorch_pretrained_bert", "pytorch_transformers", "segmentation_models_pytorch",
+     "tensorboardX", "timm", "torchvision")
 )  # fmt: skip
 _PACKAGING = ("setup.py", "setup.cfg", "pyproject.toml")
 _NAME = re.compile(r"""^\s*(?:["']?name["']?|\w*NAME)\s*[=:]\s*["']?([\w.-]+)""", re.MULTILINE)

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     SAVERS,
+    Assumption,
     Context,
     Edits,
     Finding,
@@ -62,6 +63,7 @@ from dllint.api import (
 )
 
 _ATTRIBUTES = {"module.": "module", "_orig_mod.": "_orig_mod"}
+_WRAPPERS = ("DataParallel", "DistributedDataParallel")
 _AVERAGED = "torch.optim.swa_utils.AveragedModel"
 _PREPARED = "accelerate.PreparedModel"
 
@@ -152,7 +154,7 @@ class WrappedStateDict(Rule):
             state.site,
             f"the keys of the saved state dict begin with `{wrapping.prefix}`{depends}",
             on=[saved.event, state.inputs[0]],
-            assuming=assumed_under(_asked_later(wrapping, state)),
+            assuming=[*assumed_under(_asked_later(wrapping, state)), *_is_loaded(ctx)],
             effect="a model that is not wrapped in the same way cannot load it: all its keys are missing, and with "
             "`strict=False` nothing is loaded",
             help=f"save the state of the module inside the wrapper: {_advice(wrapping)}",
@@ -187,6 +189,12 @@ def _asks_for_a_wrapper(guard: Guard) -> bool:
     return any(name in ("isinstance", "hasattr") for name in called) or any(
         text in ("module", "_orig_mod") for text in texts
     )
+
+
+def _is_loaded(ctx: Context) -> Iterator[Assumption]:
+    """That somebody loads what is saved, if nothing in the project loads any state."""
+    if not ctx.project_mentions(r"\bload_state_dict\b"):
+        yield Assumption("effect", "somebody loads it, which nothing in the project does")
 
 
 def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:
@@ -250,7 +258,8 @@ def _loaded_by_name(
     """
     assert state.site is not None and isinstance(state.site.node, ast.Call)
     receiver = receiver_of(state.site.node)
-    made = wrapping.wrappers[0].site
+    made = [each.wrappers[0].site for each in (wrapping, *possible) if each.wrappers]
+    made += _other_wrappings(receiver, state.site)
     found: set[frozenset[str]] = set()
     for site in ctx.method_calls("load_state_dict"):
         assert isinstance(site.node, ast.Call)
@@ -259,13 +268,24 @@ def _loaded_by_name(
         if receiver_of(site.node).startswith((f"{receiver}.module", f"{receiver}._orig_mod")):
             found.add(frozenset(("",)))
         elif receiver_of(site.node) == receiver:
-            is_behind = made is None or ctx.scope(site) != ctx.scope(made) or made.line < site.line
+            is_behind = any(at is None or ctx.scope(site) != ctx.scope(at) or at.line < site.line for at in made)
             found.add(_prefixes(possible) if is_behind else frozenset(("",)))
     return found
 
 
+def _other_wrappings(receiver: str, saved: Site) -> list[Site]:
+    """Where code of the file that is not run here, such as another arm of a branch, wraps what has the same name."""
+    assigned = (node for node in ast.walk(saved.module.tree) if isinstance(node, ast.Assign))
+    return [
+        Site(saved.module, node)
+        for node in assigned
+        if receiver in map(ast.unparse, node.targets)
+        and any(getattr(each, "attr", getattr(each, "id", "")) in _WRAPPERS for each in ast.walk(node.value))
+    ]
+
+
 def _is_wrapped_elsewhere(ctx: Context) -> bool:
-    """Whether another script of the project wraps a model, and loads something into one."""
+    """Whether another script of the project, or one that it imports, wraps a model, and loads something into one."""
     return ctx.wraps_and_loads("elsewhere")
 
 

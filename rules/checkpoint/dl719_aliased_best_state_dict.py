@@ -33,8 +33,8 @@ best epoch has .75.
 
 ## Not reported
 States that are copied (`deepcopy`, `clone`), used before the next step, or of a model that no known optimizer trains;
-states that are taken once and saved again and again, which are the current ones on purpose; sharded models, whose
-state is gathered.
+states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
+that a loop makes and trains one after the other; sharded models, whose state is gathered.
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
@@ -53,6 +53,7 @@ from dllint.api import (
     Edits,
     Event,
     Finding,
+    OptimizerCreated,
     OptimizerStep,
     Program,
     Rule,
@@ -141,15 +142,28 @@ def _step_between(taken: StateTaken, use: Event, ctx: Context) -> OptimizerStep 
     steps = [step for step in ctx.steps() if ctx.may_train(step.optimizer, taken.target)]
     ids = {id(step) for step in steps}
 
+    is_made_anew = _is_made_anew(taken, ctx)
+
     def advance(event: Event, state: str) -> str:
+        if isinstance(event, OptimizerCreated):
+            return "none" if is_made_anew else state
         if event is taken:
             return "fresh"
         return "stale" if state != "none" and id(event) in ids else state
 
     relevant = {id(taken), id(use), *ids}
-    kinds = (StateTaken, OptimizerStep, type(use))
-    flow = ctx.follow("none", advance, kinds, lambda event: id(event) in relevant)
+    kinds = (StateTaken, OptimizerStep, OptimizerCreated, type(use))
+    flow = ctx.follow(
+        "none", advance, kinds, lambda event: id(event) in relevant or isinstance(event, OptimizerCreated)
+    )
     return steps[0] if steps and "stale" in flow.arrivals.get(use, ()) else None
+
+
+def _is_made_anew(taken: StateTaken, ctx: Context) -> bool:
+    """Whether each iteration of a loop, such as that over folds, makes a model of its own and trains that."""
+    made = [model.site for model in ctx.objects(taken.target) if model.site is not None]
+    runs = [loop.site for loop in ctx.loops_around(taken) if ctx.is_of_runs(loop)]
+    return any(ctx.is_within(site, loop) for site in made for loop in runs)
 
 
 def _cloned(taken: StateTaken, ctx: Context) -> Edits:

@@ -86,7 +86,7 @@ class UnshuffledTrainLoader(Rule):
             if not is_off or not ctx.data.is_trained_on(event.loader):
                 continue
             datasets = ctx.data.datasets(event.dataset)
-            if datasets and _is_map_style(datasets[0], ctx) and not ctx.excused(self, event):
+            if datasets and ctx.data.is_map_style(datasets[0]) and not ctx.excused(self, event):
                 yield self._report(event, datasets[0], ctx)
 
     def _report(self, event: LoaderCreated, dataset: Instance, ctx: Context) -> Finding:
@@ -112,11 +112,3 @@ class UnshuffledTrainLoader(Rule):
 def _learns_classes(ctx: Context) -> bool:
     """Whether a loss over classes is computed: else the folders of the images do not matter."""
     return any("cross_entropy" in event.loss or "nll_loss" in event.loss for event in ctx.all_of(LossCall))
-
-
-def _is_map_style(dataset: Instance, ctx: Context) -> bool:
-    """Whether samples are taken by their index; of a class that gives no sign of it nothing is said."""
-    bases = ctx.library_bases(dataset)
-    is_iterable = any("Iterable" in base for base in bases) or ctx.member(dataset, "__iter__") is not None
-    is_known = any(base.startswith("torchvision.datasets.") for base in bases)
-    return not is_iterable and (is_known or ctx.member(dataset, "__getitem__") is not None)

@@ -112,7 +112,10 @@ def wants_to_adapt(freeze: AttributeAssigned, frozen: Value, event: ModelForward
     functions = [frame.function for frame in (*freeze.frame.stack(), *event.frame.stack())]
     if ctx.speaks_of("averaged-model", name) or ctx.speaks_of("sampled-evaluation", *functions):
         return True
-    return any(ctx.is_part(each.target, frozen) for each in ctx.all_of(ParametersUpdated))
+    if any(ctx.is_part(each.target, frozen) for each in ctx.all_of(ParametersUpdated)):
+        return True
+    written = (each for each in ctx.all_of(AttributeAssigned) if each.attribute == "data")
+    return any(ctx.is_same(module, frozen) for each in written for module in ctx.modules_switched(each))
 
 
 class FrozenBatchnormInTrainMode(Rule):

@@ -19,8 +19,8 @@ Measured on torch 2.13 (a network of 4 tensors): a state dict with the prefix `m
 ## Not reported
 Answers that are printed, returned or compared; states whose entries the code chooses itself (a comprehension with a
 condition, `pop`, `del`), that come from elsewhere than a file, or that other code has made; a second try where the
-strict one fails; states that by their names are a part of a model, such as adapters. Where no code of the project wraps
-a model or takes a prefix off names, it is assumed that they differ.
+strict one fails; states that by their names are a part of a model, such as adapters. Where no code of the project takes
+a prefix off names, it is assumed that they differ, and the finding is a question (`--possible`).
 
 ## Fix (safe)
 Prints the answer, where it is thrown away on the spot.
@@ -104,7 +104,7 @@ class StrictFalseResultIgnored(Rule):
             event,
             "nobody looks at which keys `strict=False` left out",
             on=[strict, event.state],
-            assuming=() if _names_may_differ(ctx) else (_DIFFERENT,),
+            assuming=() if _names_may_differ(event, ctx) else (_DIFFERENT,),
             effect="where the names do not match, nothing is loaded, and the model keeps its initial weights",
             help="print or check the answer: `missing, unexpected = model.load_state_dict(state, strict=False)`",
             trace=[(event.site, "the answer is thrown away")],
@@ -112,7 +112,9 @@ class StrictFalseResultIgnored(Rule):
         )
 
 
-def _names_may_differ(ctx: Context) -> bool:
-    """Whether code of the project puts prefixes before the names of parameters, or takes them off."""
-    prefixed = any(ctx.takes_off(prefix, where="related") for prefix in ("module.", "_orig_mod."))
-    return prefixed or ctx.wraps_and_loads(where="related")
+def _names_may_differ(event: StateRestored, ctx: Context) -> bool:
+    """Whether the file takes prefixes off the names of parameters, as it has met them."""
+    text = event.site.module.source.text
+    return ("module." in text or "_orig_mod." in text) and any(
+        ctx.takes_off(prefix, where="related") for prefix in ("module.", "_orig_mod.")
+    )

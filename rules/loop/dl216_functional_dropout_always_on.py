@@ -20,7 +20,7 @@ every prediction afterwards.
 Calls with `training=` (also as the third argument), with a rate of 0 or one that is an argument of the method; calls
 that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls about
 which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
-attributes; functions that no module calls.
+attributes; functions that no module calls; projects for torch before 1.0, where `F.dropout` is off by default.
 
 ## Fix (unsafe)
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
@@ -62,6 +62,11 @@ _EFFECT = "validation and every prediction are made with part of the network swi
 
 
 # ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_off_by_default(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
+    """the project runs with torch before 1.0, whose functions do not drop unless they are told to"""
+    return isinstance(event, LibraryCall) and event.name in _FUNCTIONS and not ctx.may_run_with("torch", "1.0")
 
 
 def drops_nothing(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
@@ -159,6 +164,7 @@ class FunctionalDropoutAlwaysOn(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html",)
     excuses = (
+        is_off_by_default,
         drops_nothing,
         has_its_rate_from_the_caller,
         happens_in_training_only,

@@ -84,6 +84,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
             f"`{function}` output passed to `{loss}`, which applies log-softmax itself",
             effect="harmless: log-softmax of a log-softmax is the same, so it is only redundant"
             if harmless
+            else "the loss cannot fall below a floor above zero, and hardly tells good predictions from better ones"
+            if event.grad == "off"
             else "the gradients are squashed: the loss falls to a floor above zero and the model ends up less accurate",
             help=f"pass the logits: remove the `{function}` from the training path",
             trace=[

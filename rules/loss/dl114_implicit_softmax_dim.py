@@ -66,8 +66,7 @@ class ImplicitSoftmaxDim(Rule):
     def _report(
         self, event: LibraryCall | ModelForward, name: str, given: Value, written: Site, ctx: Context
     ) -> Iterator[Finding]:
-        shape = ctx.shape(given)
-        axes = len(shape.axes) if shape is not None and shape.is_whole else 0
+        axes = ctx.shape(given).rank
         if axes in (2, 4):
             return
         edits = set_argument(written, "dim", "-1") if written.module is event.site.module else Edits()

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, LossCall, Rule, Symbol, judge
+from dllint.api import Context, Finding, Instance, LossCall, Rule, Shape, Size, Symbol, judge
 
 _LOSS = "torch.nn.functional.cross_entropy"
 
@@ -41,8 +41,7 @@ class SingleLogitCrossEntropy(Rule):
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
 
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
-        shape = ctx.shape(event.input) if event.loss == _LOSS else None
-        if event.input is None or shape is None or shape.axes[-1:] != (1,) or len(shape.axes) > 1:
+        if event.input is None or event.loss != _LOSS or not _is_of_one_class(ctx.shape(event.input)):
             return
         verdict = judge(ctx.origins(event.input), lambda each: _layer_of(each.value) is not None, event.guards)
         if verdict is None:
@@ -63,6 +62,11 @@ class SingleLogitCrossEntropy(Rule):
             ],
             assuming=[*assumed, *ctx.assumed_use(event.result, "the loss")],
         )
+
+
+def _is_of_one_class(shape: Shape) -> bool:
+    """Whether the last axis has one step, and may be that of the classes."""
+    return shape.axis(-1) == Size() and shape.rank in (None, 2)
 
 
 def _layer_of(value: object) -> Instance | None:

@@ -67,8 +67,6 @@ class LossBroadcast(Rule):
         if event.loss not in _LOSSES:
             return
         of_input, of_target = ctx.shape(event.input), ctx.shape(event.target)
-        if of_input is None or of_target is None:
-            return
         is_wide = of_input.is_column and of_target.is_row
         if not is_wide and not (of_input.is_row and of_target.is_column):
             return

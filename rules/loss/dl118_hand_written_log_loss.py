@@ -74,11 +74,13 @@ class HandWrittenLogLoss(Rule):
         bad, assumed = verdict
         probability = _saturating(bad[0].value, ctx)
         made = probability.site if probability is not None else None
+        is_complement = isinstance(bad[0].value, Symbol) and bad[0].value.name == "-"
+        logit = "17" if is_complement else "-89"
         yield ctx.finding(
             self,
             event,
             "the logarithm of a sigmoid is infinite where the sigmoid is saturated",
-            effect="one prediction with a logit of 17 makes the loss infinite and the weights nan",
+            effect=f"one prediction with a logit of {logit} makes the loss infinite and the weights nan",
             help="compute the loss by `binary_cross_entropy_with_logits`, or the term by `logsigmoid`",
             trace=[
                 *([(made, "the sigmoid rounds to 0 or 1 here")] if made is not None else []),

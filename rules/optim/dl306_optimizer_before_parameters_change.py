@@ -204,7 +204,14 @@ def _is_constructed(event: AttributeAssigned) -> bool:
 def _is_new_part(value: Value, ctx: Context) -> bool:
     """Whether a value is a module or parameter made for the purpose (not a wrapper of something that was there)."""
     options = [option for _, option in alternatives(value)]
-    return bool(options) and all(_is_made(each, ctx) and ctx.has_parameters(each) is not False for each in options)
+    return bool(options) and all(
+        _is_made(each, ctx) and ctx.has_parameters(each) is not False and not _is_placeholder(each) for each in options
+    )
+
+
+def _is_placeholder(value: Value) -> bool:
+    """Whether a value is a bare ``nn.Module()``, which stands where nothing is wanted any more."""
+    return isinstance(value, Instance) and value.library_name == "torch.nn.Module" and isinstance(value.cls, str)
 
 
 def _is_made(value: Value, ctx: Context) -> bool:

@@ -25,7 +25,8 @@ Measured on torch 2.13 (loss after 300 steps, 2.30 at first): Adam with 1e-7 2.3
 ## Not reported
 Rates of Adam and its relatives between 1e-7 and .1, and of SGD between 1e-6 and 10; rates that a scheduler multiplies
 or replaces, or that the code sets; tensors that are optimized themselves, such as images or prompts, and models of one
-layer; optimizers that choose their steps themselves.
+layer; optimizers that choose their steps themselves. A rate that is too low, and one of Adam below .2 or of SGD below
+20, is a question (`--possible`): it may be wanted, and may do.
 
 ## On real code
 138 public repositories: 4 findings in 3 of them; 3 are true, defaults of options that were meant for SGD. One is
@@ -37,9 +38,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, OptimizerCreated, OptimizerStep, Rule, SchedulerCreated, Value
+from dllint.api import (
+    Assumption,
+    Context,
+    Finding,
+    Instance,
+    OptimizerCreated,
+    OptimizerStep,
+    Rule,
+    SchedulerCreated,
+    Value,
+)
 
 _ADAM = (1e-7, 0.1)
+_BEYOND_DOUBT = 2
 _BANDS: dict[str, tuple[float, float]] = {
     **{f"torch.optim.{name}": _ADAM for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax")},
     "torch.optim.SGD": (1e-6, 10),
@@ -81,6 +93,18 @@ def takes_no_step(event: OptimizerCreated, rate: Value, ctx: Context) -> bool:
     return not any(ctx.is_same(step.optimizer, event.optimizer) for step in ctx.all_of(OptimizerStep))
 
 
+def _wanted(rate: float, least: float, most: float) -> Iterator[Assumption]:
+    """Who writes a tiny rate may want to hold a part of the model back, or the loss is a large number.
+
+    What is above the band by little works for small networks that are trained on all data at once, and is often the
+    default for another optimizer, which who chooses this one replaces.
+    """
+    if rate <= least:
+        yield Assumption("effect", "so low a rate is not wanted, as it is to hold something back or for a large loss")
+    elif rate < _BEYOND_DOUBT * most:
+        yield Assumption("effect", "the network is not so small, nor trained on so much data at once, that it works")
+
+
 class LearningRateOutOfBand(Rule):
     code = "DL312"
     name = "learning-rate-out-of-band"
@@ -107,6 +131,7 @@ class LearningRateOutOfBand(Rule):
             event,
             f"a learning rate of {rate:g} is far too {'high' if rate >= most else 'low'} for `{kind}`",
             on=[given, event.parameters],
+            assuming=_wanted(rate, least, most),
             effect="the loss does not fall" if rate >= most else "the weights hardly move, however long it trains",
             help=f"start with {'1e-3' if kind != 'SGD' else '.1'}, or see `dllint confirm --lr-range`",
             trace=[(given.site, "the rate is set here")] if given.site is not None else [],

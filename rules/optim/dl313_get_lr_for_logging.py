@@ -24,7 +24,8 @@ Measured on torch 2.13: for a rate of 1.0 `CosineAnnealingLR.get_lr` gives 1.071
 ## Not reported
 Schedulers whose `get_lr` does give the rate in use (`LambdaLR`, `OneCycleLR`, `CyclicLR`,
 `CosineAnnealingWarmRestarts`); schedulers of other libraries and of the project, which may define it in their own way,
-and what is not known to be a scheduler of torch; code for torch before 1.4, which has no `get_last_lr`.
+and what is not known to be a scheduler of torch; the `get_lr` of a scheduler that hands over to another one; code for
+torch before 1.4, which has no `get_last_lr`.
 
 ## Fix (safe)
 Calls `get_last_lr`: only what is logged changes.
@@ -57,7 +58,7 @@ class GetLrForLogging(Rule):
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if not event.name.startswith(_TORCH) or not event.name.endswith(".get_lr") or event.name.startswith(_RIGHT):
             return
-        if ctx.runs_before("torch", "1.4"):
+        if ctx.runs_before("torch", "1.4") or event.frame.function == "get_lr":  # a scheduler asks the one after it
             return
         scheduler, call = event.arguments.positional[0], event.site.node
         function = Site(event.site.module, call.func) if isinstance(call, ast.Call) else event.site

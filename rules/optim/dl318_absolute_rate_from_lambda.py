@@ -28,7 +28,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Symbol, Value
+from dllint.api import Context, Finding, Function, Instance, Items, Rule, SchedulerCreated, Value
 
 _SCHEDULER = "torch.optim.lr_scheduler.LambdaLR"
 
@@ -47,7 +47,7 @@ class AbsoluteRateFromLambda(Rule):
             return
         given = scheduler.arguments.get(1, "lr_lambda")
         for function in given.items if isinstance(given, Items) else (given,):
-            rate = _rate_of(optimizer, ctx)
+            rate = ctx.rate_as_written(optimizer)
             if isinstance(function, Function) and rate is not None and _multiplies_by(function, rate):
                 yield self._report(event, function, rate, optimizer, ctx)
 
@@ -67,23 +67,6 @@ class AbsoluteRateFromLambda(Rule):
             help=f"return a factor: leave `{rate}` out of the function",
             trace=[*made, (function.site, "and the function multiplies by it"), (event.site, "as the schedule does")],
         )
-
-
-def _rate_of(optimizer: Value | None, ctx: Context) -> str | None:
-    """The learning rate of an optimizer as it is written, where that is a number other than 1 or a name."""
-    node = optimizer.site.node if isinstance(optimizer, Instance) and optimizer.site is not None else None
-    if not isinstance(node, ast.Call) or not isinstance(optimizer, Instance):
-        return None
-    rate, parameters = optimizer.arguments.get(1, "lr"), optimizer.arguments.get(0, "params")
-    if not isinstance(parameters, Symbol) or parameters.name != "parameters":
-        return None  # groups of parameters have rates of their own
-    written = next(
-        (each.value for each in node.keywords if each.arg == "lr"), node.args[1] if len(node.args) > 1 else None
-    )
-    if written is None or rate is None or optimizer.site is None or ctx.constant(rate) == 1:
-        return None
-    is_name = isinstance(written, ast.Name | ast.Attribute | ast.Subscript | ast.Constant)
-    return ast.unparse(written) if is_name else None
 
 
 def _multiplies_by(function: Function, rate: str) -> bool:

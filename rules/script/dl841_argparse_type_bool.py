@@ -18,7 +18,8 @@ Measured on Python 3.11: with `type=bool`, `--shuffle False`, `false`, `no` and 
 
 ## Not reported
 Types that read the text: `str2bool`, `lambda x: bool(strtobool(x))`, `lambda x: bool(int(x))`; parsers that know what
-`bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`).
+`bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`);
+notebooks, where nobody writes a command line.
 
 ## Fix (safe)
 Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Command lines that switch the option on go on
@@ -75,6 +76,11 @@ def is_parsed_otherwise(event: LibraryCall, ctx: Context) -> bool:
     )
 
 
+def is_in_notebook(event: LibraryCall, ctx: Context) -> bool:
+    """it stands in a notebook, where nobody writes a command line"""
+    return event.site.module.source.notebook is not None
+
+
 class ArgparseTypeBool(Rule):
     code = "DL841"
     name = "argparse-type-bool"
@@ -83,7 +89,7 @@ class ArgparseTypeBool(Rule):
     triggers = (("add_argument",), ("bool",))
     fix_safety = "safe"
     references = ("https://docs.python.org/3/library/argparse.html#type",)
-    excuses = (is_registered, is_parsed_otherwise)
+    excuses = (is_in_notebook, is_registered, is_parsed_otherwise)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "argparse.ArgumentParser.add_argument":
@@ -104,9 +110,18 @@ class ArgparseTypeBool(Rule):
             if is_on
             else "who writes `False` or `0` on the command line switches it on",
             help="use `action=argparse.BooleanOptionalAction`, or a type that reads the text",
-            trace=[(event.site, "`argparse` calls `bool` with the text, and that of any text is true")],
+            trace=[
+                *_parser(event),
+                (event.site, "`argparse` calls `bool` with the text, and that of any text is true"),
+            ],
             fix=("Read the text", _read_text(event.site) if not _is_text(default, ctx) else Edits()),
         )
+
+
+def _parser(event: LibraryCall) -> list[tuple[Site, str]]:
+    """Where the parser comes from: all of its options of this kind are one finding."""
+    site = event.arguments.positional[0].site
+    return [(site, "the parser is made here")] if site is not None and site.module is event.site.module else []
 
 
 def _is_bool(kind: Value) -> bool:

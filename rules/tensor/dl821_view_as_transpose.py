@@ -108,7 +108,7 @@ def _transposed(event: LibraryCall, sizes: list[ast.expr], mixture: Mixture, ctx
         return Edits()
     assert isinstance(node.func, ast.Attribute)
     in_order = ", ".join(_exchanged([ast.unparse(size) for size in sizes], first))
-    view = "" if ctx.axes(tensor).rank == len(sizes) else f".{node.func.attr}({in_order})"
+    view = "" if ctx.shape(tensor).rank == len(sizes) else f".{node.func.attr}({in_order})"
     return replace_range(event.site, f"{ast.unparse(node.func.value)}{view}.transpose({first}, {second})")
 
 

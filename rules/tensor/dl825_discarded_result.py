@@ -23,7 +23,8 @@ is in training mode, after `optimizer.step` its weight is 0.0 as before.
 
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
-themselves; statements in `try` and `with`, those of a notebook that may show a value, and code that measures speed.
+themselves; statements in a `try`, or in a `with` that may watch them; those of a notebook that may show a value, and
+code that measures speed.
 
 ## Fix (unsafe)
 Assigns the result to the variable, or calls the method. Unsafe because it changes what is computed, as it should.
@@ -44,9 +45,9 @@ _FUNCTIONS = frozenset(
     ("dropout", "relu", "leaky_relu", "gelu", "elu", "softmax", "log_softmax", "normalize", "sigmoid", "tanh", "pad",
      "interpolate", "clamp", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "reshape")
 )  # fmt: skip
-_OF_TENSORS = frozenset(("contiguous", "unsqueeze", "squeeze", "permute", "detach", "masked_fill"))
+_OF_TENSORS = frozenset(("contiguous", "unsqueeze", "squeeze", "permute", "detach", "masked_fill", "clone", "clamp"))
 _OF_TABLES = frozenset(("sample", "reset_index", "fillna", "dropna", "sort_values", "drop_duplicates", "astype"))
-_MOVES = frozenset(("to", "cuda"))
+_CHANGING_MODULES = frozenset(("to", "cuda", "cpu", "float", "half", "double"))  # those in place, tensors not
 _MOVED = frozenset(("labels", "label", "targets", "target", "images", "imgs", "img", "masks", "mask", "x", "y"))
 _CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
 
@@ -68,15 +69,25 @@ def is_timed(site: Site, name: str, ctx: Context) -> bool:
     )
 
 
+def is_element(site: Site, name: str, ctx: Context) -> bool:
+    """what is detached is one of several that a loop goes through, such as parameters: nobody reads it afterwards"""
+    call = site.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "detach":
+        return False
+    owner = getattr(call.func.value, "id", "")
+    loops = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.For | ast.AsyncFor))
+    return any(owner == getattr(loop.target, "id", "") and call in ast.walk(loop) for loop in loops)
+
+
 class DiscardedResult(Rule):
     code = "DL825"
     name = "discarded-result"
     category = "correctness"
     severity = "warning"
-    triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _MOVES | _CALLED)))
+    triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _CHANGING_MODULES | _CALLED)))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
-    excuses = (works_in_place, is_timed)
+    excuses = (works_in_place, is_timed, is_element)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if program.kind != "module" or ctx.is_unit_test:
@@ -85,7 +96,7 @@ class DiscardedResult(Rule):
             if _is_uncalled(site.node, ctx):
                 if not ctx.excused(self, site, name):
                     yield self._report(site, f"`{ctx.source_of(site)}` is not called", _with_brackets(site, ctx), ctx)
-            elif _is_pure(site.node, name, ctx) and not ctx.excused(self, site, name):
+            elif _is_pure(site, name, ctx) and not ctx.excused(self, site, name):
                 assert isinstance(site.node, ast.Call)
                 what = ctx.source_of(Site(site.module, site.node.func))
                 yield self._report(site, f"nobody takes the result of `{what}`", _assigned(site, ctx), ctx)
@@ -113,8 +124,9 @@ def _is_uncalled(node: ast.AST, ctx: Context) -> bool:
     return node.attr not in ("eval", "train") or "model" in owner or owner.endswith("net")
 
 
-def _is_pure(node: ast.AST, name: str, ctx: Context) -> bool:
+def _is_pure(site: Site, name: str, ctx: Context) -> bool:
     """Whether a call gives a result and does nothing else."""
+    node = site.node
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
         return False
     library, _, last = name.rpartition(".")
@@ -125,7 +137,9 @@ def _is_pure(node: ast.AST, name: str, ctx: Context) -> bool:
     method, owner = node.func.attr, node.func.value.id
     if method in _OF_TABLES:
         return ctx.imports("pandas") and (method != "sample" or any(each.arg == "frac" for each in node.keywords))
-    return (method in _MOVES and owner in _MOVED) or (method in _OF_TENSORS and ctx.imports("torch"))
+    if method not in _CHANGING_MODULES:
+        return method in _OF_TENSORS and ctx.imports("torch")
+    return owner in _MOVED or (ctx.imports("torch") and ctx.is_used_as_tensor(owner, site))
 
 
 def _with_brackets(site: Site, ctx: Context) -> Edits:

@@ -26,9 +26,9 @@ were 4.4e6, 4.7e3 and 4.4e6; a `torch.empty(64, 64)` in the same process held 4.
             return x @ self.weight
 
 ## Not reported
-Parameters that are handed to a function, changed in place, or filled by a method of the class or by code that names the
-class (`reset_parameters`, `apply(init)`, `load_state_dict`); classes that others extend or that build on others;
-`torch.Tensor(values)` of values.
+Parameters that are handed to a function or changed in place; those that the class or code that names it may fill: by
+name, in a loop over all parameters, with a function of other code, or from a checkpoint; classes that others extend or
+that build on others; `torch.Tensor(values)` of values.
 
 ## Fix (unsafe)
 Draws small random numbers instead: `torch.randn(...) * 0.02`. Unsafe because it changes the numbers, as it should.
@@ -41,35 +41,36 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dllint.api import AttributeAssigned, Class, Context, Edits, Finding, Instance, Rule, Site, Symbol, replace_range
 
 _EMPTY = frozenset(("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.cuda.FloatTensor"))
-_FILLS = (
-    r"\.apply\(|\binit\.|\binit_[a-z]|[a-z]_init\b|_init_[a-z]|initiali[sz]e|\breset|load_state"
-    r"|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
-)
-
-
-def _fills(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and re.search(_FILLS, f"{ast.unparse(node.func)}(") is not None
+_FILLS = r"\binit\.\w|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
+_INITIALIZES = r"\binit_[a-z]|[a-z]_init\b|_init_[a-z]|initiali[sz]e|\breset_(?:param|weight)"
+_ALL = ("parameters", "state_dict")  # what a loop goes through that fills whatever there is
 
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def is_touched(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
-    """a method of the class hands it on, changes it in place or reads `.data` of it outside of `forward`"""
+    """a method hands it on, changes it in place or takes `.data` of it outside of `forward`, or none reads it"""
     assert isinstance(owner.cls, Class)
     uses = ctx.attribute_uses(owner.cls, event.attribute)
-    return not uses or any(use.method != "forward" for use in uses)
+    outside = (next(ctx.ancestors(use.site, ast.AST)) for use in uses if use.method != "forward")
+    return not uses or not all(map(_only_reads, outside))
 
 
 def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
-    """the class, or code that names it, speaks of filling parameters"""
+    """the class, or code that names it, fills this parameter or all of them"""
     assert isinstance(owner.cls, Class)
-    return ctx.is_said_in(owner.cls, _FILLS) or any(map(_fills, ctx.code_around(owner.cls)))
+    words = (event.attribute, "Parameter", "parameters", "hasattr", owner.cls.name)
+    own = (node for ancestor in owner.cls.lineage for node in ast.walk(ancestor.node))
+    nodes = [*own, *ctx.code_around(owner.cls)]
+    if any(_fills_all(node) or _fills(node, event.attribute) or _initializes(node, words, ctx) for node in nodes):
+        return True
+    return any(map(_loads, nodes)) and not _begins_without_checkpoint(ctx)
 
 
 def builds_on_others(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
@@ -108,6 +109,57 @@ class UninitializedParameter(Rule):
             trace=[(made.site, "reserves memory and sets nothing"), (event.site, "becomes a parameter")],
             fix=("Draw small random numbers", _drawn(made.site, ctx)),
         )
+
+
+def _only_reads(parent: ast.AST) -> bool:
+    """Whether a part of it is an operand, an argument of a function of torch, or the owner of a method that copies."""
+    if isinstance(parent, ast.Attribute):
+        return parent.attr != "data" and not parent.attr.endswith("_")
+    if isinstance(parent, ast.Call):
+        called = ast.unparse(parent.func)
+        return called.startswith(("torch.", "F.")) and not called.endswith("_")
+    return isinstance(parent, ast.BinOp | ast.Compare)
+
+
+def _fills(node: ast.AST, attribute: str = "") -> bool:
+    is_fill = isinstance(node, ast.Call) and re.search(_FILLS, f"{ast.unparse(node.func)}(") is not None
+    return is_fill and attribute in ast.unparse(node)
+
+
+def _fills_all(node: ast.AST) -> bool:
+    """Whether a loop fills all parameters."""
+    is_loop = isinstance(node, ast.For) and any(word in ast.unparse(node.iter) for word in _ALL)
+    return is_loop and any(map(_fills, ast.walk(node)))
+
+
+def _loads(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "load_state_dict"
+
+
+def _begins_without_checkpoint(ctx: Context) -> bool:
+    """Whether the project trains, and nothing here speaks of weights that somebody else has trained."""
+    return ctx.project_mentions(r"\.backward\(") and not ctx.project_mentions("pretrained", where="here")
+
+
+def _initializes(node: ast.AST, words: Sequence[str], ctx: Context) -> bool:
+    """Whether a function is called, or handed to `apply`, that may fill any parameter: one of other code, or with these
+    words in it."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    if isinstance(called, ast.Attribute) and called.attr == "apply" and len(node.args) == 1:
+        called = node.args[0]
+    elif re.search(_INITIALIZES, ast.unparse(called)) is None or _is_of_part(called):
+        return False
+    name = ast.unparse(called).rpartition(".")[2]
+    found = [each for _, tree in ctx.trees(name) for each in ast.walk(tree) if getattr(each, "name", "") == name]
+    is_own = ast.unparse(called).startswith("self.")
+    return (not found and not is_own) or any(word in ast.unparse(each) for each in found for word in words)
+
+
+def _is_of_part(called: ast.expr) -> bool:
+    """Whether it is a method of a part of the module: `self.layer.reset_parameters`."""
+    return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Attribute)
 
 
 def _is_empty(made: Symbol, ctx: Context) -> bool:

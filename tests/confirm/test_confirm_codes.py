@@ -64,6 +64,11 @@ def test_what_no_rule_finds_says_what_to_do(explain: Callable[..., str]) -> None
             assert explain(known.name) == explain(code)
 
 
+def test_whatever_a_run_confirms_is_told() -> None:
+    of_two_runs = {"DL703", "DL712"}
+    assert {code for code, known in judged().items() if not known.speaks} == of_two_runs
+
+
 def test_names_belong_to_one_code() -> None:
     names = [known.name for known in judged().values() if known.name and known.name != known.code]
     assert len(set(names)) == len(names)

@@ -67,18 +67,32 @@ def test_check_drops_what_a_run_refutes(project: Path, capfd: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("text", "code", "told"),
     [
-        ("import torch\n", 3),
-        ("import torch\nraise SystemExit(3)\n", 2),
-        ("import nowhere\n", 2),
-        ("print('no torch')\n", 3),
+        ("import torch\n", 3, ["the command trained nothing that the probes saw: it imports torch, but"]),
+        ("import torch\nraise SystemExit(3)\n", 2, ["the command failed before any step: exit code 3"]),
+        (
+            "import nowhere\n",
+            2,
+            [
+                "any step: ModuleNotFoundError: No module named 'nowhere' (exit code 1)",
+                "name the Python",
+                "  Traceback",
+            ],
+        ),
+        ("print('its last words')\n", 3, ["it imports no torch", "  its last words"]),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", 2, ["before any step: signal SIGSEGV"]),
+        ("import argparse as a\np = a.ArgumentParser()\np.add_argument('data')\np.parse_args()\n", 2, ["after `--`"]),
     ],
 )
-def test_exit_code_without_evidence(project: Path, text: str, code: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_without_evidence_says_what_stopped_it(
+    project: Path, text: str, code: int, told: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     Path("empty.py").write_text(text)
-    assert main(["confirm", "empty.py"]) == code
-    assert "the command trained nothing that the probes saw" in capfd.readouterr().err
+    assert main(["confirm", "--quiet", "empty.py"]) == code
+    errors = capfd.readouterr().err
+    assert all(part in errors for part in told)
+    assert ("trained nothing" in errors) == (code == 3)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +104,8 @@ def test_exit_code_without_evidence(project: Path, text: str, code: int, capfd: 
         (["--run", "'"], "is no command"),
         (["--run", "./nowhere"], "./nowhere cannot be run"),
         (["--findings", "mixed.py", "mixed.py"], "mixed.py is no JSON report of dllint"),
+        (["--only", "DL1O1", "mixed.py"], "there is no rule DL1O1"),
+        (["--only", " ", "mixed.py"], "--only takes codes"),
     ],
 )
 def test_mistakes_are_told(project: Path, words: list[str], message: str, capfd: pytest.CaptureFixture[str]) -> None:

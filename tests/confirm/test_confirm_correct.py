@@ -82,3 +82,10 @@ def test_two_processes_that_exchange_gradients(folder: Path, capfd: pytest.Captu
         assert [item.verdict for item in record.judgements if item.rule == "DL414"] == ["REFUTED"]
     told = digests(capfd.readouterr().err)
     assert len(told) == 2 and told == plainly(script, str(folder / "another store"))
+
+
+def test_epochs_of_lightning_end_early_and_validate(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (record,) = observed(str(SCRIPTS / "lightning_long.py"), steps=6, epoch_batches=3).records
+    assert (record.errors, record.stop, record.steps) == ([], "budget", 6)
+    assert record.timeline.count("LZEfff") == 1 and record.timeline.count("L") == 1
+    assert "VALIDATED 2 300" in capfd.readouterr().err  # schedules are made for the length that the loader has

@@ -45,6 +45,22 @@ def test_how_the_second_run_begins(begin: Moment, verdict: str, message: str) ->
     assert message in judgement.message
 
 
+def test_a_schedule_that_begins_again_and_a_run_that_is_made_again() -> None:
+    def steps(*rates: float, start: float = 0.0) -> list[Moment]:
+        return [moment(step, 1.0 + start + step, 2.0, rate=rate) for step, rate in enumerate(rates)]
+
+    first = record(*steps(0.1, 0.09, 0.05, 0.01), stop="end")
+    begin = Moment(0, [4.0, 2.0], [0.01], 2)
+    judgement = compare_runs(first, record(begin, *steps(0.09, 0.05, 0.05, start=4.0)))
+    assert judgement.statistics["lost"] == ["DL713"] and "0.09 instead of 0.01" in judgement.message
+    judgement = compare_runs(first, record(begin, *steps(0.01, 0.01, 0.01, 0.01, start=4.0), stop="end"))
+    assert judgement.statistics["lost"] == ["DL711"] and "3 steps again" in judgement.message
+    early, last = record(*steps(0.1, 0.09, 0.05, 0.01)), moment(2, 9.0, 9.0)
+    middle = Moment(0, [2.0, 2.0], [0.09], 2)
+    assert compare_runs(early, record(middle, moment(1, 3.0, 2.0, rate=0.05), last)).verdict == "REFUTED"
+    assert compare_runs(early, record(middle, moment(1, 3.0, 2.0, rate=0.1), last)).statistics["lost"] == ["DL713"]
+
+
 def course(start: int, *, scale: float = 64.0, epoch: int = 0, batches: tuple[int, ...] = (0, 1, 2, 3)) -> Record:
     """Four steps in one pass over a loader, with a checkpoint after the second."""
     moments = [moment(0, 1.0 + start, 1.0)]

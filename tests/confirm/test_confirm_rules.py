@@ -20,7 +20,7 @@ LOOPS = (
     *("loops_bad", "loops_good", "training_bad", "training_good"),
     *("language_bad", "language_good", "agents_bad", "agents_good"),
     *("data_bad", "data_good", "models_bad", "models_good", "saving_bad", "saving_good", "trainers"),
-    *("libraries_bad", "libraries_good"),
+    *("libraries_bad", "libraries_good", "missed_bad", "missed_good"),
 )
 RUNS = ("run_bad", "run_good", "images_bad", "images_good", "parts_bad", "parts_good")
 SILENT = ("silent_bad", "silent_good")  # which have tests of their own
@@ -80,6 +80,18 @@ def test_no_probe_fails(script: str, outcomes: dict[str, Outcome]) -> None:
 def test_good_scripts_raise_no_alarm(script: str, outcomes: dict[str, Outcome]) -> None:
     (record,) = outcome_of(script, outcomes).records
     assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
+
+
+@pytest.mark.xdist_group("missed_bad")
+def test_biases_that_no_optimizer_holds(outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of("missed_bad", outcomes).records
+    assert {item.verdict for item in record.judgements if item.rule == "DL307"} == {"CONFIRMED"}
+
+
+@pytest.mark.xdist_group("missed_bad")
+def test_what_another_bug_has_caused_is_not_told_beside_it(outcomes: dict[str, Outcome]) -> None:
+    told = {item.rule for item in settle([], outcome_of("missed_bad", outcomes).records).alarms}
+    assert "loss-not-finite" in told and "weights-not-finite" not in told
 
 
 @pytest.mark.xdist_group("parts_bad")

@@ -15,6 +15,7 @@ WHOLE_RUN = {
         "scale-collapse": "CONFIRMED",
         "same-order-every-epoch": "CONFIRMED",
         "DL404": "CONFIRMED",
+        "DL306": "CONFIRMED",
     },
     "silent_good": {
         "scale-collapse": "REFUTED",

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from dllint.assumptions import Assumption
-from dllint.confirm.evidence import Frame, Judgement, Record
+from dllint.confirm.evidence import Judgement, Line, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.record import as_json
 from dllint.confirm.rules import judged
@@ -28,7 +28,7 @@ def finding(code: str = "DL101", line: int = 10, **more: Any) -> Finding:
 
 
 def judgement(code: str = "DL101", line: int = 10, verdict: str = "CONFIRMED", **more: Any) -> Judgement:
-    frame = Frame(os.path.abspath("train.py"), line, more.pop("function", "train"))
+    frame = Line(os.path.abspath("train.py"), line, more.pop("function", "train"))
     return Judgement(code, "probe", verdict, "numbers", "threshold", stacks=((frame,),), **more)  # type: ignore[arg-type]
 
 

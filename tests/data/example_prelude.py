@@ -48,6 +48,7 @@ ys = [row[:index] for index, row in enumerate(y, 1)]
 target = y
 logits = model(x)
 loss = criterion(logits, y)
+scheduler.step()
 
 
 def train_step(x, y):

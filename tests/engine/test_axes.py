@@ -37,7 +37,14 @@ MIXED = [
     "y, _ = self.rnn(x); b, t, _ = y.shape; y = y.reshape(t, b, 32)",
     "y = x.unsqueeze(0); b, t = x.size(0), x.size(1); y = y.view(1, t, b, -1)",
 ]
+MIXED += [
+    "b, t, c = x.shape; q, k = self.norm(x).split(c // 2, dim=2); y = k.view(b, self.heads, t, -1)",
+    "b, t, c = x.shape; y = self.linear(x).chunk(3, dim=-1)[1].view(b, self.heads, t, -1)",
+]
 KEPT = [
+    "b, t, c = x.shape; q, k = self.norm(x).split(c // 2, dim=2); y = k.view(b, t, self.heads, -1)",
+    "b, t, c = x.shape; q, k = x.split(t // 2, dim=1); y = k.view(b, -1, c)",
+    "b, t, c = x.shape; q = x.unbind(1)[0]; y = q.view(b, self.heads, -1)",
     "b, t, c = x.shape; y = x.view(b * t, c).view(b, t, c)",
     "b, t, c = x.shape; y = self.linear(x).view(b, t, self.heads, -1).transpose(1, 2)",
     "b, t, c = x.shape; y = x.transpose(0, 1).reshape(t, b, c)",

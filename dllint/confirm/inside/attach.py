@@ -9,6 +9,7 @@ import sys
 
 from dllint.confirm.evidence import ATTACHED, Settings
 from dllint.confirm.inside.importing import after_import
+from dllint.confirm.inside.warning_places import keep_places
 
 
 def await_torch(settings: str) -> None:
@@ -19,6 +20,7 @@ def await_torch(settings: str) -> None:
     """
     parsed = Settings(**json.loads(settings))
     _note(parsed, "python")
+    keep_places()
     if parsed.notebook:
         _resemble_a_kernel(parsed.notebook)
     if parsed.scratch:

@@ -7,28 +7,38 @@ import sys
 import threading
 from multiprocessing import parent_process
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch.nn.functional as functional
 from torch import nn
+from torch.jit import _builtins
 
 from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.places import place
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
+from dllint.events import ModeChange, ModelForward
+from dllint.values import Arguments
 
+_ATTENTION = "scaled_dot_product_attention"
 _DROPPING = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 
 
 class _Calls(threading.local):
-    """The module that is called by no other, while it is being called in this thread."""
+    """The model that is called by no other, while it is being called in this thread."""
 
     outermost: nn.Module | None = None
 
 
 def observe_all(run: Run) -> None:
-    """Observe modules that no other module calls, and dropout inside of those that are in evaluation mode."""
+    """Observe models that no other model calls, and dropout inside of those that are in evaluation mode.
+
+    A model has parameters. Criteria, transforms and metrics have none, and are told of apart.
+    """
     calls = _Calls()
     _observe_calls(run, calls)
+    _observe_modes(run)
 
     def dropping(input: Any = None, p: float = 0.5, training: bool = True, *__: Any, **___: Any) -> None:
         model = calls.outermost
@@ -37,17 +47,40 @@ def observe_all(run: Run) -> None:
         if training or not calling_module().startswith("torch.nn.modules"):  # a layer that obeys says nothing
             run.tell("dropout", training, float(p), model, stack())
 
+    def attending(*arguments: Any, **named: Any) -> None:
+        model = calls.outermost
+        if model is None or model.training:
+            return
+        probability = float(named.get("dropout_p", arguments[4] if len(arguments) > 4 else 0.0))
+        if probability or not calling_module().startswith("torch.nn"):
+            run.tell("dropout", probability > 0, probability, model, stack())
+
     for name in _DROPPING:
         observe(run, functional, name, before=dropping)
+    script: Any = _builtins
+    builtin = script._find_builtin(getattr(functional, _ATTENTION, None))
+    observe(run, functional, _ATTENTION, before=attending)
+    if builtin:  # TorchScript knows it by what it is
+        script._register_builtin(getattr(functional, _ATTENTION), builtin)
 
 
 def _observe_calls(run: Run, calls: _Calls) -> None:
     """Have the calls of modules observed: in place of hooks, which would slow every layer down."""
     original = nn.Module.__call__
+    models: WeakSet[nn.Module] = WeakSet()
+
+    def is_model(module: nn.Module) -> bool:
+        if module not in models and next(module.parameters(), None) is not None:
+            models.add(module)
+        return module in models
 
     @functools.wraps(original)
     def observed(module: nn.Module, *arguments: Any, **named: Any) -> Any:
         if calls.outermost is not None or not run.is_listening:
+            return original(module, *arguments, **named)
+        if not is_model(module):
+            if run.is_due(sys._getframe(1)):
+                run.guard(aside, module, arguments, named)
             return original(module, *arguments, **named)
         calls.outermost = module
         try:
@@ -61,8 +94,41 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
     def forward(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool) -> None:
         run.mark("forward" if with_gradients else "forward without gradients")
         run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
-        place = stack()
-        run.tell("forward", module, inputs, with_gradients, place)
-        run.tell("call", module, inputs, named, with_gradients, place)
+        site = place(stack())
+        given = Arguments[Any](inputs, named)
+        grad = "on" if with_gradients else "off"
+        run.emit(ModelForward(site, module, given, None, frame=site.frame, grad=grad))
+
+    def aside(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        run.tell("call_aside", module, inputs, named, stack())
 
     nn.Module.__call__ = observed  # type: ignore[method-assign]
+
+
+def _observe_modes(run: Run) -> None:
+    """Observe which module is put into a mode; those inside of it follow, and are not told of."""
+    inside = threading.local()
+
+    def observed(name: str) -> None:
+        original: Any = getattr(nn.Module, name)
+
+        @functools.wraps(original)
+        def changing(module: nn.Module, *arguments: Any, **named: Any) -> Any:
+            if getattr(inside, "module", None) is not None or not run.is_listening:
+                return original(module, *arguments, **named)
+            inside.module = module
+            try:
+                result = original(module, *arguments, **named)
+            finally:
+                inside.module = None
+            run.guard(changed, module)
+            return result
+
+        setattr(nn.Module, name, changing)
+
+    def changed(module: nn.Module) -> None:
+        site = place(stack())
+        run.emit(ModeChange(site, module, module.training, frame=site.frame))
+
+    observed("train")
+    observed("eval")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from typing import Any
 
 import torch
@@ -67,5 +69,25 @@ def _observe_numbers(run: Run) -> None:
         run.tell("derivative")
 
     observe(run, torch.Tensor, "std", after=deviation, always=False)
+    _keep_warnings_of_deviations()
     observe(run, torch.autograd, "grad", before=derivative)
     observe(run, torch.autograd.graph.saved_tensors_hooks, "__enter__", before=packing)
+
+
+def _keep_warnings_of_deviations() -> None:
+    """Have the warning of a deviation of one number tell of the line of the user's: it comes from code in C++, which
+    takes the innermost frame for the place."""
+    original: Any = torch.Tensor.std
+
+    @functools.wraps(original)
+    def std(values: Tensor, *arguments: Any, **named: Any) -> Any:
+        if values.numel() > 1:
+            return original(values, *arguments, **named)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = original(values, *arguments, **named)
+        for warning in caught:
+            warnings.warn(warning.message, warning.category, stacklevel=1)
+        return result
+
+    torch.Tensor.std = std  # type: ignore[assignment,method-assign]

@@ -13,6 +13,7 @@ from dllint.confirm.inside import (
     forwards,
     functions,
     libraries,
+    lightning,
     loaders,
     losses,
     saving,
@@ -20,8 +21,8 @@ from dllint.confirm.inside import (
     vision,
 )
 from dllint.confirm.inside.compilers import spare_compilers
-from dllint.confirm.inside.run import Run, StopTraining
-from dllint.confirm.probes import EXPERIMENTS, PROBES
+from dllint.confirm.inside.run import Run
+from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
@@ -30,7 +31,19 @@ def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in (training, forwards, losses, functions, loaders, saving, collectives, environments, libraries, vision):
+    for room in (
+        training,
+        forwards,
+        losses,
+        functions,
+        loaders,
+        saving,
+        collectives,
+        environments,
+        libraries,
+        lightning,
+        vision,
+    ):
         room.observe_all(run)
     spare_compilers()
     if settings.scratch:
@@ -44,19 +57,20 @@ def install(settings: Settings) -> Run:
 
 def _probes(settings: Settings) -> list[type[Probe]]:
     """The probes that take part in a run."""
+    if settings.mode == "events":
+        return []
     if settings.mode != "observe":
-        return [Gradients, EXPERIMENTS[settings.mode]]
+        return [Gradients, experiment(settings.mode)]
     return [probe for probe in PROBES if not settings.probes or probe.name in settings.probes]
 
 
 def _report_at_the_end(run: Run) -> None:
-    """Write the record when the script ends by itself or by an exception; end silently where dllint ended it."""
+    """Write the record when the script ends by itself or by an exception."""
     tell = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         run.finish("exception", f"{kind.__name__}: {error}")
-        if not issubclass(kind, StopTraining):
-            tell(kind, error, trace)
+        tell(kind, error, trace)
 
     sys.excepthook = excepthook
     atexit.register(run.finish, "end")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -19,6 +20,7 @@ from dllint.confirm.inside.workers import observe_fetching
 from dllint.confirm.probes.base import Batches
 
 _Iterator = dataloader._BaseDataLoaderIter
+_MOST_BATCHES = 16  # of a pass that are kept for an experiment
 _MOST_INDICES = 1000  # batches of a pass whose indices are kept
 
 
@@ -58,6 +60,25 @@ def observe_all(run: Run) -> None:
     observe_fetching(run.settings.records)
 
 
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """The first batches of a pass that trains, which is gone through again and again where it is too short."""
+
+    steps: int  # when it began
+    batches: list[Any] = field(default_factory=list)
+    number: int = 0
+
+    def add(self, batch: Any) -> None:
+        """Keep a copy of a batch."""
+        if len(self.batches) < _MOST_BATCHES:
+            self.batches.append(copy.deepcopy(batch))
+
+    def again(self) -> Any:
+        """The next of them."""
+        self.number += 1
+        return copy.deepcopy(self.batches[self.number % len(self.batches)])
+
+
 def _owner(loader: Any) -> Callable[[], Any]:
     """How a pass gets at its loader: a loader that keeps its workers would never be given up for its own passes."""
     return ref(loader) if getattr(loader, "persistent_workers", False) else lambda: loader
@@ -66,6 +87,7 @@ def _owner(loader: Any) -> Callable[[], Any]:
 def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
     advance = _Iterator.__next__
     kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by loader, the batch that is given again and again
+    taken: WeakKeyDictionary[Any, _Taken] = WeakKeyDictionary()  # by pass, its first batches
 
     @functools.wraps(advance)
     def following(iterator: Any) -> Any:
@@ -81,6 +103,8 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         try:
             batch = advance(iterator)
         except StopIteration:
+            if iterator in taken and run.steps > taken[iterator].steps:
+                return taken[iterator].again()
             if batches is not None and run.is_listening:
                 run.guard(run.tell, "pass_end", batches)
             raise
@@ -93,6 +117,8 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
             run.guard(run.tell, "batch", batches, batch)
             if is_frozen:
                 run.guard(keep, loader, batch)
+            if run.settings.mode == "lr-range" and torch.is_grad_enabled():
+                run.guard(lambda: taken.setdefault(iterator, _Taken(run.steps)).add(batch))
         return batch
 
     def keep(loader: Any, batch: Any) -> None:

@@ -10,6 +10,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.places import place
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.probes.base import LossCall
@@ -46,7 +47,9 @@ def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callabl
         values = {**defaults, **dict(zip(names, arguments, strict=False)), **named}
         scores, target = values.pop("input"), values.pop("target")
         if all(isinstance(value, Tensor) for value in (scores, target, result)):
-            run.tell("loss", LossCall(name, scores, target, values, result, stack()))
+            site = place(stack())
+            loss = f"torch.nn.functional.{name}"
+            run.emit(LossCall(site, loss, scores, target, values, None, result, frame=site.frame))
 
     def refused(error: Exception, *arguments: Any, **named: Any) -> None:
         values = {**dict(zip(names, arguments, strict=False)), **named}

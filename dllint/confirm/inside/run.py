@@ -8,21 +8,25 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from multiprocessing import parent_process
 from multiprocessing.util import Finalize
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings
+from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings, Told
+from dllint.confirm.inside.places import Place
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
+from dllint.events import Event, name_of
 
 if TYPE_CHECKING:
     from dllint.confirm.probes.gradients import Gradients
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TIMELINE = 400
 _LONGEST_TRACE = 4000
+_LONGEST_STREAM = 5000
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
 _HURRY = 5.0  # seconds that a training loop has to come to its next step when the time is over
@@ -42,8 +47,23 @@ _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
 
-class StopTraining(BaseException):
-    """Ends the script when the budget is spent. It is no ``Exception``, so that scripts do not catch it by chance."""
+_SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
+_filters: list[Any] = []  # those of the user, while dllint is at something of its own
+
+
+def _be_silent() -> None:
+    """Show no warnings. What ``warnings.catch_warnings`` does would have those of the user shown a second time."""
+    global _filters
+    if warnings.filters is not _SILENT:
+        _filters, warnings.filters = warnings.filters, _SILENT  # type: ignore[assignment]
+
+
+def _speak_again() -> None:
+    if warnings.filters is _SILENT:
+        warnings.filters = _filters
+
+
+_name = cache(name_of)
 
 
 class _Clock:
@@ -86,7 +106,7 @@ class Run:
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
-        pictures, moments, collectives, notes: as in :class:`Record`.
+        pictures, moments, collectives, notes, told: as in :class:`Record`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
@@ -121,6 +141,7 @@ class Run:
         self.moments: list[Moment] = []
         self.collectives: list[str] = []
         self.notes = RankNotes()
+        self.told: list[Told] = []
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
@@ -151,8 +172,8 @@ class Run:
             self._probes.append(probe)
             clock = self._clocks[probe.name] = _Clock()
             for name in vars(Probe):
-                if name.startswith("on_") and getattr(kind, name) is not getattr(Probe, name):
-                    self._listeners.setdefault(name[3:], []).append((probe, getattr(probe, name), clock))
+                if name.startswith(("on_", "before_")) and getattr(kind, name) is not getattr(Probe, name):
+                    self._listeners.setdefault(name, []).append((probe, getattr(probe, name), clock))
 
     def start(self) -> None:
         """Begin to keep to the time."""
@@ -198,9 +219,23 @@ class Run:
         self._traces.setdefault(name, _Trace()).add(value)
 
     def tell(self, event: str, *details: Any) -> None:
-        """Tell the probes that listen of an event, inside of what is guarded. Never raises an error of theirs."""
+        """Tell the probes of what only a run can see, by the name of its hook without ``on_``.
+
+        Like ``emit``, this is done inside of what is guarded, and never raises an error of theirs.
+        """
+        self._call("on_" + event, details)
+
+    def emit(self, event: Event, *, before: bool = False) -> None:
+        """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
+        kind: Any = type(event)
+        name = _name(kind)
+        if not before and self.settings.mode == "events" and len(self.told) < _LONGEST_STREAM:
+            self.told.append(Told(name, cast(Place, event.site).stack))
+        self._call(("before_" if before else "on_") + name, (event,))
+
+    def _call(self, hook: str, details: tuple[Any, ...]) -> None:
         begin = time.perf_counter()
-        for probe, listener, clock in self._listeners.get(event, ()):
+        for probe, listener, clock in self._listeners.get(hook, ()):
             try:
                 listener(*details)
             except Exception:
@@ -210,10 +245,11 @@ class Run:
             begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
-        """Do something of dllint's own in the user's process. Never raises its errors."""
+        """Do something of dllint's own in the user's process. Never raises its errors, nor shows its warnings."""
         begin = time.perf_counter()
         nested = self._inside.probe
         self._inside.probe = True
+        _be_silent()
         with_gradients = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
@@ -224,6 +260,7 @@ class Run:
             torch._C._set_grad_enabled(with_gradients)
             self._inside.probe = nested
             if not nested:
+                _speak_again()
                 self._spent += time.perf_counter() - begin
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
@@ -251,7 +288,7 @@ class Run:
             self._window = (now, self._spent)
 
     def keep_to_budget(self) -> None:
-        """Raises StopTraining when the budget is spent: the time, enough steps, or many backward passes and no step."""
+        """Raises SystemExit when the budget is spent: the time, enough steps, or many backward passes and no step."""
         budget = self.settings.steps
         if self._is_late:
             self.stop("time")
@@ -261,11 +298,15 @@ class Run:
             self.stop("backwards")
 
     def stop(self, why: str) -> None:
-        """Write the record, and end the script. Raises StopTraining."""
+        """Write the record, and end the script, with exit code 0 and without a traceback. Raises SystemExit.
+
+        Threads, processes of ``multiprocessing`` and launchers of several ranks take it for an end as any other; and
+        as it is no ``Exception``, scripts do not catch it by chance. Threads ask for this very class.
+        """
         self.finish(why)
         self._is_ended = True
         self.guard(self._await_ranks)
-        raise StopTraining(why)
+        raise SystemExit(0)
 
     def _await_ranks(self) -> None:
         """Let the other ranks write their records: what has started the ranks kills them when one of them ends."""
@@ -277,8 +318,8 @@ class Run:
             time.sleep(0.02)
 
     def refuse_to_go_on(self) -> None:
-        """Leave the process if the script has gone on after it was told to end."""
-        if self._is_ended and os.getpid() == self._process:
+        """Leave the process if the script has gone on after it was told to end, in a process that it forked as well."""
+        if self._is_ended:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(0)
@@ -329,6 +370,7 @@ class Run:
             moments=self.moments,
             collectives=self.collectives,
             notes=self.notes,
+            told=self.told,
         )
 
     def _judgements(self, probe: Probe) -> list[Judgement]:
@@ -374,7 +416,7 @@ class Run:
         time.sleep(_HURRY)
         if self.finish("time"):
             self._is_ended = True
-            stop = ctypes.py_object(StopTraining)
+            stop = ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.main_thread().ident or 0), stop)
         time.sleep(_GRACE)
         self.refuse_to_go_on()

@@ -12,9 +12,12 @@ from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.files import for_reading, for_writing
 from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.places import place
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.training import gradient_scaler
+from dllint.events import StateRead, StateRestored, StateSaved, StateTaken
+from dllint.values import Arguments
 
 
 def observe_all(run: Run) -> None:
@@ -23,10 +26,12 @@ def observe_all(run: Run) -> None:
         _redirect()
 
     def saving(obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        run.tell("save", obj, f, stack())
+        site = place(stack())
+        run.emit(StateSaved(site, obj, f, "torch.save", frame=site.frame))
 
     def read(content: Any, f: Any, *_: Any, **__: Any) -> None:
-        run.tell("read", content, f, stack())
+        site = place(stack())
+        run.emit(StateRead(site, f, content, frame=site.frame))
 
     observe(run, torch, "save", before=saving)
     observe(run, torch, "load", after=read)
@@ -34,12 +39,15 @@ def observe_all(run: Run) -> None:
 
 
 def _observe_states(run: Run) -> None:
-    def restoring(owner: Any, state_dict: Any, *_: Any, **__: Any) -> None:
-        run.tell("restore", owner, state_dict, stack())
+    def restoring(owner: Any, state_dict: Any, *arguments: Any, **named: Any) -> None:
+        site = place(stack())
+        given = Arguments[Any]((state_dict, *arguments), named)
+        run.emit(StateRestored(site, owner, state_dict, given, frame=site.frame))
 
     def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
         if named.get("destination") is None:  # else it is part of a module that is asked
-            run.tell("state", module, state, stack())
+            site = place(stack())
+            run.emit(StateTaken[Any](site, module, state, frame=site.frame))
 
     schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
     for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):

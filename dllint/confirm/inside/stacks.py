@@ -8,18 +8,34 @@ import sysconfig
 from types import CodeType, FrameType
 from typing import Any
 
-from dllint.confirm.evidence import Frame, Stack
+from dllint.confirm.evidence import Line, Stack
 
 _DEPTH = 6  # frames of the user's that are kept
-_LIBRARIES = tuple(
-    {
-        os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
-        *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    }
-)
 
 
-class _OneOfEach(tuple[Frame, ...]):
+def _libraries() -> tuple[str, ...]:
+    """The folders whose code is not the user's: dllint, the standard library, torch, and where packages are installed.
+
+    Packages also come from the folder of the user (`pip install --user`), and from those that a `.pth` file names.
+    """
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = {own, *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))}
+    folders |= {os.path.abspath(folder) for folder in sys.path if folder and _has_packages(folder)}
+    folders |= set(getattr(sys.modules.get("torch"), "__path__", ()))
+    return tuple(folder + os.sep for folder in folders)
+
+
+def _has_packages(folder: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
+
+
+_LIBRARIES = _libraries()
+
+
+class _OneOfEach(tuple[Line, ...]):
     """A stack of which there is just one, so that it is known by itself: hashing frames takes longer than all else."""
 
     __slots__ = ()
@@ -60,7 +76,7 @@ def _look_at(code: CodeType) -> tuple[CodeType, str]:
 
 def _make(key: tuple[int, ...]) -> Stack:
     frames = (
-        Frame(_codes[code][1], line, _codes[code][0].co_name) for code, line in zip(key[::2], key[1::2], strict=True)
+        Line(_codes[code][1], line, _codes[code][0].co_name) for code, line in zip(key[::2], key[1::2], strict=True)
     )
     known = _known[key] = _OneOfEach(frames)
     return known

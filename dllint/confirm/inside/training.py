@@ -14,10 +14,22 @@ from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.places import Place, place
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
 from dllint.confirm.probes.base import BackwardCall
+from dllint.events import (
+    GradientClip,
+    OptimizerCreated,
+    OptimizerStep,
+    ScalerUnscale,
+    ScalerUpdate,
+    SchedulerStep,
+    ZeroGrad,
+)
+from dllint.values import Arguments
 
+_NOWHERE = Place(())  # before a step, nobody asks where it is
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_")
 
 
@@ -39,15 +51,17 @@ def _observe_backward(run: Run) -> None:
             calls.append(None)
             return
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-        call = BackwardCall(roots, _factor(grad_tensors), stack())
+        site = place(stack())
+        loss = roots[0] if len(roots) == 1 else None
+        call = BackwardCall(site, loss, roots=roots, factor=_factor(grad_tensors), frame=site.frame)
         calls.append(call)
         run.mark("backward")
-        run.tell("backward_start", call)
+        run.emit(call, before=True)
 
     def end(*_: Any, **__: Any) -> None:
         call = calls.pop() if calls else None
         if call is not None:
-            run.tell("backward_end", call)
+            run.emit(call)
             run.backwards += 1
             run.keep_to_budget()
 
@@ -67,12 +81,16 @@ def _observe_optimizers(run: Run) -> None:
     hooks = sys.modules["torch.optim.optimizer"]  # in torch 2.13 no attribute of torch.optim
 
     def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
-        run.tell("optimizer", optimizer, stack())
+        site = place(stack())
+        run.emit(OptimizerCreated(site, optimizer, None, frame=site.frame))
 
     def start(optimizer: Optimizer, *_: Any) -> None:
         run.refuse_to_go_on()
         if run.is_listening:
-            run.guard(run.tell, "step_start", optimizer)
+            run.guard(begin, optimizer)
+
+    def begin(optimizer: Optimizer) -> None:
+        run.emit(OptimizerStep(_NOWHERE, optimizer), before=True)
 
     def end(optimizer: Optimizer, *_: Any) -> None:
         if run.is_listening:
@@ -81,12 +99,14 @@ def _observe_optimizers(run: Run) -> None:
 
     def _step_end(optimizer: Optimizer) -> None:
         run.mark("step")
-        run.tell("step_end", optimizer, stack())
+        site = place(stack())
+        run.emit(OptimizerStep(site, optimizer, frame=site.frame))
         run.count_step(optimizer)
 
     def cleared(_: Any, owner: Optimizer | nn.Module, *__: Any, **___: Any) -> None:
         run.mark("zero_grad")
-        run.tell("zero_grad", owner, stack())
+        site = place(stack())
+        run.emit(ZeroGrad(site, owner, frame=site.frame))
 
     observe(run, Optimizer, "__init__", after=made)
     observe(run, Optimizer, "zero_grad", after=cleared)
@@ -107,13 +127,14 @@ def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., 
     def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
         if run.is_listening and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(1)):
             listed = list(parameters)
-            run.guard(clipping, listed)
+            run.guard(clipping, listed, original.__name__)
             parameters = (parameter for parameter in listed)  # as torch warns only of generators that are empty
         return original(parameters, *arguments, **named)
 
-    def clipping(parameters: list[Tensor]) -> None:
+    def clipping(parameters: list[Tensor], name: str) -> None:
         run.mark("clip")
-        run.tell("clip", parameters, stack())
+        site = place(stack())
+        run.emit(GradientClip[Any](site, parameters, f"torch.nn.utils.{name}", frame=site.frame))
 
     return clip
 
@@ -123,7 +144,8 @@ def _observe_schedulers(run: Run) -> None:
         if calling_module() == lr_scheduler.__name__:
             return  # made by the constructor, or by a scheduler that is made of others
         run.mark("scheduler")
-        run.tell("scheduler", scheduler, bool(arguments or named), stack())
+        site = place(stack())
+        run.emit(SchedulerStep(site, scheduler, Arguments[Any](arguments, named), frame=site.frame))
 
     def plateau(scheduler: Any, metrics: Any = None, *_: Any, **__: Any) -> None:
         is_number = isinstance(metrics, (int, float)) or (isinstance(metrics, Tensor) and metrics.numel() == 1)
@@ -159,14 +181,16 @@ def _observe_scalers(run: Run) -> None:
 
     def unscaled(_: None, owner: Any, optimizer: Optimizer) -> None:
         run.mark("unscale")
-        run.tell("unscale", owner, optimizer)
+        site = place(stack())
+        run.emit(ScalerUnscale(site, owner, optimizer, frame=site.frame))
 
     def stepping(*_: Any, **__: Any) -> None:
         run.mark("scaler step")
 
     def updated(_: None, owner: Any, *__: Any, **___: Any) -> None:
         run.mark("scaler update")
-        run.tell("scaler_update", owner)
+        site = place(stack())
+        run.emit(ScalerUpdate(site, owner, frame=site.frame))
 
     observe(run, scaler, "scale", after=scaled)
     observe(run, scaler, "unscale_", after=unscaled)

@@ -25,6 +25,7 @@ from dllint.confirm.inside import images
 from dllint.confirm.inside.samples import Collating, cache_sizes, grown, reason
 
 _ELEMENTS = 64  # of a batch that it is known by
+_LABELS, _KINDS = 16, 2  # labels of a batch, and kinds of them, that are not the same by chance
 _DEPTH = 3  # attributes between a dataset and a generator that it keeps
 _FETCHERS = ("_MapDatasetFetcher", "_IterableDatasetFetcher")
 _SIMPLE = (str, bytes, int, float, bool, type(None), torch.Tensor, type, ModuleType)
@@ -97,12 +98,27 @@ def _noted(
     return {
         **_place(fetcher),
         "states": {name: [state, after[name]] for name, state in before.items() if name in after},
-        "content": content_of(batch) if isinstance(fetcher.dataset, IterableDataset) else "",
+        **(_contents(batch) if isinstance(fetcher.dataset, IterableDataset) else {}),
         "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
         "lost": fetcher.collate_fn.lost,
         "orders": fetcher.collate_fn.orders,
         **_normalized(),
     }
+
+
+def _contents(batch: Any) -> dict[str, str]:
+    """What a batch and its labels are known by. Labels are what random changes of samples leave as it is."""
+    labels = [part for part in _tensors(batch, 3) if not part.is_floating_point() and part.numel() >= _LABELS]
+    telling = [part for part in labels if len(set(part.reshape(-1)[:_ELEMENTS].tolist())) > _KINDS]
+    return {"content": content_of(batch), "labels": content_of(telling)}
+
+
+def _tensors(batch: Any, depth: int) -> Iterator[torch.Tensor]:
+    if isinstance(batch, torch.Tensor):
+        yield batch
+    elif isinstance(batch, (list, tuple, dict)) and depth:
+        for part in batch.values() if isinstance(batch, dict) else batch:
+            yield from _tensors(part, depth - 1)
 
 
 def _normalized() -> dict[str, Any]:

@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any
 
 from torch import Tensor
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
+from dllint.events import OptimizerStep
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
 _CLOSE = 0.05
@@ -35,17 +35,18 @@ class Accumulation(Probe):
     """Compares what is sent backward with the last loss that was computed."""
 
     name = "accumulation"
+    turn = -2  # it asks for the gradients of a step before they count as used
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self._seen: defaultdict[Stack, _Windows] = defaultdict(_Windows)
         self._loss: Tensor | None = None
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         self._loss = call.result.detach() if call.result.numel() == 1 else None
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        seen = self._seen[call.stack]
+    def before_backward(self, call: BackwardCall) -> None:
+        seen = self._seen[stack_of(call)]
         if self._loss is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
             return
         loss = float(self._loss) * (self.run.gradients.scale_of(call.roots) or 1.0)
@@ -54,8 +55,9 @@ class Accumulation(Probe):
             seen.factors.append(factor)
         self._loss = None
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        tracked = self.run.gradients.of(optimizer)
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        stack = stack_of(event)
+        tracked = self.run.gradients.of(event.optimizer)
         if not tracked.is_fresh or tracked.is_polluted:
             return  # gradients that are never cleared are another bug
         for stack, size in tracked.window.items():

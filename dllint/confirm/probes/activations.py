@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
 from dllint.confirm.probes.graph import nodes, weight_behind
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
@@ -46,8 +46,8 @@ class Activations(Probe):
         self._looks: dict[Stack, int] = {}
         self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+    def before_backward(self, call: BackwardCall) -> None:
+        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
         if self.run.packs or (looks > _BATCHES and looks % self.run.every):
             return
         met: Counter[tuple[str, str, int]] = Counter()
@@ -65,7 +65,7 @@ class Activations(Probe):
                 unit = 1 if is_convolved else values.dim() - 1
                 name = self.run.names.of(weight) if weight is not None else f"{values.shape[unit]} units"
                 met[kind, name, values.shape[unit]] += 1
-                key = (call.stack, kind, name, values.shape[unit], met[kind, name, values.shape[unit]])
+                key = (stack_of(call), kind, name, values.shape[unit], met[kind, name, values.shape[unit]])
                 self._look(key, values, unit)
 
     def _look(self, key: tuple[Stack, str, str, int, int], values: Tensor, unit: int) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward, OptimizerStep
 
 _SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
           "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
@@ -47,14 +47,15 @@ class Adapters(Probe):
         self._due: list[tuple[ReferenceType[nn.Module], _Adapted]] = []  # whose parameters are still to be looked at
         self._all: list[_Adapted] = []
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients or module in self._known:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad != "on" or module in self._known:
             return
         self._known[module] = None
         inner = getattr(module, "module", module)
         configs = getattr(inner, "peft_config", None)
         if isinstance(configs, dict) and configs:
-            self._known[module] = adapted = _Adapted(stack)
+            self._known[module] = adapted = _Adapted(stack_of(event))
             self._all.append(adapted)
             self._due.append((ref(module), adapted))
             names = [name for name, _ in inner.named_modules()]
@@ -66,12 +67,12 @@ class Adapters(Probe):
                 if not any(_is_in(name, names) for name in wanted):  # some libraries ask for all usual names of heads
                     adapted.unsaved_modules += wanted
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         for known, adapted in self._due:
             module = known()
             if module is not None and adapted.looks < ENOUGH:
                 inner = getattr(module, "module", module)
-                held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.grad is not None}
+                held = {id(p) for group in event.optimizer.param_groups for p in group["params"] if p.grad is not None}
                 trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
                 adapted.looks += bool(trained)
                 adapted.trained = max(adapted.trained, len(trained))

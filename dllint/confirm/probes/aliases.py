@@ -11,8 +11,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Probe, stack_of
 from dllint.confirm.probes.contents import dicts
+from dllint.events import OptimizerStep, StateRestored, StateSaved, StateTaken
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
@@ -44,17 +45,22 @@ class Aliases(Probe):
         self._loads: dict[Stack, int] = {}
         self._steps = 0  # of all optimizers
 
-    def on_step_end(self, optimizer: Any, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         self._steps += 1
 
-    def on_state(self, module: nn.Module, state: Any, stack: Stack) -> None:
+    def on_state_taken(self, event: StateTaken[Any]) -> None:
+        module: nn.Module = event.target
+        state: Any = event.state
         self._latest[module] = self._steps
         if len(self._asked) >= _MOST:
             self._asked = {key: known for key, known in self._asked.items() if known[0]() is not None}
         if len(self._asked) < _MOST:
             self._asked[id(state)] = (ref(state), ref(module), self._steps)
 
-    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+    def on_state_restored(self, event: StateRestored[Any]) -> None:
+        owner: Any = event.target
+        state: Any = event.state
+        stack = stack_of(event)
         if not isinstance(owner, nn.Module) or owner not in self._latest or not isinstance(state, dict):
             return
         loads = self._loads[stack] = self._loads.get(stack, 0) + 1
@@ -65,11 +71,11 @@ class Aliases(Probe):
             if self._steps and (asked < self._steps or not is_alias):
                 self._note("loaded", stack, is_alias, asked)
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
-        for state in dicts(content):
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
+        for state in dicts(event.content):
             known = self._known(state)
             if known is not None and known[1] < self._steps:
-                self._note("saved", stack, _is_alias(state, known[0]), known[1])
+                self._note("saved", stack_of(event), _is_alias(state, known[0]), known[1])
 
     def _known(self, state: Any) -> tuple[nn.Module, int] | None:
         """The module that a state was asked of, and the step; None if it is not known or the module is gone."""

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.contents import has_optimizer, tensors
 from dllint.confirm.probes.search import kept, objects
+from dllint.events import ModelForward, StateSaved
 
 _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
 _KEPT = ("shadow_params", "shadow", "averaged_params")
@@ -60,14 +61,15 @@ class Averages(Probe):
     def on_average(self, average: nn.Module) -> None:
         self._averaged.add(average)
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad == "on":
             self._has_trained = True
             self._trained.add(module)
             return
         if module.training or self.run.steps < ENOUGH:
             return
-        place = self._places.setdefault(stack, _Place(first=self.run.steps))
+        place = self._places.setdefault(stack_of(event), _Place(first=self.run.steps))
         place.calls += 1
         if place.calls > _FIRST and not self._has_trained and place.calls % self.run.every:
             return
@@ -83,7 +85,8 @@ class Averages(Probe):
             place.last = self.run.steps
         self._has_trained = False
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
+        content: Any = event.content
         if not self.run.steps:
             return
         models = [list(module.parameters()) for module in self._trained]
@@ -97,7 +100,7 @@ class Averages(Probe):
             holds = any(_is_among(_telling(each), saved) for each in averages)
             self._is_saved = self._is_saved or holds
             if has_optimizer(content):
-                self._saved.setdefault(stack, []).append(holds)
+                self._saved.setdefault(stack_of(event), []).append(holds)
 
     def _found(self, why: str) -> list[list[Tensor]]:
         """The weights of each average that exists."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
+from dllint import events
 from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.inside.places import Place
+from dllint.events import Event
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run
@@ -18,26 +20,31 @@ ENOUGH = 3
 """Observations from which a statistic counts."""
 
 
-@dataclass(slots=True)
-class LossCall:
-    """A call of a loss function of ``torch.nn.functional``. ``options`` are its other arguments by name."""
+@dataclass(slots=True, eq=False)
+class LossCall(events.LossCall[Tensor]):
+    """A call of a loss function of ``torch.nn.functional``, whose tensors are all known."""
 
-    function: str
     input: Tensor
     target: Tensor
-    options: dict[str, Any]
-    result: Tensor
-    stack: Stack
 
 
-@dataclass(slots=True)
-class BackwardCall:
-    """A call of ``torch.autograd.backward``; ``factor`` is the number its gradient argument multiplies by."""
+@dataclass(slots=True, eq=False)
+class BackwardCall(events.Backward[Tensor]):
+    """A call of ``torch.autograd.backward``, from one tensor or several; ``factor`` is the number that its gradient
+    argument multiplies by."""
 
-    roots: Sequence[Tensor]
-    factor: float
-    stack: Stack
+    roots: Sequence[Tensor] = ()
+    factor: float = 1.0
     leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
+    scale: float = 1.0  # that a scaler has multiplied the loss by
+    _value: float | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The loss, unscaled; None where it is no single number. Reads from the device, once."""
+        if self._value is None and self.loss is not None and self.loss.numel() == 1:
+            self._value = float(self.loss.detach()) / self.scale
+        return self._value
 
 
 @dataclass(slots=True)
@@ -72,28 +79,34 @@ class Batches:
 
 
 class Probe:
-    """Listens to the run by overriding some of the ``on_`` methods. Whatever one raises stays inside dllint."""
+    """Listens to the run by overriding some of the hooks. Whatever one raises stays inside dllint.
+
+    What the vocabulary has an event for is told by it, to the hook that rules have for it; of what takes its time, the
+    beginning is told as well (``before_…``). The other hooks are about what only a run can see.
+    """
 
     name: ClassVar[str]
+    turn: ClassVar[int] = 0  # when it listens, and judges, among the others: those that others ask come before them
 
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_created(self, event: events.OptimizerCreated[Any]) -> None:
         """An optimizer has been made."""
 
-    def on_forward(self, module: nn.Module, inputs: tuple[Any, ...], with_gradients: bool, stack: Stack) -> None:
-        """A module is called that is called by no other."""
+    def on_model_forward(self, event: events.ModelForward[Any]) -> None:
+        """A model is called that is called by no other: a module that has parameters. There is no result yet."""
 
-    def on_call(
-        self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool, stack: Stack
-    ) -> None:
-        """As ``on_forward``, with the arguments that have names."""
+    def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
+        """A module without parameters is called by no model: a criterion, a transform, a metric."""
+
+    def on_mode_change(self, event: events.ModeChange[Any]) -> None:
+        """A module has been put into training or evaluation mode."""
 
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
         """A function that drops is called, inside of the call of ``outermost``."""
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         """A loss has been computed."""
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
@@ -114,26 +127,26 @@ class Probe:
     def on_derivative(self) -> None:
         """``torch.autograd.grad`` is called."""
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         """Gradients are about to be computed."""
 
-    def on_backward_end(self, call: BackwardCall) -> None:
+    def on_backward(self, call: BackwardCall) -> None:
         """Gradients have been computed."""
 
-    def on_zero_grad(self, owner: Optimizer | nn.Module, stack: Stack) -> None:
+    def on_zero_grad(self, event: events.ZeroGrad[Any]) -> None:
         """``zero_grad`` of an optimizer or module has been called."""
 
-    def on_clip(self, parameters: list[Tensor], stack: Stack) -> None:
-        """Gradients are about to be clipped."""
+    def on_gradient_clip(self, event: events.GradientClip[Any]) -> None:
+        """Gradients of a list of parameters are about to be clipped."""
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: events.OptimizerStep[Any]) -> None:
         """An optimizer is about to step. Where it is given a closure, there are no gradients yet."""
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep[Any]) -> None:
         """An optimizer has stepped."""
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
-        """A scheduler has stepped; ``explicit`` where it was told the epoch."""
+    def on_scheduler_step(self, event: events.SchedulerStep[Any]) -> None:
+        """A scheduler has stepped; with arguments where it was told the epoch."""
 
     def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
         """A scheduler that waits for a plateau is about to be told a metric; None where it is not given any."""
@@ -144,10 +157,10 @@ class Probe:
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         """A scaler has scaled a loss."""
 
-    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
+    def on_scaler_unscale(self, event: events.ScalerUnscale[Any]) -> None:
         """A scaler has unscaled the gradients of an optimizer."""
 
-    def on_scaler_update(self, scaler: Any) -> None:
+    def on_scaler_update(self, event: events.ScalerUpdate[Any]) -> None:
         """A scaler has been updated."""
 
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
@@ -183,13 +196,13 @@ class Probe:
     def on_average(self, average: nn.Module) -> None:
         """An ``AveragedModel`` has taken in the weights of a model."""
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+    def on_state_saved(self, event: events.StateSaved[Any]) -> None:
         """Something is about to be saved, where ``torch.save`` was told to: a path, or a file that is open."""
 
-    def on_read(self, content: Any, path: Any, stack: Stack) -> None:
+    def on_state_read(self, event: events.StateRead[Any]) -> None:
         """``torch.load`` has read something."""
 
-    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+    def on_state_restored(self, event: events.StateRestored[Any]) -> None:
         """``load_state_dict`` of a module, an optimizer, a scheduler or a scaler is about to take a state."""
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
@@ -200,7 +213,7 @@ class Probe:
         """A trainer of trl has been made for a dataset, or has begun to train (``given`` is None then), and raised an
         exception unless ``error`` is None."""
 
-    def on_state(self, module: nn.Module, state: Any, stack: Stack) -> None:
+    def on_state_taken(self, event: events.StateTaken[Any]) -> None:
         """A module that is part of no other call has been asked for its ``state_dict``."""
 
     def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None:
@@ -212,6 +225,11 @@ class Probe:
     def judge(self) -> Iterator[Judgement]:
         """What the probe has found out, when observation ends."""
         return iter(())
+
+
+def stack_of(event: Event) -> Stack:
+    """The lines of the user's that an event of a run comes from, innermost first."""
+    return cast(Place, event.site).stack
 
 
 def unanimous(wrong: int, looks: int) -> Verdict:

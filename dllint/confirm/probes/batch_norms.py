@@ -18,8 +18,9 @@ from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Batches, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Batches, Probe, stack_of
 from dllint.confirm.probes.graph import nodes
+from dllint.events import ModelForward
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
 _FIRST = 5  # backward passes from each place that are looked at
@@ -81,8 +82,9 @@ class BatchNorms(Probe):
                 self._loaders.append(known)
         self._latest = self._by_loader[loader]
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad == "on":
             self._is_replicated = isinstance(module, DistributedDataParallel) and self._has_local_norms(module)
 
     def _has_local_norms(self, module: nn.Module) -> bool:
@@ -91,11 +93,11 @@ class BatchNorms(Probe):
             self._wrapped[module] = _are_several() and any(_is_local(part) for part in module.modules())
         return self._wrapped[module]
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         loader, self._latest = self._latest, None
         if loader is not None:
             loader.trains = True
-        seen = self._seen.setdefault(call.stack, _Seen(first=self.run.steps))
+        seen = self._seen.setdefault(stack_of(call), _Seen(first=self.run.steps))
         seen.passes += 1
         if self.run.packs or (seen.passes > _FIRST and seen.passes % self.run.every):
             return

@@ -1,5 +1,4 @@
-"""What goes wrong in losses of reinforcement learning: gradients through the target that a network makes for itself
-(DL956), and advantages that are divided by a deviation of 0 or of one sample (DL951)."""
+"""DL956: gradients through targets of reinforcement learning."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
 from dllint.confirm.probes.graph import leaves, operation, through_views
 
 _FIRST = 10  # calls from each place that are looked at
@@ -20,7 +19,7 @@ _FACTORS = 3  # that a value may be multiplied with
 
 
 @dataclass(slots=True, eq=False)
-class _Calls:
+class Calls:
     """Calls from one place."""
 
     function: str = ""
@@ -45,26 +44,26 @@ class Bootstrap(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, _Calls] = {}
+        self._seen: dict[Stack, Calls] = {}
         self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
     def on_derivative(self) -> None:
         self._derives = True
 
-    def on_backward_end(self, call: BackwardCall) -> None:
+    def on_backward(self, call: BackwardCall) -> None:
         self._derives = False
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         if call.function not in _LOSSES or not call.input.requires_grad:
             return
-        seen = self._seen.get(call.stack)
+        seen = self._seen.get(stack_of(call))
         if seen is None:
-            seen = self._seen[call.stack] = _Calls(call.function, first=self.run.steps)
+            seen = self._seen[stack_of(call)] = Calls(call.function, first=self.run.steps)
         if not seen.is_due(self.run.every, self.run.steps) or self._derives:
             return
         if not call.target.requires_grad:
             seen.looked += 1
-        elif not self.run.packs and _is_bootstrapped(call.target):
+        elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
                 seen.looked += 1
@@ -89,9 +88,9 @@ class Bootstrap(Probe):
                 )
 
 
-def _is_bootstrapped(target: Tensor) -> bool:
-    """Whether a target is the sum of what needs no gradients and of a discounted value."""
-    node = through_views(target.grad_fn)
+def is_bootstrapped(made_by: Any) -> bool:
+    """Whether an operation adds what needs no gradients to a discounted value."""
+    node = through_views(made_by)
     parts = [child for child, _ in node.next_functions if child is not None] if node is not None else []
     if node is None or operation(node) != "Add" or len(parts) != 1 or len(node.next_functions) != 2:
         return False
@@ -110,53 +109,3 @@ def _is_bootstrapped(target: Tensor) -> bool:
 def _is_discount(factor: Tensor) -> bool:
     low, high = float(factor.min()), float(factor.max())
     return low >= 0 and _DISCOUNT <= high <= 1
-
-
-class Deviations(Probe):
-    """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
-
-    name = "deviations"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Calls] = {}
-        self._waiting: list[_Calls] = []  # for the loss that comes of them
-
-    def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
-        if values.requires_grad or not values.is_floating_point():
-            return
-        seen = self._seen.get(stack)
-        if seen is None:
-            seen = self._seen[stack] = _Calls(first=self.run.steps)
-        is_due = seen.is_due(self.run.every, self.run.steps)
-        if not is_due and values.numel() > 1:
-            return
-        seen.looked += 1
-        is_finite = bool(values.isfinite().all())
-        if is_finite and not float(result) > 0 and seen not in self._waiting:
-            seen.degenerate += 1
-            self._waiting.append(seen)
-
-    def on_backward_start(self, call: BackwardCall) -> None:
-        if self._waiting:
-            is_broken = any(not bool(root.isfinite().all()) for root in call.roots)
-            for seen in self._waiting:
-                seen.wrong += is_broken
-            self._waiting = []
-
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            good = seen.looked >= ENOUGH and not seen.wrong
-            yield Judgement(
-                "DL951",
-                self.name,
-                "CONFIRMED" if seen.wrong else "REFUTED" if good else "INCONCLUSIVE",
-                f"{seen.degenerate} of {seen.looked} standard deviations were 0 or those of a single sample, and "
-                f"{seen.wrong} made a loss that is not finite",
-                "any such loss; none in 3 or more calls refutes",
-                {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looked},
-                seen.looked,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )

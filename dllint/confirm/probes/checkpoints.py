@@ -10,8 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Probe, stack_of
 from dllint.confirm.probes.contents import dicts, has_optimizer
+from dllint.events import StateSaved
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
@@ -27,16 +28,17 @@ class Checkpoints(Probe):
         super().__init__(run)
         self._saved: dict[Stack, dict[str, Any]] = {}
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
+        content: Any = event.content
         states = list(dicts(content))
         weights = [state for state in states if state and all(isinstance(value, Tensor) for value in state.values())]
         wrapped = [key for state in weights for key in state if str(key).startswith(_PREFIXES)]
-        self._saved[stack] = {
+        self._saved[stack_of(event)] = {
             "weights": len(weights),
             "optimizers": sum("param_groups" in state and "state" in state for state in states),
             "alone": content in weights if isinstance(content, dict) else False,
             "wrapped_keys": len(wrapped),
-            "passing_place": _is_passing(path) if has_optimizer(content) else None,
+            "passing_place": _is_passing(event.path) if has_optimizer(content) else None,
         }
 
     def judge(self) -> Iterator[Judgement]:
@@ -64,7 +66,7 @@ class Checkpoints(Probe):
             1,
             (self.run.steps, self.run.steps),
             (stack,),
-            "note" if rule == "DL704" else "",
+            "note",
         )
 
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import LossCall, Probe
+from dllint.confirm.probes.base import LossCall, Probe, stack_of
 
+_LOSSES = ("cross_entropy", "nll_loss")
 _FIRST = 10  # losses from each place that are looked at
 _FEWEST = 64  # labels
 _RARE = 20  # labels of a class from which it is one
@@ -35,7 +36,7 @@ class _Seen:
 
 
 class Classes(Probe):
-    """Counts the labels of cross-entropy, and what the model predicts."""
+    """Counts the labels of losses over classes, and what the model predicts."""
 
     name = "classes"
 
@@ -43,9 +44,9 @@ class Classes(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Seen] = {}
 
-    def on_loss(self, call: LossCall) -> None:
-        if call.function == "cross_entropy" and _are_classes(call.input, call.target) and call.result.requires_grad:
-            seen = self._of(call.stack, call.input.shape[1])
+    def on_loss_call(self, call: LossCall) -> None:
+        if call.function in _LOSSES and _are_classes(call.input, call.target) and call.result.requires_grad:
+            seen = self._of(stack_of(call), call.input.shape[1])
             seen.losses += 1
             if seen.losses <= _FIRST or seen.losses % self.run.every == 0:
                 kept = call.target != call.options.get("ignore_index", -100)
@@ -54,7 +55,7 @@ class Classes(Probe):
                 seen.recent.append(_counted(scores.argmax(1)[kept], seen.classes))
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
-        if function == "cross_entropy" and _are_classes(input, target) and target.device.type == "cpu":
+        if function in _LOSSES and _are_classes(input, target) and target.device.type == "cpu":
             seen = self._of(stack, input.shape[1])
             seen.beyond += int(target.max()) == seen.classes
             self._look(seen, target[target < seen.classes])
@@ -91,7 +92,7 @@ class Classes(Probe):
         is_narrow = _entropy(predicted) < _NARROW * _entropy(labels)
         is_uneven = uneven > _UNEVEN and len(labels) > 1 and max(labels) >= _RARE
         return self._judgement(
-            "DL517", stack, seen, "REFUTED" if not is_uneven else "CONFIRMED" if is_narrow else "INCONCLUSIVE", "",
+            "DL517", stack, seen, "REFUTED" if not is_uneven else "CONFIRMED" if is_narrow else "INCONCLUSIVE", "note",
             f"the commonest class has {uneven:.3g} times as many labels as the rarest, and predictions are of "
             f"{sum(count > 0 for count in predicted)} classes",
             "over 10 times as many, and predictions with less than 0.1 of the entropy of the labels; 10 refutes",

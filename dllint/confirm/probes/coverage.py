@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.events import ModelForward, OptimizerStep
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
@@ -32,6 +34,7 @@ class _Watched:
     is_beside: bool = False  # others of its module are held
     is_frozen: bool = False
     has_moved: bool = False
+    owner: int = -1  # the number of the module that has it
     steps: int = 0  # of its optimizer, as far as they were looked at
 
     def look(self) -> Tensor | None:
@@ -71,15 +74,19 @@ class Coverage(Probe):
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
         self._modules: WeakSet[nn.Module] = WeakSet()
+        self._counter = count()
+        self._numbers: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
         self._misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
         self._steps = 0
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         self._modules.add(module)
+        self._numbers.setdefault(module, next(self._counter))
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         if not call.leaves:
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
@@ -88,7 +95,8 @@ class Coverage(Probe):
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered or not sees_all
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         steps = self.run.gradients.of(optimizer).steps
         if steps >= _FIRST and steps % self.run.every:
             return
@@ -98,19 +106,21 @@ class Coverage(Probe):
                 if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
                     (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         self._steps += 1
-        if self.run.gradients.of(optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
+        if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
             self._look()
 
     def _look(self) -> None:
         """Note what all that still exists is like."""
         names: dict[int, str] = {}
+        owners: dict[int, int] = {}
         beside: set[int] = set()
         held = {key for key, known in self._held.items() if known() is not None}  # ids of what is gone are used again
         for module in self._modules:
             named = {id(parameter): name for name, parameter in module.named_parameters()}
             names |= named
+            owners |= dict.fromkeys(named, self._numbers[module])
             if not held.isdisjoint(named):  # no optimizer need hold any of a module that only makes a loss
                 beside |= named.keys()
             self._look_for_typos(module)
@@ -119,6 +129,7 @@ class Coverage(Probe):
             parameter = item.look()
             if parameter is not None:
                 item.name = names.get(id(parameter), item.name)
+                item.owner = owners.get(id(parameter), item.owner)
                 item.is_held = item.is_held or id(parameter) in held
                 item.is_beside = id(parameter) in beside or not item.is_registered
 
@@ -146,13 +157,14 @@ class Coverage(Probe):
         """DL306 where an optimizer holds what something may have replaced; DL307 where it does not."""
         used = self._used.items
         missing = [item for item in used if not item.is_held and not item.has_moved and item.is_beside]
-        matters = any(item.is_held for item in used) and any(item.is_matrix for item in missing)
+        is_certain = any(item.is_matrix for item in missing) or _has_lost_all_vectors(used, missing)
+        matters = is_certain and any(item.is_held for item in used)
         for rule, is_meant in (("DL306", self._holds_strangers), ("DL307", not self._holds_strangers)):
             judgement = self._judgement(
                 rule,
                 "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED",
                 f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move",
-                "any such matrix of a model that is trained, after 3 or more steps; none refutes",
+                "any such matrix of a model that is trained, or all its vectors, after 3 or more steps; none refutes",
                 missing,
                 is_certain=not self._is_a_part(missing),
             )
@@ -209,6 +221,16 @@ class Coverage(Probe):
         wanted = {id(item.parameter()) for item in missing}
         children = [child for module in self._modules for child in module.children()]
         return any({id(p) for p in child.parameters()} == wanted for child in children)
+
+
+def _has_lost_all_vectors(used: list[_Watched], missing: list[_Watched]) -> bool:
+    """Whether some module has all of its biases and scales among what is missing."""
+    lost = {id(item) for item in missing}
+    for owner in {item.owner for item in missing}:
+        vectors = [id(item) for item in used if item.owner == owner and not item.is_matrix]
+        if len(vectors) > 1 and lost.issuperset(vectors):
+            return True
+    return False
 
 
 def _edge(tensor: Tensor) -> Tensor:

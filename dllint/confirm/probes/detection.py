@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import Probe, unanimous
+from dllint.confirm.probes.base import Probe, stack_of, unanimous
+from dllint.events import ModelForward
 
 _FIRST = 5  # calls from each place that are looked at
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
@@ -50,8 +51,12 @@ class Detection(Probe):
         self._thresholds: dict[Stack, list[float]] = {}
         self._calls: dict[Stack, int] = {}
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        inputs = event.arguments.positional
+        named = event.arguments.keywords
+        stack = stack_of(event)
+        if event.grad == "on":
             targets = named.get("targets", inputs[1] if len(inputs) > 1 else None)
             images = named.get("images", inputs[0] if inputs else None)
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):

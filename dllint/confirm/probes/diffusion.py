@@ -17,11 +17,12 @@ from typing import Any
 from weakref import ref
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread, stack_of
 from dllint.confirm.probes.search import kept, objects
+from dllint.events import ModelForward
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _FIRST = 10  # losses from each place that are looked at
@@ -74,12 +75,13 @@ class Diffusion(Probe):
         self._searches = 0
         self._sampled: dict[Stack, list[Tensor]] = {}  # the noise schedules that existed then
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients:
-            if any(seen.noise for seen in self._seen.values()) and not module.training:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        stack = stack_of(event)
+        if event.grad != "on":
+            if any(seen.noise for seen in self._seen.values()) and not event.model.training:
                 self._sampled[stack] = self._search()[0] or self._sampled.get(stack, [])
             return
-        given = {**{str(at): value for at, value in enumerate(inputs)}, **named}
+        given = {**{str(at): value for at, value in enumerate(event.arguments.positional)}, **event.arguments.keywords}
         tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
         noisy = [value for value in tensors.values() if value.is_floating_point() and value.dim() > 1]
         if not noisy:
@@ -90,7 +92,7 @@ class Diffusion(Probe):
         conditions = [row for value in rows if len(value) == samples for row in _heads(value)]
         self._given = _Given([ref(value) for value in noisy], conditions, times)
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         given, self._given = self._given, None
         if given is None or not given.times or call.function not in _LOSSES or not call.result.requires_grad:
             return
@@ -98,7 +100,7 @@ class Diffusion(Probe):
         noisy = next((tensor for tensor in alive if tensor.shape == call.target.shape), None)
         if noisy is None or call.target.requires_grad or noisy.numel() < _ELEMENTS * len(noisy):
             return
-        seen = self._seen.setdefault(call.stack, _Seen(first=self.run.steps))
+        seen = self._seen.setdefault(stack_of(call), _Seen(first=self.run.steps))
         seen.losses += 1
         seen.conditions.update(tuple(row) for row in given.conditions)
         if seen.losses <= _FIRST or seen.losses % self.run.every == 0:

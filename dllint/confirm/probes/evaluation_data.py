@@ -9,10 +9,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import Batches, Probe
+from dllint.events import ModelForward
 
 _PASSES, _BATCHES = 4, 8  # of each loader, and of each pass, that are looked at
 _CHANNELS = 4  # of an image, at most
@@ -70,11 +71,11 @@ class EvaluationData(Probe):
             values = tensor.float()
             seen.sums.append((len(values), torch.stack([values.mean((0, 2, 3)), values.square().mean((0, 2, 3))])))
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if self._latest is not None and not with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if self._latest is not None and event.grad != "on":
             self._latest.evaluates = True
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
 
@@ -116,7 +117,7 @@ class EvaluationData(Probe):
         )
 
     def _judgement(self, rule: str, verdict: Verdict, what: str, threshold: str, found: dict[str, Any]) -> Judgement:
-        return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps))
+        return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps), voice="note")
 
 
 def _tensors(value: Any, depth: int) -> Iterator[Tensor]:

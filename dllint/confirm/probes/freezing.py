@@ -8,10 +8,10 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 from torch import nn
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward, OptimizerStep
 
 _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder", "freeze_bert", "frozen")
 
@@ -37,23 +37,24 @@ class Freezing(Probe):
         self._modules: WeakKeyDictionary[nn.Module, _Promise] = WeakKeyDictionary()
         self._promises: list[_Promise] = []
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients or module in self._known:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad != "on" or module in self._known:
             return
         self._known.add(module)
         for part in module.modules():
             asked = next((name for name in _ATTRIBUTES if _is_asked(vars(part).get(name))), "")
             if asked and part not in self._modules:
-                promise = _Promise(f"{type(part).__name__}.{asked} = {vars(part)[asked]}", stack)
+                promise = _Promise(f"{type(part).__name__}.{asked} = {vars(part)[asked]}", stack_of(event))
                 self._modules[part] = promise
                 self._promises.append(promise)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if not self._promises:
             return
         is_sampled = self.run.steps % self.run.every == 0
         due = [(part, promise) for part, promise in self._modules.items() if is_sampled or promise.looks < ENOUGH]
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]} if due else set()
+        held = {id(p) for group in event.optimizer.param_groups for p in group["params"]} if due else set()
         for part, promise in due:
             parameters = list(part.parameters())
             if parameters and not held.isdisjoint(map(id, parameters)):

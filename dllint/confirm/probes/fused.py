@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import OptimizerStep
 
 _PARTS = 3  # parameters that are copied
 _LARGEST = 100_000  # elements
@@ -46,7 +47,8 @@ class Fused(Probe):
         self._compared: list[_Compared] = []
         self._known: WeakSet[Optimizer] = WeakSet()
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         group = optimizer.param_groups[0]
         if not group.get("fused") or optimizer in self._known:
             return
@@ -69,13 +71,15 @@ class Fused(Probe):
         self._rate = float(group["lr"])
         self._wanted = list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if not self._wanted:
             return
         wanted, self._wanted = self._wanted, []
         if self._rate:
             furthest = max(float((p.detach() - copy).abs().max()) for p, copy in wanted)
-            self._compared.append(_Compared(self.run.gradients.of(optimizer), furthest / self._rate, stack))
+            self._compared.append(
+                _Compared(self.run.gradients.of(event.optimizer), furthest / self._rate, stack_of(event))
+            )
 
     def judge(self) -> Iterator[Judgement]:
         for item in self._compared:

@@ -15,12 +15,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
 from dllint.confirm.probes.graph import leaves
+from dllint.events import ModelForward, OptimizerCreated, OptimizerStep, ScalerUnscale, ZeroGrad
 
 _SAMPLES = 3
 _PART = 100_000  # elements of a sample that are kept, to see whether it moves
 _MANY = 64  # backward passes without a step that are no accumulation
+_OVER = ("end", "backwards")  # why a run ends that would have come to a step
 _LOOKED_AT = 3  # backward passes from each place whose graph is looked at
 
 
@@ -38,6 +40,7 @@ class Tracked:
         self.kind = type(optimizer).__name__
         self.made = stack
         self.steps = self.reached = self.stale = self.empty = self.early = self.looked = 0
+        self.is_cleared = False  # zero_grad was called after the last backward pass
         self.is_ahead = False  # a model was called after the last backward pass
         self.is_fresh = self.is_scaled = self.was_scaled = self.was_used = self.is_polluted = False
         self.window: dict[Stack, int] = {}
@@ -110,13 +113,18 @@ class Tracked:
         else:
             self.is_polluted = self.was_used = False
             self.window = {}
-        self.window[call.stack] = self.window.get(call.stack, 0) + 1
-        self.backward_stacks.setdefault(call.stack)
+        self.window[stack_of(call)] = self.window.get(stack_of(call), 0) + 1
+        self.backward_stacks.setdefault(stack_of(call))
         self.reached += 1
-        self.is_ahead = False
+        self.is_ahead = self.is_cleared = False
         self.is_fresh, self.is_scaled = True, scaled
         self.was_scaled = self.was_scaled or scaled
         return True
+
+    def cleared(self, stack: Stack) -> None:
+        """Note that ``zero_grad`` was called for it."""
+        self.clear_stacks.setdefault(stack)
+        self.is_cleared = True
 
     def stepped(self, stack: Stack, look: bool) -> None:
         """Note a step, and what it used."""
@@ -125,12 +133,17 @@ class Tracked:
         self.stale += self.is_polluted
         if look and self.reached:
             self.looked += 1
-            is_empty = _are_empty(self.parameters())
+            is_empty = self._is_empty()
             self.empty += is_empty and not self.is_ahead
             self.early += is_empty and self.is_ahead
             self.has_moved()
         self.was_used = self.is_polluted or self.is_fresh or self.was_used
         self.is_fresh = self.is_scaled = False
+
+    def _is_empty(self) -> bool:
+        """Whether there are no gradients, or they have been set to zero. What is computed as zero is a gradient."""
+        gradients = [p.grad for p in self.parameters() if p.grad is not None]
+        return not gradients or (self.is_cleared and not any(bool(gradient.any()) for gradient in gradients))
 
     def has_moved(self) -> bool:
         """Whether a sample has had another value than before the first backward pass."""
@@ -144,6 +157,7 @@ class Gradients(Probe):
     """Follows the gradients of each optimizer, for itself and for the probes behind it."""
 
     name = "gradients"
+    turn = -1
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
@@ -166,8 +180,8 @@ class Gradients(Probe):
         self.tracked.append(tracked)
         return tracked
 
-    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
-        self._track(optimizer, stack)
+    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
+        self._track(event.optimizer, stack_of(event))
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         self._scaled = (scaler, scaled) if scaler.is_enabled() else None
@@ -178,38 +192,42 @@ class Gradients(Probe):
             return None
         return float(self._scaled[0].get_scale())
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        looks = self._looks[call.stack] = self._looks.get(call.stack, 0) + 1
+    def before_backward(self, call: BackwardCall) -> None:
+        call.scale = self.scale_of(call.roots) or 1.0
+        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
         if looks <= _LOOKED_AT:
             call.leaves = leaves(call.roots)
         for tracked in self.tracked:
             tracked.look_before()
 
-    def on_backward_end(self, call: BackwardCall) -> None:
+    def on_backward(self, call: BackwardCall) -> None:
         scaled = self.scale_of(call.roots) is not None
         for tracked in self.tracked:
             tracked.look_after(call, scaled)
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad == "on":
             for tracked in self.tracked:
                 tracked.is_ahead = True
 
-    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
-        self.of(optimizer).is_scaled = False
+    def on_scaler_unscale(self, event: ScalerUnscale[Any]) -> None:
+        if event.optimizer is not None:
+            self.of(event.optimizer).is_scaled = False
 
-    def on_zero_grad(self, owner: Optimizer | nn.Module, stack: Stack) -> None:
+    def on_zero_grad(self, event: ZeroGrad[Any]) -> None:
+        owner: Optimizer | nn.Module = event.target
+        stack = stack_of(event)
         if isinstance(owner, Optimizer):
-            self.of(owner).clear_stacks.setdefault(stack)
+            self.of(owner).cleared(stack)
             return
         owned = {id(parameter) for parameter in owner.parameters()}
         for tracked in self.tracked:
             if not owned.isdisjoint(map(id, tracked.samples())):
-                tracked.clear_stacks.setdefault(stack)
+                tracked.cleared(stack)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
-        tracked = self.of(optimizer)
-        tracked.stepped(stack, tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        tracked = self.of(event.optimizer)
+        tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
 
     def judge(self) -> Iterator[Judgement]:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():
@@ -225,7 +243,7 @@ class Gradients(Probe):
 def _missing_step(tracked: Tracked, ended_by: str) -> Judgement:
     moved = tracked.has_moved()
     is_used = bool(tracked.steps) or moved
-    enough = tracked.reached >= ENOUGH and (is_used or ended_by in ("end", "backwards") or tracked.reached >= _MANY)
+    enough = tracked.reached >= ENOUGH and (is_used or ended_by in _OVER or tracked.reached >= _MANY)
     return Judgement(
         "DL201",
         "gradients",
@@ -237,6 +255,7 @@ def _missing_step(tracked: Tracked, ended_by: str) -> Judgement:
         tracked.reached,
         (0, tracked.steps),
         tuple(tracked.backward_stacks),
+        "alarm" if ended_by in _OVER else "note",
     )
 
 
@@ -263,7 +282,7 @@ def _empty(tracked: Tracked) -> Judgement:
         "CONFIRMED" if tracked.empty >= ENOUGH else "INCONCLUSIVE" if tracked.empty else "REFUTED",
         f"{tracked.empty} of {tracked.looked} sampled steps of {tracked.kind} found no gradient, after "
         f"{tracked.reached} backward passes",
-        "all gradients None or zero in 3 or more sampled steps; none refutes",
+        "all gradients None, or set to zero, in 3 or more sampled steps; none refutes",
         {"optimizer": tracked.kind, "empty": tracked.empty, "sampled": tracked.looked},
         tracked.looked,
         (0, tracked.steps),
@@ -279,8 +298,8 @@ def _early(tracked: Tracked) -> Judgement:
         "CONFIRMED" if tracked.early >= ENOUGH else "INCONCLUSIVE" if tracked.early else "REFUTED",
         f"{tracked.early} of {tracked.looked} sampled steps of {tracked.kind} came between the call of the model and "
         "its backward pass, and found no gradient",
-        "all gradients None or zero, and a model called after the last backward pass, in 3 or more sampled steps; none "
-        "refutes",
+        "all gradients None, or set to zero, and a model called after the last backward pass, in 3 or more sampled "
+        "steps; none refutes",
         {"optimizer": tracked.kind, "early": tracked.early, "sampled": tracked.looked},
         tracked.looked,
         (0, tracked.steps),
@@ -291,7 +310,3 @@ def _early(tracked: Tracked) -> Judgement:
 
 def _part(parameter: Tensor) -> Tensor:
     return parameter.detach().flatten()[:_PART]
-
-
-def _are_empty(parameters: list[Tensor]) -> bool:
-    return not any(p.grad is not None and bool(p.grad.any()) for p in parameters)

@@ -19,8 +19,16 @@ _WHOLE = ("View", "UnsafeView", "Reshape", "Transpose", "Permute", "T", "Squeeze
 
 def leaves(roots: Iterable[Tensor]) -> list[Tensor] | None:
     """The tensors that a backward pass from here sends gradients to; None where the graph is too large to look at."""
+    roots = list(roots)
     found = {id(root): root for root in roots if root.grad_fn is None and root.requires_grad}
-    open_nodes: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    behind = leaves_behind([root.grad_fn for root in roots if root.grad_fn is not None])
+    return None if behind is None else list((found | {id(leaf): leaf for leaf in behind}).values())
+
+
+def leaves_behind(starts: Iterable[Any]) -> list[Tensor] | None:
+    """The same, from some operations on."""
+    found: dict[int, Tensor] = {}
+    open_nodes: list[Any] = list(starts)
     seen = set(open_nodes)
     while open_nodes:
         node = open_nodes.pop()

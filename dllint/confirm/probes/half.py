@@ -17,9 +17,10 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
 from dllint.confirm.probes.movement import sample
+from dllint.events import OptimizerStep
 
 _FIRST = 10  # steps that are all looked at
 _MOST = 50  # parameters of an optimizer that are looked at
@@ -64,7 +65,7 @@ def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-class HalfPrecision(Probe):
+class Half(Probe):
     """Compares some elements of parameters in half precision before and after steps."""
 
     name = "half"
@@ -75,7 +76,8 @@ class HalfPrecision(Probe):
         self._before: list[tuple[Tensor, Tensor, float]] = []  # parameter, elements of it, learning rate
         self._is_sampled = False
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         steps = self.run.gradients.of(optimizer).steps
         self._before = []
         self._is_sampled = steps < _FIRST or steps % self.run.every == 0
@@ -85,7 +87,8 @@ class HalfPrecision(Probe):
                 rate = float(group.get("lr", 0.0))
                 self._before += [(p, sample(p), rate) for p in half[:_MOST] if p.numel() and p.layout == torch.strided]
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         if not self._is_sampled:
             return
         tracked = self.run.gradients.of(optimizer)
@@ -93,7 +96,7 @@ class HalfPrecision(Probe):
         if steps is None:
             steps = self._steps[tracked] = _Steps(tracked)
         steps.looks += 1
-        steps.stacks.setdefault(stack)
+        steps.stacks.setdefault(stack_of(event))
         before, self._before = self._before, []
         moved = [
             _Moved(begin, sample(p), sample(p.grad), rate)

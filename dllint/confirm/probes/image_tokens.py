@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, unanimous
+from dllint.confirm.probes.base import Probe, stack_of, unanimous
+from dllint.events import ModelForward
 
 _FIRST = 5  # calls from each place that are looked at
 _TOKENS = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
@@ -39,16 +40,19 @@ class ImageTokens(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Seen] = {}
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        inputs = event.arguments.positional
+        named = event.arguments.keywords
         config = getattr(getattr(module, "module", module), "config", None)
-        if config is None or not with_gradients or any(named.get(name) is not None for name in _ELSEWHERE):
+        if config is None or event.grad != "on" or any(named.get(name) is not None for name in _ELSEWHERE):
             return
         tokens = [getattr(config, name, None) for name in _TOKENS]
         known = [token for token in tokens if isinstance(token, int)]
         ids = named.get("input_ids", inputs[0] if inputs else None)
         if not known or not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dim() != 2:
             return
-        seen = self._seen.setdefault(stack, _Seen(first=self.run.steps, token=known[0]))
+        seen = self._seen.setdefault(stack_of(event), _Seen(first=self.run.steps, token=known[0]))
         seen.calls += 1
         if seen.calls > _FIRST and seen.calls % self.run.every:
             return
@@ -75,6 +79,6 @@ class ImageTokens(Probe):
                 )
 
 
-def _has_images(others: Any, named: dict[str, Any]) -> bool:
+def _has_images(others: Any, named: Mapping[str, Any]) -> bool:
     by_name = any(value is not None and any(part in name for part in _IMAGES) for name, value in named.items())
     return by_name or any(isinstance(value, Tensor) and value.is_floating_point() for value in others)

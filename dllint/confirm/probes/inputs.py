@@ -1,32 +1,30 @@
-"""What models are given, and what losses compare with: ranges (DL503 and DL504 for images), numbers that are none, and
-labels that are all the same."""
+"""DL503, DL504: ranges and channels of what models are given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Voice
-from dllint.confirm.pictures import Histogram, histogram
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+from dllint.confirm.pictures import histogram
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward
 
 _FIRST = 5  # calls from each place that are all looked at
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
 _NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it and all close to it become
+_FEW = 8  # columns of what are indices of something
 _ELEMENTS = 16  # from which a range says something
 _VALUES = 4096  # that the histogram is made of
-_CLASSES = 100  # that the report draws
-_HUGE_LOGIT = 100.0
-_HALF = (torch.float16, torch.bfloat16)
 
 
 @dataclass(slots=True)
 class _Inputs:
-    """The first floating tensor that models are given at one place, in the calls that were looked at."""
+    """The first tensor that models are given at one place, in the calls that were looked at."""
 
     shape: list[int]
     calls: int = 0
@@ -36,10 +34,12 @@ class _Inputs:
     broken: list[float] = field(default_factory=list)  # numbers that are not finite
     channels: list[list[float]] = field(default_factory=list)  # means, in the last call
     values: Tensor | None = None
+    masks: int = 0  # calls in which it was -inf somewhere, and 0 elsewhere
+    are_indices: bool = True  # whole numbers, of a few columns
     last: int = 0
 
 
-class InputStatistics(Probe):
+class Inputs(Probe):
     """Looks at the inputs of models that are trained."""
 
     name = "inputs"
@@ -48,14 +48,16 @@ class InputStatistics(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Inputs] = {}
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad != "on":
             return
-        found = (value for value in (*inputs, *named.values()) if _is_input(value))
-        first = next(found, None)
-        if first is None:
+        first = next(
+            (value for value in event.arguments.all() if isinstance(value, Tensor)),
+            None,
+        )
+        if first is None or not _is_input(first):
             return
-        seen = self._seen.setdefault(stack, _Inputs(list(first.shape)))
+        seen = self._seen.setdefault(stack_of(event), _Inputs(list(first.shape)))
         seen.calls += 1
         if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
             self._look(seen, first.detach().float())
@@ -64,15 +66,21 @@ class InputStatistics(Probe):
         """Take in a tensor. Reads from the device once."""
         finite = torch.nan_to_num(values, 0.0, 0.0, 0.0)
         low, high = finite.aminmax()
-        numbers = [low, high, finite.mean(), (~values.isfinite()).sum().float()]
+        is_masking = ((finite == 0) & (values != float("inf"))).all()  # 0 and -inf, which is added to scores
+        broken = torch.where(is_masking, values.isnan(), ~values.isfinite()).sum().float()
+        is_whole = (finite == finite.round()).all().float()
+        masks = (is_masking & values.isneginf().any()).float()
+        numbers = [low, high, finite.mean(), broken, is_whole, masks]
         images = values.dim() == 4 and values.shape[1] <= 4
         if images:
             numbers += [*finite.mean((0, 2, 3)), *finite.std((0, 2, 3))]
-        low_, high_, mean, broken, *channels = torch.stack(numbers).tolist()
+        low_, high_, mean, not_finite, whole, masking, *channels = torch.stack(numbers).tolist()
         seen.lows.append(low_)
         seen.highs.append(high_)
         seen.means.append(mean)
-        seen.broken.append(broken)
+        seen.broken.append(not_finite)
+        seen.masks += bool(masking)
+        seen.are_indices = seen.are_indices and bool(whole) and values.shape[-1] <= _FEW
         half = len(channels) // 2
         seen.channels = [channels[:half], channels[half:]]
         seen.values = finite.reshape(-1)[:: max(1, finite.numel() // _VALUES)][:_VALUES].clone()
@@ -82,7 +90,7 @@ class InputStatistics(Probe):
         for number, (stack, seen) in enumerate(self._seen.items(), 1):
             bars = histogram([] if seen.values is None else seen.values.tolist())
             if bars is not None:
-                self.run.pictures.histograms[f"input of a model ({_place(stack, number)})"] = bars
+                self.run.pictures.histograms[f"input of a model ({named_place(stack, number)})"] = bars
             for rule, is_wrong, needed, what, threshold, voice in _facts(seen):
                 looked = len(seen.lows)
                 yield Judgement(
@@ -113,12 +121,20 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
     what = f"had numbers that are not finite in {len(broken)} of {len(seen.broken)} calls"
     yield "input-not-finite", bool(broken), 1, what, "any such number; none in 3 calls refutes", "alarm"
     what = f"was {low:.3g} throughout" if low == high else f"varies: it {span}"
-    yield "input-constant", low == high, ENOUGH, what, "one value in 3 or more calls; several refute", "note"
+    yield (
+        "input-constant",
+        low == high and not seen.masks,
+        ENOUGH,
+        what,
+        "one value in 3 or more calls; several refute",
+        "note",
+    )
     large = all(value >= 0 for value in seen.lows) and min(seen.highs) > _LARGE
     small = low >= 0 and 0 < high < _SMALL
     if len(seen.shape) == 4 and seen.shape[1] <= 4:
         yield from _scaled(seen, large, small, span)
         return
+    large = large and not seen.are_indices
     scaled = "as if it had not been scaled" if large else "as if it had been scaled twice"
     what = f"{span}, {scaled}" if large or small else span
     threshold = "none below 0, and the highest over 20 or under 0.02 in all of 3 or more calls; else refuted"
@@ -142,100 +158,5 @@ def _is_input(value: Any) -> bool:
     return is_dense and value.dim() > 1 and value.numel() >= _ELEMENTS
 
 
-def _place(stack: Stack, number: int) -> str:
+def named_place(stack: Stack, number: int) -> str:
     return f"line {stack[0].line}" if stack else f"place {number}"
-
-
-@dataclass(slots=True)
-class _Labels:
-    """The labels of a loss over classes at one place, and its logits."""
-
-    calls: int = 0
-    looks: int = 0
-    counts: Tensor | None = None  # by class
-    ignored: list[float] = field(default_factory=list)
-    logs: list[float] = field(default_factory=list)  # of the sum of the exponentials of a row
-    highest: float = 0.0
-    is_half: bool = False
-    last: int = 0
-
-
-class LabelStatistics(Probe):
-    """Looks at the labels and the logits of cross-entropy."""
-
-    name = "labels"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Labels] = {}
-
-    def on_loss(self, call: LossCall) -> None:
-        is_classes = not call.target.is_floating_point() and call.input.dim() > 1 and call.target.numel() > 0
-        if call.function != "cross_entropy" or not is_classes or not call.result.requires_grad:
-            return
-        seen = self._seen.setdefault(call.stack, _Labels())
-        seen.calls += 1
-        if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
-            self._look(seen, call)
-
-    def _look(self, seen: _Labels, call: LossCall) -> None:
-        """Take in labels and logits. Reads from the device twice."""
-        scores, labels = call.input.detach(), call.target.detach().reshape(-1)
-        classes = scores.shape[1]
-        kept = labels != call.options.get("ignore_index", -100)
-        counts = torch.bincount(labels[kept].clamp(0, classes - 1), minlength=classes).cpu()
-        seen.counts = counts if seen.counts is None or seen.counts.shape != counts.shape else seen.counts + counts
-        few = scores[:256].float()
-        numbers = [1 - kept.float().mean(), few.logsumexp(1).mean(), few.abs().max()]
-        ignored, log, highest = torch.stack(numbers).tolist()
-        seen.looks += 1
-        seen.ignored.append(ignored)
-        seen.logs.append(log)
-        seen.highest = max(seen.highest, highest)
-        seen.is_half = scores.dtype in _HALF
-        seen.last = self.run.steps
-        self.run.trace("log of the sum of exponentials", log)
-
-    def judge(self) -> Iterator[Judgement]:
-        for number, (stack, seen) in enumerate(self._seen.items(), 1):
-            counts = [] if seen.counts is None else [int(count) for count in seen.counts]
-            if 1 < len(counts) <= _CLASSES:
-                name = f"labels by class ({_place(stack, number)})"
-                self.run.pictures.histograms[name] = Histogram(0.0, float(len(counts)), counts)
-            met = sum(count > 0 for count in counts)
-            yield self._judgement(
-                "labels-constant", seen, stack, met == 1 and sum(counts) >= _ELEMENTS and len(counts) > 1,
-                f"{met} of {len(counts)} classes are among {sum(counts)} labels",
-                "one class in 3 or more batches of 16 or more labels together; several refute",
-            )  # fmt: skip
-            yield self._judgement(
-                "labels-ignored", seen, stack, any(share == 1 for share in seen.ignored),
-                f"{spread(seen.ignored)} of the labels are ignored: the loss of a batch without labels is no number",
-                "all labels of a batch; in no batch of 3 refutes",
-            )  # fmt: skip
-            yield self._judgement(
-                "logits-too-large", seen, stack, seen.is_half and seen.highest > _HUGE_LOGIT,
-                f"the largest logit is {seen.highest:.3g}, the log of the sum of exponentials {spread(seen.logs)}",
-                "over 100 in half precision; else refuted",
-            )  # fmt: skip
-
-    def _judgement(
-        self, rule: str, seen: _Labels, stack: Stack, is_wrong: bool, what: str, threshold: str
-    ) -> Judgement:
-        enough = seen.looks >= ENOUGH
-        return Judgement(
-            rule,
-            self.name,
-            "INCONCLUSIVE" if not enough else "CONFIRMED" if is_wrong else "REFUTED",
-            what,
-            threshold,
-            {"labels": _numbers(seen.counts), "ignored": seen.ignored, "highest": seen.highest, "logs": seen.logs},
-            seen.looks,
-            (0, seen.last),
-            (stack,),
-            "note",
-        )
-
-
-def _numbers(counts: Tensor | None) -> Sequence[int]:
-    return [] if counts is None else [int(count) for count in counts[:_CLASSES]]

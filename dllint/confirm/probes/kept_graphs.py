@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
 
-from torch.optim import Optimizer
-
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
+from dllint.events import OptimizerStep
 
 _KEY = "dllint"
 _MANY = 5  # graphs at once
@@ -56,10 +55,10 @@ class KeptGraphs(Probe):
         self._seen: dict[Stack, _Losses] = {}
         self._steps = 0  # of all optimizers
 
-    def on_loss(self, call: LossCall) -> None:
-        seen = self._seen.get(call.stack)
+    def on_loss_call(self, call: LossCall) -> None:
+        seen = self._seen.get(stack_of(call))
         if seen is None:
-            seen = self._seen[call.stack] = _Losses(first=self.run.steps)
+            seen = self._seen[stack_of(call)] = _Losses(first=self.run.steps)
         if seen.computed > _MOST and seen.computed % self.run.every:
             seen.computed += 1
             return
@@ -71,7 +70,7 @@ class KeptGraphs(Probe):
             seen.marks.append((ref(mark), self._steps))
         seen.peak = max(seen.peak, seen.living())
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         self._look(is_over=False)
 
     def on_derivative(self) -> None:
@@ -86,7 +85,7 @@ class KeptGraphs(Probe):
                     seen.thrown = max(seen.thrown, seen.peak)
                 seen.peak = 0
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         for seen in self._seen.values():
             if len(seen.marks) >= _MANY:
                 seen.living()

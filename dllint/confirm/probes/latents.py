@@ -19,7 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.events import ModelForward
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -76,18 +77,18 @@ class Latents(Probe):
         self._seen.setdefault(stack, _Seen(factor, shift or 0.0))
         self._drawn.append(_Drawn(latents.shape, _some(latents), stack))
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if self._drawn and with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if self._drawn and event.grad == "on":
             shapes = {drawn.shape for drawn in self._drawn}
-            given = (value for value in (*inputs, *named.values()) if isinstance(value, Tensor))
+            given = (value for value in event.arguments.all() if isinstance(value, Tensor))
             self._given = [ref(value) for value in given if value.shape in shapes]
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         given, self._given = self._given, []
         if not given or call.function not in _LOSSES or call.target.requires_grad:
             return
-        self._losses[call.stack] += 1
-        number, noisy = self._losses[call.stack], given[0]()
+        self._losses[stack_of(call)] += 1
+        number, noisy = self._losses[stack_of(call)], given[0]()
         if noisy is None or (number > _FIRST and number % self.run.every):
             return
         fitting = [drawn for drawn in self._drawn if drawn.shape == noisy.shape == call.target.shape]

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.contents import dicts, tensors
+from dllint.events import OptimizerStep, SchedulerStep, StateRestored, StateSaved
 
 _DEPTH = 5  # dicts inside of what is read
 
@@ -71,21 +72,22 @@ class LibraryStates(Probe):
             for tensor in tensors(dict(optimizer.state))
         )
 
-    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
-        if isinstance(owner, Optimizer):
+    def on_state_restored(self, event: StateRestored[Any]) -> None:
+        if isinstance(event.target, Optimizer):
             for read in self._read:
                 read.is_taken = read.is_taken or not read.has_stepped
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         for read in self._read:
             read.has_stepped = True
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        scheduler: Any = event.scheduler
         if scheduler not in self._schedulers:
             self._schedulers[scheduler] = _Scheduler()
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
-        states = [part for part in dicts(content) if "last_epoch" in part]
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
+        states = [part for part in dicts(event.content) if "last_epoch" in part]
         for scheduler, known in self._schedulers.items() if states else ():
             epoch, rates = scheduler.last_epoch, getattr(scheduler, "base_lrs", None)
             is_among = any(state["last_epoch"] == epoch and state.get("base_lrs") == rates for state in states)

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import Load, Probe
 from dllint.confirm.probes.movement import sample
+from dllint.events import OptimizerStep
 
 _HALF = 0.5  # of the parameters of a model
 _FAR, _NEAR = 1.0, 0.3  # of the length of weights that were loaded
@@ -90,7 +91,8 @@ class Loading(Probe):
         kept: list[tuple[ReferenceType[Tensor], Tensor]] = [(ref(p), sample(p).float()) for p in matrices[:_MATRICES]]
         self._pretrained.append(_Pretrained(load.stack, kept))
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         for known in self._pretrained:
             if not known.steps or known.steps % self.run.every == 0:
                 alive = {id(weight()) for weight, _ in known.weights if weight() is not None}

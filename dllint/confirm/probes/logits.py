@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
 
 _FIRST = 10  # calls from each place that are looked at
 _SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
@@ -58,10 +58,10 @@ class Logits(Probe):
         seen.last = self.run.steps
         seen.wrong += _are_probabilities(logits.detach())
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         if call.function != "cross_entropy" or call.input.dim() != 2 or call.input.shape[1] < _WORDS:
             return
-        sums = self._sums.setdefault(call.stack, [])
+        sums = self._sums.setdefault(stack_of(call), [])
         if call.input.requires_grad and (not sums or self.run.steps >= sums[-1][0] + _SPACING):
             mean = float(torch.logsumexp(call.input.detach().float(), 1).abs().mean())
             sums.append((self.run.steps, mean))

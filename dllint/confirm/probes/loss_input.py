@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
 from dllint.confirm.probes.graph import origin
 
 _RULES = {
@@ -55,13 +55,13 @@ class LossInput(Probe):
         super().__init__(run)
         self._seen: dict[tuple[str, Stack], _Inputs] = {}
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         rule = _RULES.get(call.function)
         if rule is None or not call.input.is_floating_point() or not call.input.numel():
             return
-        seen = self._seen.get((rule, call.stack))
+        seen = self._seen.get((rule, stack_of(call)))
         if seen is None:
-            seen = self._seen[rule, call.stack] = _Inputs(call.function, first=self.run.steps)
+            seen = self._seen[rule, stack_of(call)] = _Inputs(call.function, first=self.run.steps)
         seen.calls += 1
         if seen.calls > _MANY_CALLS and seen.calls % self.run.every:
             return

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, spread
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, spread, stack_of
 from dllint.confirm.probes.graph import operation, through_views
 
 _FIRST = 10  # backward passes from each place that are looked at
@@ -52,15 +52,15 @@ class MaskedMean(Probe):
         self._latest: Stack = ()  # of the last loss that was not reduced
         self._rows = torch.Size()  # of its targets, before they were made flat
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         self._latest = ()
         if call.options.get("reduction") == "none":
             base = call.target._base if call.target.dim() == 1 else None
-            self._latest = call.stack
+            self._latest = stack_of(call)
             self._rows = call.target.shape if base is None else base.shape
 
-    def on_backward_start(self, call: BackwardCall) -> None:
-        key = call.stack, self._latest
+    def before_backward(self, call: BackwardCall) -> None:
+        key = stack_of(call), self._latest
         seen = self._seen.get(key)
         if seen is None:
             seen = self._seen[key] = _Means(first=self.run.steps)

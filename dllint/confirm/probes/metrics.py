@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
 
 _FIRST = 10  # calls from each place that are looked at
 
@@ -42,16 +42,16 @@ class Metrics(Probe):
         self._ignored: dict[int, int] = {}  # by class, the calls of losses that ignored some
         self._seen: dict[tuple[Stack, int | None], _Metric] = {}
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         ignored = call.options.get("ignore_index")
         if not isinstance(ignored, int) or call.target.is_floating_point():
             return
-        calls = self._calls[call.stack] = self._calls.get(call.stack, 0) + 1
+        calls = self._calls[stack_of(call)] = self._calls.get(stack_of(call), 0) + 1
         if calls <= _FIRST or calls % self.run.every == 0:
             found = bool((call.target == ignored).any())
             self._ignored[ignored] = self._ignored.get(ignored, 0) + found
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_call_aside(self, module: nn.Module, inputs: Any, named: Any, stack: Stack) -> None:
         kind = type(module)
         if "ignore_index" not in vars(module) or not hasattr(kind, "update") or not hasattr(kind, "compute"):
             return

@@ -14,8 +14,9 @@ from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.pictures import Layer, histogram
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import OptimizerStep
 
 _FIRST = 12  # steps that are all looked at
 _SAMPLE = 512  # elements of a parameter that are compared
@@ -66,7 +67,8 @@ class Movement(Probe):
         self._rates: dict[int, float] = {}
         self._is_sampled = False
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         steps = self.run.gradients.of(optimizer).steps
         self._before = []
         self._is_sampled = steps < _FIRST or steps % self.run.every == 0
@@ -76,12 +78,13 @@ class Movement(Probe):
             trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]
             self._before = [(p, sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
         if not self._is_sampled or bool(getattr(optimizer, "found_inf", False)):
             return
         tracked = self.run.gradients.of(optimizer)
         steps = self._steps.setdefault(tracked, _Steps(tracked))
-        steps.stacks.setdefault(stack)
+        steps.stacks.setdefault(stack_of(event))
         steps.looks += 1
         steps.empty += all(p.grad is None for group in optimizer.param_groups for p in group["params"])
         with_gradient = [(p, begin) for p, begin in self._before if p.grad is not None and not p.grad.is_sparse]

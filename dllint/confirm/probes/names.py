@@ -8,12 +8,14 @@ from weakref import WeakSet
 from torch import Tensor, nn
 
 from dllint.confirm.probes.base import Probe
+from dllint.events import ModelForward
 
 
 class Names(Probe):
     """Knows the modules that were called, for itself and for the probes behind it."""
 
     name = "names"
+    turn = -1
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
@@ -21,7 +23,8 @@ class Names(Probe):
         self._known: dict[int, str] = {}
         run.names = self
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         if module not in self._modules:
             self._modules.add(module)
             self._known = {}

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward
 
 _LOOKS = 6  # calls of a model that are all looked at
 _MATERIAL = 0.1  # standard deviations
@@ -47,15 +48,16 @@ class Normalization(Probe):
         self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
         self._frozen: dict[Stack, list[_Frozen]] = {}
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad != "on":
             return
         calls = self._calls[module] = self._calls.get(module, 0) + 1
         if calls > _LOOKS and calls % self.run.every:
             return
         for layer in module.modules():
             if isinstance(layer, _BatchNorm) and layer.affine and layer.running_mean is not None:
-                self._look(layer, stack)
+                self._look(layer, stack_of(event))
 
     def _look(self, layer: _BatchNorm, stack: Stack) -> None:
         known = self._layers.get(layer)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread, stack_of
 
 _BATCHES = 5  # from which padding is told from labels that happen to repeat
 _ROWS, _SHARE, _CONCENTRATION = 0.5, 0.05, 0.9
@@ -40,11 +40,11 @@ class Padding(Probe):
         super().__init__(run)
         self._seen: dict[Stack, _Targets] = {}
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         rows = _rows(call.target) if call.function in ("cross_entropy", "nll_loss") else None
         if rows is None:
             return
-        seen = self._seen.setdefault(call.stack, _Targets(first=self.run.steps))
+        seen = self._seen.setdefault(stack_of(call), _Targets(first=self.run.steps))
         seen.calls += 1
         if seen.calls > 2 * _BATCHES and seen.calls % self.run.every:
             return

@@ -1,9 +1,7 @@
-"""The order in which loaders give samples: not shuffled (DL415), the same in every pass, or the same in each worker
-(DL404)."""
+"""DL415: whether loaders shuffle, and repeat themselves."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +10,11 @@ from weakref import WeakKeyDictionary
 from torch.utils.data import IterableDataset, RandomSampler
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.inside.workers import key_of, read_notes
+from dllint.confirm.inside.workers import key_of
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Batches, Probe
-from dllint.confirm.probes.data import distributed_sampler
+from dllint.confirm.probes.order import distributed_sampler
+from dllint.events import ModelForward
 
 _FEWEST = 3  # batches of a pass that can be compared
 _SHOWN = 64  # samples of a pass that the report draws
@@ -73,11 +72,11 @@ class Passes(Probe):
             loader.passes[-1].taken = batches.taken
             self._latest = loader.passes[-1]
 
-    def on_forward(self, module: Any, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if not with_gradients:  # what was taken is evaluated
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        if event.grad != "on":  # what was taken is evaluated
             self._latest = None
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
             self._latest = None
@@ -147,45 +146,3 @@ def _repeated(loader: _Loader, steps: int) -> Iterator[Judgement]:
         (loader.made,),
         "alarm" if loader.shuffles else "note",
     )
-
-
-class Shares(Probe):
-    """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
-
-    name = "shares"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._made: dict[str, Stack] = {}  # by dataset, where a loader over it was made
-
-    def on_pass(self, batches: Batches) -> None:
-        loader = batches.loader
-        if loader is not None and isinstance(loader.dataset, IterableDataset):
-            self._made[key_of(loader.dataset)] = batches.made
-
-    def judge(self) -> Iterator[Judgement]:
-        first: dict[tuple[str, int], dict[int, str]] = {}  # by dataset and pass, the first batch of each worker
-        passes: Counter[tuple[str, int]] = Counter()
-        for note in read_notes(self.run.settings.records):
-            place = note["dataset"], note["worker"]
-            if note.get("content") and note["worker"] >= 0:
-                first.setdefault((note["dataset"], passes[place]), {})[note["worker"]] = note["content"]
-                passes[place] += 1
-        by_dataset: dict[str, list[dict[int, str]]] = {}
-        for (name, _), batches in first.items():
-            if len(batches) > 1:
-                by_dataset.setdefault(name, []).append(batches)
-        for name, seen in by_dataset.items():
-            repeated = sum(len(set(batches.values())) < len(batches) for batches in seen)
-            yield Judgement(
-                "DL404",
-                self.name,
-                "CONFIRMED" if repeated else "REFUTED",
-                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same batch",
-                "the same first batch in two workers; all distinct refutes",
-                {"dataset": name, "repeated": repeated, "passes": len(seen)},
-                len(seen),
-                (0, self.run.steps),
-                (self._made.get(name, ()),),
-                "alarm",
-            )

@@ -20,9 +20,10 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
 from dllint.confirm.probes.graph import operation
 from dllint.confirm.probes.movement import sample
+from dllint.events import ModelForward, StateRestored
 
 _FIRST = 5  # backward passes from each place that are looked at
 _NEAR = 40  # operations between the loss and the logarithm of the sigmoid
@@ -80,18 +81,18 @@ class Preferences(Probe):
         self._calls: list[tuple[ReferenceType[nn.Module], bool]] = []
         self._is_resumed = False
 
-    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
-        self._is_resumed = self._is_resumed or isinstance(owner, Optimizer)
+    def on_state_restored(self, event: StateRestored[Any]) -> None:
+        self._is_resumed = self._is_resumed or isinstance(event.target, Optimizer)
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
         if len(self._calls) < _CALLS:
-            self._calls.append((ref(module), with_gradients))
+            self._calls.append((ref(event.model), event.grad == "on"))
 
-    def on_backward_start(self, call: BackwardCall) -> None:
+    def before_backward(self, call: BackwardCall) -> None:
         calls, self._calls = self._calls, []
         if self.run.packs or all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:
             return
-        seen = self._seen.get(call.stack)
+        seen = self._seen.get(stack_of(call))
         number = 0 if seen is None else seen.calls
         if seen is not None:
             seen.calls += 1
@@ -101,7 +102,7 @@ class Preferences(Probe):
         pair = _policy_and_reference(calls) if node is not None else None
         if pair is not None:
             if seen is None:
-                seen = self._seen[call.stack] = _Pairs(calls=1)
+                seen = self._seen[stack_of(call)] = _Pairs(calls=1)
             self._look(seen, node, *pair)
 
     def _look(self, seen: _Pairs, node: Any, policy: nn.Module, reference: nn.Module) -> None:

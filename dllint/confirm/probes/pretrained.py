@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, unanimous
+from dllint.confirm.probes.base import Probe, stack_of, unanimous
+from dllint.events import ModelForward, StateRestored
 
 _FIRST = 5  # calls from each place that are looked at
 _LIBRARIES = ("torchvision.models", "timm.")
@@ -44,14 +45,16 @@ class Pretrained(Probe):
         self._models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
         self._seen: dict[Stack, _Seen] = {}
 
-    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+    def on_state_restored(self, event: StateRestored[Any]) -> None:
+        owner: Any = event.target
         if isinstance(owner, nn.Module) and _is_called_by_library():
             self._loaded.add(owner)
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients or not self._loaded or not self._is_meant(module):
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        stack = stack_of(event)
+        if event.grad != "on" or not self._loaded or not self._is_meant(event.model):
             return
-        found = [value for value in (*inputs, *named.values()) if _are_images(value)]
+        found = [value for value in event.arguments.all() if _are_images(value)]
         if not found:
             return
         seen = self._seen.setdefault(stack, _Seen())

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.events import OptimizerCreated
 
 _WITHOUT_MEMORY = ("SGD", "LBFGS")  # the first unless it has momentum
 
@@ -39,7 +40,9 @@ class Recreated(Probe):
         super().__init__(run)
         self._made: dict[Stack, list[_Made]] = {}
 
-    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
+        optimizer: Optimizer = event.optimizer
+        stack = stack_of(event)
         first = next((p for group in optimizer.param_groups for p in group["params"]), None)
         if first is None or not stack:
             return

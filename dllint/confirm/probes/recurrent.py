@@ -12,11 +12,11 @@ from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward, OptimizerStep
 
 
 @dataclass(slots=True, eq=False)
@@ -55,11 +55,12 @@ class Recurrent(Probe):
         self._known: WeakKeyDictionary[nn.Module, list[_Layer]] = WeakKeyDictionary()
         self._all: list[_Layer] = []
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients or module in self._known:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad != "on" or module in self._known:
             return
         found = [
-            _Layer(ref(layer), (stack, defined_at(type(owner).forward)))
+            _Layer(ref(layer), (stack_of(event), defined_at(type(owner).forward)))
             for owner in module.modules()
             for layer in owner.children()
             if isinstance(layer, nn.RNNBase) and layer.bidirectional
@@ -67,7 +68,7 @@ class Recurrent(Probe):
         self._known[module] = found
         self._all += found
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         for layer in self._all:
             if layer.looks < ENOUGH or self.run.steps % self.run.every == 0:
                 layer.look()

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Voice
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.events import ModelForward
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
@@ -36,11 +37,11 @@ class Refusals(Probe):
         self._refused: dict[tuple[str, Stack], _Refusal] = {}
         self._embeds: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         if call.function == "cross_entropy":
-            self._good["DL105", call.stack] += 1
+            self._good["DL105", stack_of(call)] += 1
         elif call.function in _BINARY:
-            self._good["DL107", call.stack] += 1
+            self._good["DL107", stack_of(call)] += 1
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
         kind = str(target.dtype).removeprefix("torch.")
@@ -53,12 +54,13 @@ class Refusals(Probe):
             what = f"{function} refused a target of type {kind}: it takes floating numbers"
             self._refused["DL107", stack] = _Refusal(what, self.run.steps)
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         embeds = self._embeds.get(module)
         if embeds is None:
             embeds = self._embeds[module] = any(isinstance(part, nn.Embedding) for part in module.modules())
         if embeds:
-            self._good["DL904", stack] += 1
+            self._good["DL904", stack_of(event)] += 1
 
     def on_lookup_refused(self, indices: Tensor, weight: Tensor, stack: Stack) -> None:
         if indices.numel() and not indices.is_floating_point():

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.events import ModelForward, OptimizerStep
 
 
 class Replicas(Probe):
@@ -24,15 +24,16 @@ class Replicas(Probe):
         self._begin: dict[str, str] = {}
         self._steps = 0
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Any) -> None:
-        if with_gradients and module not in self._modules:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad == "on" and module not in self._modules:
             self._modules.setdefault(module, len(self._modules))
 
-    def on_step_start(self, optimizer: Optimizer) -> None:
+    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if not self._begin and self.run.steps < ENOUGH and _are_several():
             self._begin = dict(self._fingerprints())
 
-    def on_step_end(self, optimizer: Optimizer, stack: Any) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if not self._begin:
             return
         self._steps += 1

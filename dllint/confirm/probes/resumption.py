@@ -12,8 +12,9 @@ from weakref import WeakKeyDictionary, WeakSet
 from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Probe, stack_of
 from dllint.confirm.probes.contents import has_optimizer
+from dllint.events import ScalerUnscale, SchedulerStep, StateRead, StateRestored, StateSaved
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
@@ -52,24 +53,28 @@ class Resumption(Probe):
         self._read: _Counters | None = None
         self._is_resumed = False
 
-    def on_read(self, content: Any, path: Any, stack: Stack) -> None:
+    def on_state_read(self, event: StateRead[Any]) -> None:
+        content: Any = event.result
         counters = counters_of(content)
         if counters and has_optimizer(content) and self._read is None:
-            self._read = _Counters(counters, stack)
+            self._read = _Counters(counters, stack_of(event))
 
-    def on_restore(self, owner: Any, state: Any, stack: Stack) -> None:
+    def on_state_restored(self, event: StateRestored[Any]) -> None:
+        owner: Any = event.target
+        state: Any = event.state
         if not isinstance(owner, Optimizer):
             self._restored.add(owner)
         elif isinstance(state, dict) and state.get("state") and not self._steps_of(owner):
-            self._optimizers[owner] = stack
+            self._optimizers[owner] = stack_of(event)
             self._is_resumed = True
 
     def _steps_of(self, optimizer: Optimizer) -> int:
         return self.run.gradients.of(optimizer).steps
 
-    def on_scheduler(self, scheduler: Any, explicit: bool, stack: Stack) -> None:
+    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+        scheduler: Any = event.scheduler
         optimizer = getattr(scheduler, "optimizer", None)
-        if explicit or scheduler in self._met or not isinstance(optimizer, Optimizer):
+        if event.arguments.all() or scheduler in self._met or not isinstance(optimizer, Optimizer):
             return
         place = self._optimizers.get(optimizer)
         if place is None:
@@ -78,18 +83,20 @@ class Resumption(Probe):
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            self._taken.append(("DL713", _Taken(type(scheduler).__name__, is_restored, (stack, place))))
+            self._taken.append(("DL713", _Taken(type(scheduler).__name__, is_restored, (stack_of(event), place))))
 
-    def on_unscale(self, scaler: Any, optimizer: Optimizer) -> None:
+    def on_scaler_unscale(self, event: ScalerUnscale[Any]) -> None:
+        scaler: Any = event.scaler
+        optimizer: Any = event.optimizer
         place = self._optimizers.get(optimizer)
         if place is not None and scaler.is_enabled() and scaler not in self._met:
             self._met.add(scaler)
             taken = _Taken(type(scaler).__name__, scaler in self._restored, (place,))
             self._taken.append(("DL714", taken))
 
-    def on_save(self, content: Any, path: Any, stack: Stack) -> None:
+    def on_state_saved(self, event: StateSaved[Any]) -> None:
         if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
-            self._read.saved = counters_of(content)
+            self._read.saved = counters_of(event.content)
 
     def judge(self) -> Iterator[Judgement]:
         for rule, taken in self._taken:

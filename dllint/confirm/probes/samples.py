@@ -63,7 +63,7 @@ class Samples(Probe):
                 index = batches.indices[batches.taken - 1]
                 data.met_last = data.last in index if isinstance(index, list) else data.last == index
 
-    def on_backward_start(self, call: Any) -> None:
+    def before_backward(self, call: Any) -> None:
         if self._latest is not None:
             self._latest.trains = True
             self._latest = None
@@ -135,7 +135,7 @@ class Samples(Probe):
             "the first sample for the index after the last; an IndexError refutes",
             {"error": error},
             data,
-            "",
+            "note",
         )
 
     def _cached(self, data: _Data, notes: list[Any]) -> Iterator[Judgement]:

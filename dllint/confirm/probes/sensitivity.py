@@ -21,8 +21,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.inside.spy import Spy
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.random_states import random_states_kept
+from dllint.events import ModelForward
 
 _MOST_MODELS = 4
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
@@ -49,13 +50,17 @@ class Sensitivity(Probe):
     """Keeps the last inputs of each model, and calls it with others at the end."""
 
     name = "sensitivity"
+    turn = 2  # it calls the model
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self._calls: WeakKeyDictionary[nn.Module, _Call] = WeakKeyDictionary()
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if not with_gradients and (self.run.backwards or module.training or not _are_plain([*inputs, *named.values()])):
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        inputs = event.arguments.positional
+        named: Any = event.arguments.keywords
+        if event.grad != "on" and (self.run.backwards or module.training or not _are_plain([*inputs, *named.values()])):
             return
         known = self._calls.get(module)
         if known is None and len(self._calls) >= _MOST_MODELS:
@@ -65,7 +70,7 @@ class Sensitivity(Probe):
         if tensors and sum(given[key].numel() for key in tensors) <= _MOST_ELEMENTS:
             kept: Inputs = {key: value.detach() if isinstance(value, Tensor) else value for key, value in given.items()}
             calls = known.calls + 1 if known is not None else 1
-            self._calls[module] = _Call(ref(module), kept, stack, calls, tensors)
+            self._calls[module] = _Call(ref(module), kept, stack_of(event), calls, tensors)
 
     def judge(self) -> Iterator[Judgement]:
         is_enough = self.run.steps >= ENOUGH or not self.run.backwards

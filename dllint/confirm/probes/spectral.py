@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Probe, stack_of
+from dllint.events import ModelForward
 
 _OFF = 0.5  # of the norm: what a single step of the power iteration exceeds
 _ITERATIONS = 20
 _LARGEST = 4_000_000  # elements
 
 
-class SpectralNorms(Probe):
+class Spectral(Probe):
     """Looks at the first call of each model that has ``torch.nn.utils.spectral_norm`` in it."""
 
     name = "spectral"
@@ -28,7 +29,8 @@ class SpectralNorms(Probe):
         self._known: WeakSet[nn.Module] = WeakSet()
         self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
         if module in self._known:
             return
         self._known.add(module)
@@ -36,7 +38,7 @@ class SpectralNorms(Probe):
             hooks = [hook for hook in layer._forward_pre_hooks.values() if isinstance(hook, SpectralNorm)]
             for hook in hooks:
                 used = 1.0 if layer.training else _ratio(layer, hook)
-                self._ratios.setdefault(stack, []).append(used)
+                self._ratios.setdefault(stack_of(event), []).append(used)
 
     def judge(self) -> Iterator[Judgement]:
         for stack, ratios in self._ratios.items():

@@ -15,7 +15,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.events import ModelForward
 
 _FIRST = 10  # calls from each place that are looked at
 _IGNORED = -100
@@ -57,7 +58,12 @@ class Supervision(Probe):
         self._seen: dict[tuple[Stack, bool], _Calls] = {}
         self._pending: _Pending | None = None
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        inputs = event.arguments.positional
+        named = event.arguments.keywords
+        with_gradients = event.grad == "on"
+        stack = stack_of(event)
         self._pending = None
         labels, mask = named.get("labels"), named.get("attention_mask")
         if not (isinstance(labels, Tensor) and isinstance(mask, Tensor)) or "decoder_input_ids" in named:
@@ -94,7 +100,7 @@ class Supervision(Probe):
             seen.learnt_ends += bool((is_end & ~is_ignored).any())
             seen.ignored_ends += bool((is_end == is_ignored).all()) and bool((~is_ignored & attends).any())
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         pending, self._pending = self._pending, None
         is_reduced = call.options.get("reduction") in ("mean", "sum")
         if pending is None or call.function != "cross_entropy" or call.target.is_floating_point() or not is_reduced:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
 
 _FIRST = 10  # calls from each place that are looked at
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
@@ -104,17 +104,17 @@ class Targets(Probe):
         self._calls: dict[Stack, int] = {}
         self._seen: dict[tuple[str, Stack], _Seen] = {}
 
-    def on_loss(self, call: LossCall) -> None:
-        number = self._calls[call.stack] = self._calls.get(call.stack, 0) + 1
+    def on_loss_call(self, call: LossCall) -> None:
+        number = self._calls[stack_of(call)] = self._calls.get(stack_of(call), 0) + 1
         if number > _FIRST and number % self.run.every:
             return
         for fact in _FACTS:
             answer = fact.ask(call)
             if answer is None:
                 continue
-            seen = self._seen.get((fact.rule, call.stack))
+            seen = self._seen.get((fact.rule, stack_of(call)))
             if seen is None:
-                seen = self._seen[fact.rule, call.stack] = _Seen(fact, call.function, first=self.run.steps)
+                seen = self._seen[fact.rule, stack_of(call)] = _Seen(fact, call.function, first=self.run.steps)
             seen.asked += 1
             seen.wrong += answer
             seen.last = self.run.steps

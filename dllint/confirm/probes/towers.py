@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.events import ModelForward, OptimizerStep
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -51,6 +51,7 @@ class Towers(Probe):
     """Looks at the gradients of the parts of each model after some steps."""
 
     name = "towers"
+    turn = 1  # it judges by the updates that others have measured
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
@@ -58,14 +59,15 @@ class Towers(Probe):
         self._seen: list[_Model] = []
         self._steps = 0
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        if with_gradients and module not in self._models:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        if event.grad == "on" and module not in self._models:
             names = _parts(module)
-            model = self._models[module] = _Model(stack, {name: _Part() for name in names}) if names else None
+            model = self._models[module] = _Model(stack_of(event), {name: _Part() for name in names}) if names else None
             if model is not None:
                 self._seen.append(model)
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if not self._seen:
             return
         models = [(module, model) for module, model in self._models.items() if model is not None]
@@ -100,6 +102,7 @@ class Towers(Probe):
             model.looks,
             (0, self.run.steps),
             (model.stack,),
+            "note",
         )
 
     def _paced(self, model: _Model, names: list[str]) -> Iterator[Judgement]:
@@ -128,6 +131,7 @@ class Towers(Probe):
                 model.looks,
                 (0, self.run.steps),
                 (model.stack,),
+                "note",
             )
 
 

@@ -14,11 +14,10 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
-from torch.optim import Optimizer
-
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.inside.stacks import stack as stack_of
 from dllint.confirm.probes.base import Probe
+from dllint.events import OptimizerCreated, OptimizerStep
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
 _FIRST = 3  # steps of each optimizer in which a trainer is looked for
@@ -40,10 +39,10 @@ class Trainers(Probe):
         self._judgements: list[Judgement] = []
         self._looks = 0
 
-    def on_optimizer(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
         self._looks = 0
 
-    def on_step_end(self, optimizer: Optimizer, stack: Stack) -> None:
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if self._looks >= _FIRST:
             return
         self._looks += 1

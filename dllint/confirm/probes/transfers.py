@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, Batches, LossCall, Probe
+from dllint.confirm.probes.base import ENOUGH, Batches, LossCall, Probe, stack_of
+from dllint.events import ModelForward
 
 _FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared
@@ -62,15 +63,19 @@ class Transfers(Probe):
         elif self._recent:
             self._recent.clear()
 
-    def on_call(self, module: nn.Module, inputs: Any, named: Any, with_gradients: bool, stack: Stack) -> None:
-        if self._recent and with_gradients:
-            for name, value in [*(("", value) for value in inputs), *((f"[{name!r}]", named[name]) for name in named)]:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        named = event.arguments.keywords
+        if self._recent and event.grad == "on":
+            for name, value in [
+                *(("", value) for value in event.arguments.positional),
+                *((f"[{name!r}]", named[name]) for name in named),
+            ]:
                 if isinstance(value, Tensor):
-                    self._arrives(value, name, stack, value.is_floating_point() or value.dim() < 2)
+                    self._arrives(value, name, stack_of(event), value.is_floating_point() or value.dim() < 2)
 
-    def on_loss(self, call: LossCall) -> None:
+    def on_loss_call(self, call: LossCall) -> None:
         if self._recent and call.result.requires_grad:
-            self._arrives(call.target, "", call.stack, False)
+            self._arrives(call.target, "", stack_of(call), False)
 
     def _arrives(self, value: Tensor, name: str, stack: Stack, is_meant: bool) -> None:
         """Compare a tensor with those of batches that have its name, or with the only ones of its kind."""

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.base import Probe, stack_of
+from dllint.events import ModelForward
 
 _FIRST = 3  # calls of each model that are looked at
 _MOST = 256  # parameters
@@ -56,9 +57,10 @@ class Wrapping(Probe):
         trainable = [parameter for parameter in module.parameters() if parameter.requires_grad][:_MOST]
         self._wrapped[module] = _Wrapped([(ref(p), _accumulator(p)) for p in trainable], stack)
 
-    def on_forward(self, module: nn.Module, inputs: Any, with_gradients: bool, stack: Stack) -> None:
-        wrapped = self._wrapped.get(module)
-        if wrapped is None or not with_gradients:
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        stack = stack_of(event)
+        wrapped = self._wrapped.get(event.model)
+        if wrapped is None or event.grad != "on":
             return
         seen = self._seen.setdefault((wrapped.stack, stack), _Seen(first=self.run.steps))
         seen.calls += 1

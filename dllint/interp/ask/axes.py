@@ -1,12 +1,14 @@
-"""The axes of a tensor, as far as the program tells: from layers, sizes that are read, and what moves axes about."""
+"""The axes of a tensor, as far as the program tells: from layers, data, sizes that are read, and what moves axes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dllint.interp.ask.sizes import Size, of_axis, of_value, product, without_common
+from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
+from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
+from dllint.interp.ask.shape import Shape, combined, joined
+from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_value, product
 from dllint.interp.run.containers import RANK
 from dllint.interp.run.modules import force
 from dllint.interp.source.axis_facts import Layer, axis_facts
@@ -15,40 +17,14 @@ from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Value
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
-_MAX_DEPTH = 40
+_MAX_DEPTH = 60
 _MADE = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "randn", "rand"))
-_ELEMENTWISE = frozenset(("+", "-", "*", "/", "torch.add", "torch.sub", "torch.mul", "torch.div"))
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The axes of a tensor, from the front.
-
-    Those after ``sizes`` are the axes of the tensor ``rest[0]``, from number ``rest[1]`` on, however many these are;
-    without ``rest`` there are no more.
-    """
-
-    sizes: tuple[Size, ...]
-    rest: tuple[Value, int] | None = None
-
-    def axis(self, index: int) -> Size | None:
-        """The size of an axis; ``None`` if there is none, or if it is counted from an end that is not known."""
-        if -len(self.sizes) <= index < len(self.sizes) and (index >= 0 or self.rest is None):
-            return self.sizes[index]
-        if self.rest is None or index < 0:
-            return None
-        tensor, first = self.rest
-        return of_axis(tensor, first + index - len(self.sizes))
-
-    def first(self, count: int) -> tuple[Size, ...] | None:
-        """The sizes of the first axes."""
-        sizes = [self.axis(index) for index in range(count)]
-        return tuple(size for size in sizes if size is not None) if None not in sizes else None
-
-    @property
-    def rank(self) -> int | None:
-        """The number of axes, where it is known."""
-        return len(self.sizes) if self.rest is None else None
+_ELEMENTWISE = frozenset(
+    ("+", "-", "*", "/", "**", "compare", "&", "|", "torch.add", "torch.sub", "torch.mul", "torch.div", "torch.pow")
+)
+_SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
+_NUMBERS = frozenset(("float", "int", "len"))  # functions that return numbers
+_HIDDEN_STATE = "last_hidden_state"  # of the models of `transformers`
 
 
 class Axes:
@@ -58,15 +34,17 @@ class Axes:
         self._machine = machine
         self._facts = axis_facts()
         self._known: dict[Value, Shape] = {}
+        self._depth = 0
 
-    def of(self, tensor: Value, depth: int = 0) -> Shape:
+    def of(self, tensor: Value) -> Shape:
         """The axes of a tensor."""
         known = self._known.get(tensor)
         if known is None:
-            found = self._found(tensor, depth) if depth < _MAX_DEPTH else None
+            self._depth += 1
+            found = self._found(tensor) if self._depth < _MAX_DEPTH else None
+            self._depth -= 1
             known = _of_known_rank(tensor, found if found is not None else Shape((), (tensor, 0)))
-            if depth == 0:
-                self._known[tensor] = known
+            self._known[tensor] = known
         return known
 
     def size(self, value: Value) -> Size | None:
@@ -98,88 +76,179 @@ class Axes:
 
     # ---------------------------------------------------------------------------------------------- by operation
 
-    def _found(self, tensor: Value, depth: int) -> Shape | None:
+    def _found(self, tensor: Value) -> Shape | None:
+        if isinstance(tensor, Const | Setting):
+            return Shape(()) if isinstance(getattr(tensor, "value", 0), int | float) else None
+        if isinstance(tensor, Items):
+            return data_shapes.listed(tensor, self.of)
         if isinstance(tensor, Choice):
-            shapes = [self.of(option, depth + 1) for _, option in tensor.options]
-            return shapes[0] if all(shape == shapes[0] for shape in shapes) else None
+            return joined([self.of(option) for _, option in tensor.options], tensor)
         if not isinstance(tensor, Symbol) or not tensor.inputs:
             return None
-        if tensor.name == "forward":
-            forced = force(self._machine, tensor)
-            return self.of(forced, depth + 1) if forced is not tensor else None
+        if tensor.name in _NUMBERS or tensor.name.startswith("math.") or _axis_read_by(tensor) is not None:
+            return Shape(())
+        forced = force(self._machine, tensor)
+        if forced is not tensor:
+            return self._of_model(tensor, forced)
         if tensor.name.endswith("()"):
-            return self._of_layer(tensor, depth)
+            return self._of_layer(tensor)
+        if tensor.name == "item":
+            return self._of_item(tensor)
+        if tensor.name == "attribute":
+            return self._of_attribute(tensor)
+        return self._of_operation(tensor)
+
+    def _of_model(self, result: Symbol, returned: Value) -> Shape:
+        """What a model returns: a batch, if it is given one."""
+        shape = self.of(returned)
+        is_open = shape.rest is not None and not shape.sizes
+        batch = next((given.sizes[0] for given in map(self.of, result.inputs[1:]) if given.is_batch), None)
+        return Shape((batch,), (returned, 1), shape.back) if is_open and batch is not None else shape
+
+    def _of_operation(self, tensor: Symbol) -> Shape | None:
         if tensor.name in _MADE:
             sizes = self.sizes(tensor.arguments.positional) if tensor.arguments is not None else None
-            return Shape(tuple(s for s in sizes if s is not None)) if sizes and None not in sizes else None
+            return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
         if tensor.name in _ELEMENTWISE:
-            return self._of_operands(tensor, depth)
-        if tensor.name == "item":
-            return self._of_item(tensor, depth)
-        if tensor.name[1:] in self._facts.same_methods and tensor.name[0] == ".":
-            return self.of(tensor.inputs[0], depth + 1)
-        if tensor.name in self._facts.same_functions:
-            return self.of(tensor.inputs[0], depth + 1)
-        move = _MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
-        if move is None or (tensor.arguments is not None and not tensor.arguments.exact):
+            left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
+            return combined(self.of(left), self.of(right), tensor)
+        same = tensor.inputs[0] if tensor.name == "negative" else axis_moves.before_same_axes(tensor)
+        if same is not None:
+            return self.of(same)
+        if tensor.name == "slice":
+            return axis_indexing.sliced(tensor, self.of(tensor.inputs[0]))
+        if tensor.arguments is not None and not tensor.arguments.exact:
             return None
-        return move(self, tensor, self.of(tensor.inputs[0], depth + 1), tensor.inputs[1:])
+        if tensor.name == "torch.einsum":
+            return by_einsum(tensor, self.of)
+        if tensor.name.startswith("einops."):
+            return by_pattern(tensor, self.of)
+        several = axis_moves.OF_SEVERAL.get(tensor.name)
+        if several is not None:
+            return several(self, tensor)
+        move = axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
+        return move(self, tensor, self.of(tensor.inputs[0])) if move is not None else None
 
-    def _of_layer(self, result: Symbol, depth: int) -> Shape | None:
+    def _of_attribute(self, tensor: Symbol) -> Shape | None:
+        base = self.of(tensor.inputs[0])
+        if tensor.detail in ("values", "indices", "data", "real", "grad"):
+            return base
+        if tensor.detail == "T":
+            return Shape(base.sizes[::-1]) if base.rank is not None else None
+        if tensor.detail == _HIDDEN_STATE:
+            meanings: tuple[Meaning, ...] = ("batch", "time", "feature")
+            return Shape(tuple(of_axis(tensor, index, meaning=meaning) for index, meaning in enumerate(meanings)))
+        return None
+
+    # ------------------------------------------------------------------------------------------------ of layers
+
+    def _of_layer(self, result: Symbol) -> Shape | None:
         name, layer = result.name.removesuffix("()"), result.inputs[0]
         if len(result.inputs) < 2 or not isinstance(layer, Instance):
             return None
-        given = self.of(result.inputs[1], depth + 1)
+        given = self.of(result.inputs[1])
         if name in self._facts.same_modules:
             return given
         if name == "torch.nn.Flatten":
-            return _flattened(self, result, given, layer.arguments.all() or (Const(1),))
+            start, end = (layer.arguments.get(i, name) for i, name in enumerate(("start_dim", "end_dim")))
+            bounds = axis_moves.numbers((start or Const(1), end or Const(-1)))
+            return axis_moves.flattened(result, given, *bounds) if bounds is not None else None
+        if name == "einops.layers.torch.Rearrange":
+            pattern = layer.arguments.get(0, "pattern")
+            text = pattern.value if isinstance(pattern, Const) else ""
+            return rearranged(result, text, given, layer.arguments.keywords)
+        if name in self._facts.sequence:
+            return sequences.output_shape(result, layer, given, None)
         if (fact := self._facts.channels.get(name)) is not None:
-            first = given.first(2)
-            if first is None:
-                return None
-            channels = self._argument(layer, fact) if fact.argument else first[1]
-            spatial = tuple(of_axis(result, 2 + index) for index in range(fact.spatial))
-            return Shape((first[0], channels, *spatial))
-        if (fact := self._facts.embedding.get(name)) is not None and given.rest is None:
-            return Shape((*given.sizes, self._argument(layer, fact)))
-        if (fact := self._facts.features.get(name)) is not None and given.rest is None and given.sizes:
-            return Shape((*given.sizes[:-1], self._argument(layer, fact)))
-        return None
+            return self._of_convolution(result, layer, fact, given)
+        if (fact := self._facts.embedding.get(name)) is not None:
+            return _with_last(result, given, self._argument(layer, fact), is_added=True)
+        if (fact := self._facts.features.get(name)) is not None:
+            return _with_last(result, given, self._argument(layer, fact))
+        return self._kept_batch(result, given)
+
+    def _of_convolution(self, result: Symbol, layer: Instance, fact: Layer, given: Shape) -> Shape | None:
+        """(batch, channel, ...), the image or signal of a size that nobody computes here."""
+        first = given.first(2)
+        if first is None or given.rank == fact.spatial + 1:
+            return None
+        channels = self._argument(layer, fact) if fact.argument else first[1]
+        told = self._pooled_to(layer) if ".Adaptive" in layer.library_name else []
+        known = told if len(told) == fact.spatial else [None] * fact.spatial
+        spatial = (
+            (size or of_axis(result, 2 + i)).meant(meaning)
+            for i, (size, meaning) in enumerate(zip(known, _SPATIAL[fact.spatial], strict=True))
+        )
+        return Shape((first[0], channels.meant("channel"), *spatial))
+
+    def _pooled_to(self, layer: Instance) -> list[Size | None]:
+        """The sizes that an adaptive pooling is told: a number for all of them, or one for each."""
+        told = layer.arguments.get(0, "output_size")
+        if isinstance(told, Const):
+            return [self.size(told)] * int(layer.library_name[-2])
+        return [self.size(each) for each in told.items] if isinstance(told, Items) and told.exact else []
+
+    def _kept_batch(self, result: Symbol, given: Shape) -> Shape | None:
+        """What is known of the result of a layer of which nothing is known but that it is one of torch."""
+        return Shape(given.sizes[:1], (result, 1)) if given.is_batch else None
 
     def _argument(self, layer: Instance, fact: Layer) -> Size:
         value = layer.arguments.get(fact.position, fact.argument)
         size = self.size(value) if value is not None else None
-        return size if size is not None else of_value(layer)
+        return (size if size is not None else of_value(layer)).meant("feature")
 
-    def _of_operands(self, result: Symbol, depth: int) -> Shape | None:
-        """What two tensors are combined to, element by element. A number leaves the other one's axes as they are."""
-        left, right = result.inputs[:2] if len(result.inputs) >= 2 else (result.inputs[0], Const(1))
-        if isinstance(right, Const | Setting):
-            return self.of(left, depth + 1)
-        if isinstance(left, Const | Setting):
-            return self.of(right, depth + 1)
-        ours, theirs = self.of(left, depth + 1), self.of(right, depth + 1)
-        return ours if ours == theirs else None
-
-    def _of_item(self, item: Symbol, depth: int) -> Shape | None:
-        """The outputs of a recurrent layer, the first of what it returns."""
+    def _of_item(self, item: Symbol) -> Shape | None:
+        """What is taken out of a batch, out of what a layer returns, or out of a tensor by an index."""
         base = item.inputs[0]
-        if not (isinstance(base, Symbol) and base.name.removesuffix("()") in self._facts.recurrent):
-            return None
-        layer = base.inputs[0]
-        if item.detail != 0 or len(base.inputs) < 2 or not isinstance(layer, Instance):
-            return None
-        first = self.of(base.inputs[1], depth + 1).first(2)
-        return Shape((*first, of_axis(item, 2))) if first is not None else None
+        found = data_shapes.from_data(item, self.of)
+        if found is not None or not isinstance(base, Symbol):
+            return found
+        returned = force(self._machine, base)
+        if isinstance(returned, Items) and returned.exact and isinstance(item.detail, int):
+            return self.of(returned.items[item.detail]) if -1 <= item.detail < len(returned.items) else None
+        layer = base.inputs[0] if base.inputs else None
+        if base.name.removesuffix("()") in self._facts.sequence and isinstance(layer, Instance):
+            return self._of_sequence_layer(item, base, layer)
+        if base.name.rpartition(".")[2] in ("max", "min", "median", "mode", "topk", "sort"):
+            return self.of(base) if item.detail in (0, 1) else None
+        if base.name.rpartition(".")[2] in ("split", "chunk", "tensor_split", "unbind"):
+            return axis_indexing.cut(item, base, self.of(base.inputs[0]))
+        if base.name == "item" and base.detail == 1 and isinstance(base.inputs[0], Symbol):
+            inner = base.inputs[0]
+            if inner.name == "torch.nn.LSTM()" and isinstance(inner.inputs[0], Instance):
+                return self._state(item, inner, inner.inputs[0])
+        return axis_indexing.indexed(item, self.of(base))
+
+    def _of_sequence_layer(self, item: Symbol, result: Symbol, layer: Instance) -> Shape | None:
+        """The outputs, or the state, of a recurrent layer or of attention."""
+        if len(result.inputs) < 2 or not sequences.returns_pair(layer):
+            return axis_indexing.indexed(item, self.of(result))
+        if item.detail == 0:
+            return sequences.output_shape(item, layer, self.of(result.inputs[1]), self._hidden(layer))
+        is_state = item.detail == 1 and layer.library_name in ("torch.nn.GRU", "torch.nn.RNN")
+        return self._state(item, result, layer) if is_state else None
+
+    def _state(self, item: Symbol, result: Symbol, layer: Instance) -> Shape | None:
+        return sequences.state_shape(item, layer, self.of(result.inputs[1]), self._hidden(layer))
+
+    def _hidden(self, layer: Instance) -> Size | None:
+        value = layer.arguments.get(1, "hidden_size")
+        return self.size(value) if value is not None else None
+
+
+def _with_last(result: Symbol, given: Shape, last: Size, *, is_added: bool = False) -> Shape:
+    """What a layer makes that replaces the last axis or adds one. Those between are the result's own."""
+    if given.rest is None:
+        return Shape((*(given.sizes if is_added else given.sizes[:-1]), last))
+    may_be_last = len(given.sizes) > 1 and not given.back and not is_added
+    front = given.sizes[:-1] if may_be_last else given.sizes
+    return Shape(front, (result, len(front)), (*(given.back if is_added else given.back[:-1]), last))
 
 
 def _of_known_rank(tensor: Value, shape: Shape) -> Shape:
     """A shape with the number of axes that the program tells by unpacking it."""
     rank = tensor.attributes.get(RANK) if isinstance(tensor, Symbol) else None
-    if shape.rest is None or not isinstance(rank, Const):
-        return shape
-    return Shape(shape.first(rank.value) or shape.sizes)
+    return shape.of_rank(rank.value) if isinstance(rank, Const) else shape
 
 
 def _axis_read_by(value: Value) -> tuple[Value, int] | None:
@@ -198,106 +267,3 @@ def _axis_read_by(value: Value) -> tuple[Value, int] | None:
         if is_shape and isinstance(base, Symbol):
             return base.inputs[0], value.detail
     return None
-
-
-# ------------------------------------------------------------------------------------------- what moves axes about
-
-_Move = Callable[[Axes, Symbol, Shape, Sequence[Value]], Shape | None]
-
-
-def _numbers(given: Sequence[Value]) -> list[int] | None:
-    if len(given) == 1 and isinstance(given[0], Items):
-        given = given[0].items
-    found = [each.value for each in given if isinstance(each, Const) and isinstance(each.value, int)]
-    return found if len(found) == len(given) else None
-
-
-def _reshaped(axes: Axes, result: Symbol, shape: Shape, given: Sequence[Value]) -> Shape | None:
-    sizes = axes.sizes(given)
-    if sizes is None or sizes.count(None) > 1:
-        return None
-    if None in sizes:
-        sizes[sizes.index(None)] = _what_is_left(shape, [s for s in sizes if s is not None]) or of_axis(
-            result, sizes.index(None)
-        )
-    return Shape(tuple(size for size in sizes if size is not None))
-
-
-def _what_is_left(shape: Shape, sizes: Sequence[Size]) -> Size | None:
-    """The size that ``-1`` stands for, where all axes are known."""
-    if shape.rest is not None:
-        return None
-    left, surplus = without_common(product(shape.sizes), product(sizes))
-    return left if surplus == Size() else None
-
-
-def _permuted(axes: Axes, result: Symbol, shape: Shape, given: Sequence[Value]) -> Shape | None:
-    order = _numbers(given)
-    if not order or (shape.rank is None and min(order) < 0):
-        return None
-    sizes = [shape.axis(index) for index in order]
-    return Shape(tuple(size for size in sizes if size is not None)) if None not in sizes else None
-
-
-def _transposed(axes: Axes, result: Symbol, shape: Shape, given: Sequence[Value]) -> Shape | None:
-    pair = _numbers(given)
-    if not pair or len(pair) != 2:
-        return None
-    if shape.rank is not None:
-        pair = [index % shape.rank for index in pair] if shape.rank else pair
-    if min(pair) < 0:
-        return None
-    count = max(*pair, len(shape.sizes) - 1) + 1
-    sizes = list(shape.first(count) or ())
-    if not sizes:
-        return None
-    sizes[pair[0]], sizes[pair[1]] = sizes[pair[1]], sizes[pair[0]]
-    return Shape(tuple(sizes), _rest_after(shape, count))
-
-
-def _rest_after(shape: Shape, count: int) -> tuple[Value, int] | None:
-    return (shape.rest[0], shape.rest[1] + count - len(shape.sizes)) if shape.rest is not None else None
-
-
-def _unsqueezed(axes: Axes, result: Symbol, shape: Shape, given: Sequence[Value]) -> Shape | None:
-    at = _numbers(given)
-    if not at or len(at) != 1 or (at[0] < 0 and shape.rank is None):
-        return None
-    index = at[0] if at[0] >= 0 else at[0] + len(shape.sizes) + 1
-    count = max(index, len(shape.sizes))
-    sizes = shape.first(count)
-    return None if sizes is None else Shape((*sizes[:index], Size(), *sizes[index:]), _rest_after(shape, count))
-
-
-def _squeezed(axes: Axes, result: Symbol, shape: Shape, given: Sequence[Value]) -> Shape | None:
-    at = _numbers(given)
-    if not at or len(at) != 1 or shape.rank is None or not -shape.rank <= at[0] < shape.rank:
-        return None
-    index = at[0] % shape.rank
-    if shape.sizes[index] != Size():
-        return None
-    return Shape(shape.sizes[:index] + shape.sizes[index + 1 :])
-
-
-def _flattened(axes: Axes, result: Symbol, shape: Shape, given: Sequence[Value]) -> Shape | None:
-    bounds = _numbers(given)
-    if bounds is None or len(bounds) > 2:
-        return None
-    first, last = (*bounds, *(0, -1)[len(bounds) :])
-    if shape.rank is not None:
-        first, last = first % shape.rank, last % shape.rank
-        return Shape((*shape.sizes[:first], product(shape.sizes[first : last + 1]), *shape.sizes[last + 1 :]))
-    before = shape.first(first) if first >= 0 else None
-    return Shape((*before, of_axis(result, first))) if before is not None and last == -1 else None
-
-
-_MOVES: dict[str, _Move] = {
-    "view": _reshaped,
-    "reshape": _reshaped,
-    "permute": _permuted,
-    "transpose": _transposed,
-    "swapaxes": _transposed,
-    "unsqueeze": _unsqueezed,
-    "squeeze": _squeezed,
-    "flatten": _flattened,
-}

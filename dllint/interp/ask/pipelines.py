@@ -55,6 +55,16 @@ class TransformStep:
     is_drawn: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TransformCall:
+    """A call of a transform on the way to a sample, under ``guards``: ``given`` is what it is applied to."""
+
+    transform: Value
+    given: Value
+    result: Symbol
+    guards: Guards
+
+
 # ------------------------------------------------------------------------------------------------------ transforms
 
 
@@ -213,6 +223,24 @@ def _drawn(machine: Machine, dataset: Instance, guards: Guards) -> Iterator[Tran
 def sample_of(machine: Machine, dataset: Instance) -> Value | None:
     """What ``dataset[index]`` returns, for a class of the project that says so itself."""
     return _outcome(machine, dataset, "__getitem__", "index")
+
+
+def calls_in(machine: Machine, sample: Value) -> Iterator[TransformCall]:
+    """The calls of transforms on the way to a sample, each once."""
+    pending: list[tuple[Guards, Value]] = [((), sample)]
+    visited: set[int] = set()
+    while pending and len(visited) < _MAX_VALUES:
+        here, value = pending.pop(0)
+        if id(value) in visited:
+            continue
+        visited.add(id(value))
+        if isinstance(value, Choice):
+            pending.extend((here + more, option) for more, option in value.options)
+            continue
+        is_call = isinstance(value, Symbol) and value.name.endswith("()")
+        if is_call and isinstance(value, Symbol) and value.inputs[1:] and kind_of(machine, value.inputs[0]):
+            yield TransformCall(value.inputs[0], value.inputs[1], value, here)
+        pending.extend((here, source) for source in inputs_of(value))
 
 
 def _outcome(machine: Machine, instance: Instance, method: str, given: str) -> Value | None:

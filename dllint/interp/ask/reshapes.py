@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dllint.interp.ask.axes import Shape
+from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, product, without_common
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Literal
 
 from dllint.values import Value
+
+Meaning = Literal["", "batch", "time", "channel", "height", "width", "feature", "head", "layer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +33,38 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How long an axis is: a number times factors, which may repeat."""
+    """How long an axis is: a number times factors, which may repeat. ``meaning`` is what its steps are, if known."""
 
     number: int = 1
     factors: tuple[Factor, ...] = ()
+    meaning: Meaning = field(default="", compare=False)
 
     @property
     def is_atomic(self) -> bool:
         """Whether this is the size of one axis: a number above 1, or one factor."""
         return (self.number > 1 and not self.factors) or (self.number == 1 and len(self.factors) == 1)
 
+    @property
+    def known(self) -> int | None:
+        """The size as a number, where it is one."""
+        return None if self.factors else self.number
+
     def same(self, other: Size) -> bool:
         """Whether two sizes are certainly equal."""
         return self.number == other.number and Counter(self.factors) == Counter(other.factors)
+
+    def meant(self, meaning: Meaning) -> Size:
+        """The size, as that of an axis of a meaning."""
+        return replace(self, meaning=meaning)
 
     def __str__(self) -> str:
         parts = [factor.known_as or "?" for factor in self.factors]
         return " * ".join([str(self.number), *parts] if self.number != 1 or not parts else parts)
 
 
-def of_axis(tensor: Value, axis: int, known_as: str = "") -> Size:
+def of_axis(tensor: Value, axis: int, known_as: str = "", meaning: Meaning = "") -> Size:
     """The size of an axis of a tensor of which nothing else is known."""
-    return Size(1, (Factor(id(tensor), axis, known_as),))
+    return Size(1, (Factor(id(tensor), axis, known_as),), meaning)
 
 
 def of_value(value: Value, known_as: str = "") -> Size:
@@ -61,7 +74,9 @@ def of_value(value: Value, known_as: str = "") -> Size:
 
 def product(sizes: Iterable[Size]) -> Size:
     """The size of several axes laid together."""
-    sizes = list(sizes)
+    sizes = [size for size in sizes if size != Size()]
+    if len(sizes) == 1:
+        return sizes[0]
     return Size(prod(size.number for size in sizes), tuple(factor for size in sizes for factor in size.factors))
 
 

@@ -16,7 +16,7 @@ from dllint.interp.run.guards import as_option, text_of
 from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.opaque import opaque
 from dllint.interp.run.parameters import bind_parameters
-from dllint.interp.run.refusals import is_refused
+from dllint.interp.run.refusals import refusal
 from dllint.interp.run.supers import SuperProxy
 from dllint.interp.source.generators import is_endless
 from dllint.sites import Guards, Site
@@ -253,8 +253,10 @@ def invoke(
     Raises:
         CallError: the arguments do not fit, or there is such a call on every way through the function.
     """
-    if machine.block is not None and is_refused(machine, function, arguments, site, receiver):
+    refused = refusal(machine, function, arguments, site, receiver)
+    if refused is not None:
         machine.reached.update(_entered_by(function))  # no other caller is to be imagined
+        machine.emit(refused)
         raise CallError(site)
     is_whole = function.kind != "context-manager" and not function.module.is_broken(function.node)
     if not machine.tick() or not machine.may_call(function) or not is_whole:

@@ -33,8 +33,9 @@ def enter(machine: Machine, manager: Value) -> None:
     elif mode is not None:
         machine.grad = "on" if _flag(manager) is False else mode
     context = machine.facts.contexts.get(name) or (name.lstrip(".") if name.lstrip(".") in _METHODS else "")
-    if context and not _is_disabled(manager):
-        machine.contexts = machine.contexts | {context}
+    if context:  # one that is switched off ends what it is in
+        inside = frozenset((context,))
+        machine.contexts = machine.contexts - inside if _is_disabled(manager) else machine.contexts | inside
 
 
 def call_enter(machine: Machine, manager: Value, site: Site) -> Value | None:

@@ -152,7 +152,7 @@ def objects_under(machine: Machine, value: Value) -> list[tuple[Guards, Value]]:
     return found
 
 
-def _held_by(value: Value) -> Iterator[Value]:
+def held_by(value: Value) -> Iterator[Value]:
     """What an object holds, and what a function closes over. A tensor does not hold the model that computed it."""
     if isinstance(value, Symbol):
         if not is_tensor_operation(value):
@@ -208,7 +208,7 @@ def reach(machine: Machine, start: Value, depth: int = 5) -> frozenset[int]:
             if isinstance(value, (Const, External)):  # most are: nothing is behind them, and they hold nothing
                 continue
             seen.add(id(unwrapped(machine, value)))
-            following.extend(_held_by(value))
+            following.extend(held_by(value))
         frontier = following
         if len(seen) > _LIMIT:
             break

@@ -294,8 +294,10 @@ def _train(machine: Machine, base: Value, name: str, arguments: Arguments, site:
 
 
 def _same_module(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
-    """Moves and casts of a module return the module itself."""
-    role = known_or_guessed(machine, base)
+    """Moves and casts of a module return the module itself, and those of a tensor, also of one of several, do not."""
+    options = [option for _, option in base.options] if isinstance(base, Choice) else []
+    is_tensor = bool(options) and all(isinstance(o, Symbol) and graph.is_tensor_operation(o) for o in options)
+    role = "" if is_tensor else known_or_guessed(machine, base)
     if isinstance(base, Instance) or (isinstance(base, Choice) and role == "module"):
         machine.emit(ModelChanged(site, base, name, arguments, base))
         return base

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dllint.events import LossCall, ModelForward, OpaqueCall
+from dllint.events import LibraryCall, LossCall, ModelForward, OpaqueCall
 from dllint.forms import element_of
 from dllint.interp.run import overriding
 from dllint.interp.run.classes import find_member, is_module_class, role_of
 from dllint.interp.run.joining import CallError
 from dllint.interp.run.opaque import opaque
-from dllint.interp.run.refusals import is_refused
+from dllint.interp.run.refusals import refusal
 from dllint.interp.run.roles import name_of
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Guards, Site
@@ -49,8 +49,8 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
         if isinstance(member, Function):
             return machine.invoke(member, arguments, site, receiver=callee)
         role = role_of(machine, callee)
-        if role == "loss-class":
-            return _library_loss(machine, callee, arguments, site)
+        if role == "loss-class" and not isinstance(find_member(machine, callee.cls, "forward"), Function):
+            return _library_loss(machine, callee, arguments, site)  # with a forward of its own, it may expect others
         if is_module_class(machine, callee.cls):
             return call_module(machine, callee, arguments, site)
         return opaque(machine, callee, arguments, site, receiver=callee)
@@ -58,7 +58,12 @@ def call_instance(machine: Machine, callee: Instance, arguments: Arguments, site
         return _library_loss(machine, callee, arguments, site)
     if role_of(machine, callee) in ("module", "wrapper"):
         return call_module(machine, callee, arguments, site)
-    return Symbol(f"{callee.cls}()", (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    name = f"{callee.cls}()"
+    result = Symbol(name, (callee, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+    if role_of(machine, callee) == "":
+        given = Arguments((callee, *arguments.positional), arguments.keywords, arguments.exact)
+        machine.emit(LibraryCall(site, name, given, result))
+    return result
 
 
 def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site) -> Symbol:
@@ -69,7 +74,9 @@ def call_module(machine: Machine, model: Value, arguments: Arguments, site: Site
     """
     if isinstance(model, Instance) and isinstance(model.cls, Class) and machine.block is not None:
         forward = find_member(machine, model.cls, "forward")
-        if isinstance(forward, Function) and is_refused(machine, forward, arguments, site, model):
+        refused = refusal(machine, forward, arguments, site, model) if isinstance(forward, Function) else None
+        if refused is not None:
+            machine.emit(refused)
             raise CallError(site)
     name = "forward"
     if (

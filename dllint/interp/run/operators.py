@@ -7,9 +7,10 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dllint.events import LibraryCall
 from dllint.interp.run import containers
 from dllint.sites import Site
-from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Arguments, Choice, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -59,7 +60,10 @@ def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site:
         repeated = isinstance(right, Const) and isinstance(right.value, int) and len(left.items) * right.value <= 16
         count = right.value if repeated and isinstance(right, Const) else 2 if _may_be_many(left, right) else 1
         return Items(left.kind, left.items * count, site, exact=left.exact and repeated)
-    return Symbol(symbol, (left, right), site, grad=machine.grad)
+    result = Symbol(symbol, (left, right), site, grad=machine.grad)
+    if symbol == "@":
+        machine.emit(LibraryCall(site, "@", Arguments((left, right)), result))
+    return result
 
 
 def _may_be_many(items: Items, times: Value) -> bool:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dllint.events import CallRefused, Misfit
 from dllint.interp.run.guards import text_of
 from dllint.sites import Site
 from dllint.values import Absent, Arguments, Class, External, Function, Value, alternatives
@@ -24,15 +25,16 @@ _PLAIN = (*_ROOTS, "torch.nn.", "torch.optim.", "torch.utils.data.", "lightning.
           "transformers.Trainer", "transformers.Seq2SeqTrainer")  # fmt: skip
 
 
-def is_refused(
+def refusal(
     machine: Machine, function: Function, arguments: Arguments, site: Site, receiver: Value | None = None
-) -> bool:
-    """Whether a call of a project function raises ``TypeError`` before anything in the function happens."""
-    if not arguments.exact or not _is_written_out(site.node, arguments):
-        return False
-    if _fits(function.node.args, arguments, receiver is not None):
-        return False
-    return _is_as_defined(function, receiver) and not _is_replaced(machine, function)
+) -> CallRefused | None:
+    """What speaks against a call of a project function, if it raises ``TypeError`` before anything in it happens."""
+    if machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+        return None
+    misfit = _misfit(function.node.args, arguments, receiver is not None)
+    if misfit is None or not _is_as_defined(function, receiver) or _is_replaced(machine, function):
+        return None
+    return CallRefused(site, function, *misfit)
 
 
 def _is_written_out(node: ast.AST, arguments: Arguments) -> bool:
@@ -46,21 +48,26 @@ def _is_written_out(node: ast.AST, arguments: Arguments) -> bool:
     )
 
 
-def _fits(parameters: ast.arguments, arguments: Arguments, has_receiver: bool) -> bool:
-    """Whether arguments can be bound to parameters."""
+def _misfit(
+    parameters: ast.arguments, arguments: Arguments, has_receiver: bool
+) -> tuple[Misfit, tuple[str, ...]] | None:
+    """Why arguments cannot be bound to parameters, and the names that this is about."""
     positional = [*parameters.posonlyargs, *parameters.args]
     count = len(arguments.positional) + has_receiver
     if count > len(positional) and parameters.vararg is None:
-        return False
+        return "surplus", ()
     given = arguments.keywords.keys()
     by_keyword = {parameter.arg for parameter in (*parameters.args, *parameters.kwonlyargs)}
-    if parameters.kwarg is None and not given <= by_keyword:
-        return False
-    if any(parameter.arg in given for parameter in positional[:count] if parameter.arg in by_keyword):
-        return False  # given twice
+    unknown = tuple(name for name in given if name not in by_keyword)
+    if parameters.kwarg is None and unknown:
+        return "unknown", unknown
+    twice = tuple(each.arg for each in positional[:count] if each.arg in by_keyword and each.arg in given)
+    if twice:
+        return "twice", twice
     required = positional[count : len(positional) - len(parameters.defaults)]
     needed = [pair[0] for pair in zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True) if pair[1] is None]
-    return all(parameter.arg in given for parameter in (*required, *needed))
+    missing = tuple(parameter.arg for parameter in (*required, *needed) if parameter.arg not in given)
+    return ("missing", missing) if missing else None
 
 
 def _is_as_defined(function: Function, receiver: Value | None) -> bool:

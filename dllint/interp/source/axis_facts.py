@@ -26,8 +26,28 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceLayer:
+    """A layer that takes sequences.
+
+    ``batch_first`` is the position of the argument that says in which order. ``of`` is the argument that is the layer
+    which decides, in a stack of them. ``is_recurrent`` says that it has a state and may read in both directions.
+    """
+
+    argument: str
+    position: int | None
+    takes: str
+    batch_first: int | None
+    is_recurrent: bool
+    of: str
+
+
+@dataclass(frozen=True, slots=True)
 class AxisFacts:
-    """Names of calls by what they do to axes. Modules are written as their classes are called."""
+    """Names of calls by what they do to axes. Modules are written as their classes are called.
+
+    ``takes`` are layers that take an axis of a certain size: the first argument, which says it, and the axis. ``names``
+    are what axes are called in annotations and patterns, each with what it means.
+    """
 
     same_functions: frozenset[str]
     same_methods: frozenset[str]
@@ -35,7 +55,9 @@ class AxisFacts:
     channels: Mapping[str, Layer]
     features: Mapping[str, Layer]
     embedding: Mapping[str, Layer]
-    recurrent: frozenset[str]
+    sequence: Mapping[str, SequenceLayer]
+    takes: Mapping[str, tuple[str, int]]
+    names: Mapping[str, str]
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +71,9 @@ def axis_facts() -> AxisFacts:
         channels=_layers(table["channels"]),
         features=_layers(table["features"]),
         embedding=_layers(table["embedding"]),
-        recurrent=frozenset(table["recurrent"]["names"]),
+        sequence={name: _sequence_layer(fact) for name, fact in table["sequence"].items()},
+        takes={name: (fact["argument"], fact["axis"]) for name, fact in table["takes"].items()},
+        names={name: meaning for meaning, names in table["names"].items() for name in names},
     )
 
 
@@ -58,3 +82,14 @@ def _layers(table: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Layer]:
         name: Layer(fact.get("argument", ""), fact.get("position"), fact.get("spatial", 0))
         for name, fact in table.items()
     }
+
+
+def _sequence_layer(fact: Mapping[str, Any]) -> SequenceLayer:
+    return SequenceLayer(
+        argument=fact.get("argument", ""),
+        position=fact.get("position"),
+        takes=fact.get("takes", ""),
+        batch_first=fact.get("batch-first"),
+        is_recurrent=fact.get("recurrent", False),
+        of=fact.get("of", ""),
+    )

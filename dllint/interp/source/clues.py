@@ -12,10 +12,14 @@ from dllint.interp.source.trees import walk
 # What may be a clue, found fast; whether it is one is told by the syntax tree.
 MAY_BE_CLUE = re.compile(
     r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
+    r"|\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b"
 )
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
 _FOR_BOTH = frozenset(("version_info", "six", "PY2", "PY3", "builtins", "past", "future"))
+_OF_TENSORFLOW_1 = frozenset(("placeholder", "Session", "ConfigProto", "contrib", "GPUOptions", "get_variable"))
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
+_TENSORFLOW = re.compile(r"(?m)^[ \t]*import tensorflow as tf\b")
+_COMPATIBLE = re.compile(r"tensorflow\.compat|tf\.compat|disable_v2_behavior|tf\.__version__")
 _NUMBER_OF = re.compile(r"loss|cost|err|criterion", re.IGNORECASE)
 
 
@@ -23,7 +27,9 @@ _known: WeakKeyDictionary[SourceModule, frozenset[str]] = WeakKeyDictionary()  #
 
 
 def clues_in(module: SourceModule) -> frozenset[str]:
-    """``python 2`` and ``async`` for what Python 3, or Python 3.7, cannot run, ``item`` for `loss.data[0]`.
+    """The last Python that can run a file, as ``python 2``, and ``item`` for `loss.data[0]`.
+
+    What only Python 3.6 can read is a clue of that name, and names that only TensorFlow 1 has are one of Python 3.7.
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
@@ -44,6 +50,9 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
     found = set(_refused(module))
     if any(isinstance(node, ast.Subscript) and _is_number_read(node) for node in nodes):
         found.add("item")
+    is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
+    if is_tensorflow and any(isinstance(node, ast.Attribute) and _is_of_tensorflow_1(node) for node in nodes):
+        found.add("python 3.7")
     names = {node.id for node in nodes if isinstance(node, ast.Name)} & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
         found.add("python 2")
@@ -57,7 +66,11 @@ def _refused(module: SourceModule) -> frozenset[str]:
         return frozenset()
     if str(error.msg).startswith(OF_PYTHON_2):
         return frozenset(["python 2"])
-    return frozenset(["async"]) if _ASYNC.search(error.text or "") else frozenset()
+    return frozenset(["python 3.6"]) if _ASYNC.search(error.text or "") else frozenset()
+
+
+def _is_of_tensorflow_1(node: ast.Attribute) -> bool:
+    return node.attr in _OF_TENSORFLOW_1 and getattr(node.value, "id", "") == "tf"
 
 
 def _is_number_read(node: ast.Subscript) -> bool:

@@ -109,6 +109,7 @@ class Facts:
         self.removed_defaults: dict[str, Removal] = {}
         self.needed_releases: dict[str, str] = {}
         self.clues: dict[str, dict[str, str]] = {}
+        self.last_pythons: dict[str, dict[str, str]] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -198,6 +199,7 @@ class Facts:
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
         self.needed_releases.update(removed.get("needs", {}))
         self.clues.update(removed.get("clues", {}))
+        self.last_pythons.update(removed.get("pythons", {}))
         for name, each in removed.get("arguments", {}).items():
             self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
         transforms = table.get("transforms", {})

@@ -6,6 +6,11 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+_NOT_WATCHING = frozenset(
+    ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "tqdm", "open", "join", "no_sync",
+     "device", "accumulate", "SummaryWriter")
+)  # fmt: skip
+
 
 def imported_names(tree: ast.Module) -> dict[str, str]:
     """The names that imports of a file bind, at any depth, with the dotted names of what they are.
@@ -77,12 +82,19 @@ def dotted_name(node: ast.Attribute | ast.Call, imported: Mapping[str, str]) -> 
     return ".".join((imported[inner.id], *reversed(parts)))
 
 
+def _watches_nothing(item: ast.withitem) -> bool:
+    """Whether what a ``with`` enters leaves alone what its statements raise, and how long they take."""
+    called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+    return ast.unparse(called).rpartition(".")[2] in _NOT_WATCHING
+
+
 def statements_for_their_value(tree: ast.Module) -> Iterator[ast.Attribute | ast.Call]:
-    """The attributes and calls that are statements by themselves, outside of ``try`` and ``with``."""
+    """The attributes and calls that are statements by themselves, outside of what may watch them, as ``try`` does."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute | ast.Call):
             yield node.value
-        if not isinstance(node, ast.Try | ast.With | ast.expr):
+        may_watch = isinstance(node, ast.With) and not all(_watches_nothing(item) for item in node.items)
+        if not isinstance(node, ast.Try | ast.expr) and not may_watch:
             pending.extend(reversed(list(ast.iter_child_nodes(node))))

@@ -129,8 +129,8 @@ def broken_inputs():
             x[2, 3] = float("nan")
         optimizer.zero_grad()
         scores = model(x)  # CONFIRMED input-not-finite
-        F.cross_entropy(scores, torch.zeros(16).long()).backward()  # CONFIRMED labels-constant
-        optimizer.step()
+        F.cross_entropy(scores, torch.zeros(16).long()).backward()  # CONFIRMED labels-constant, loss-not-finite
+        optimizer.step()  # CONFIRMED weights-not-finite
 
 
 def empty_inputs():

@@ -1,0 +1,145 @@
+"""DL208: evaluation mode that training goes on in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
+from dllint.events import ModeChange, ModelForward, OptimizerStep
+
+_MOST = 16  # calls before a backward pass that are remembered
+_Called = tuple[ReferenceType[nn.Module], bool]  # a model that was called, and whether in training mode
+
+
+@dataclass(slots=True, eq=False)
+class _Trained:
+    """The steps that a model was trained with from one place: backward passes from there, and its mode."""
+
+    training: int = 0  # in training mode, before it was evaluated
+    never: int = 0  # in evaluation mode, before and after it was evaluated; none in training mode
+    back: int = 0  # in training mode, after it was evaluated
+    left: int = 0  # in evaluation mode, after it was evaluated, without a step in training mode since
+    evaluated: int = 0
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Modes:
+    """How often a model was put into either mode; into that of evaluation, from each place."""
+
+    to_training: int = 0
+    to_evaluation: dict[Stack, int] = field(default_factory=dict)
+
+
+class TrainingMode(Probe):
+    """DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
+
+    name = "training_mode"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._modal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+        self._evaluated: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[nn.Module, dict[Stack, _Trained]] = WeakKeyDictionary()
+        self._modes: WeakKeyDictionary[nn.Module, _Modes] = WeakKeyDictionary()
+        self._all: list[tuple[Stack, _Trained]] = []
+        self._called: list[_Called] = []  # since the last backward pass
+        self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
+
+    def on_model_forward(self, event: ModelForward[Any]) -> None:
+        module: nn.Module = event.model
+        modal = self._modal.get(module)
+        if modal is None:
+            modal = self._modal[module] = any(_is_modal(part) for part in module.modules())
+        if not modal:
+            return
+        if event.grad == "on":
+            if len(self._called) < _MOST:
+                self._called.append((ref(module), module.training))
+        elif not module.training:
+            self._evaluated[module] = self._evaluated.get(module, 0) + 1
+
+    def on_mode_change(self, event: ModeChange[Any]) -> None:
+        training = bool(event.training)
+        stack = stack_of(event)
+        modes = self._modes.setdefault(event.model, _Modes())
+        modes.to_training += training
+        if not training:
+            modes.to_evaluation[stack] = modes.to_evaluation.get(stack, 0) + 1
+
+    def before_backward(self, call: BackwardCall) -> None:
+        self._ready = (stack_of(call), self._called) if self._called else None
+        self._called = []
+
+    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        if self._ready is None:
+            return
+        (place, called), self._ready = self._ready, None
+        samples = self.run.gradients.of(event.optimizer).samples()
+        for known, is_training in called:
+            module = known()
+            by_place = {} if module is None else self._seen.setdefault(module, {})
+            if module is None or (not is_training and place not in by_place and not self._is_forgotten(module)):
+                continue  # it has never been trained from here, and that seems to be meant
+            own = {id(parameter) for parameter in module.parameters()} if not is_training else set()
+            if is_training or not own.isdisjoint(map(id, samples)):
+                self._note(by_place, place, module, is_training)
+
+    def _is_forgotten(self, module: nn.Module) -> bool:
+        """Whether a model is put into evaluation mode again and again, as if something else put it back."""
+        modes = self._modes.get(module)
+        return modes is not None and not modes.to_training and max(modes.to_evaluation.values(), default=0) > 1
+
+    def _note(self, by_place: dict[Stack, _Trained], place: Stack, module: nn.Module, is_training: bool) -> None:
+        trained = by_place.get(place)
+        if trained is None:
+            trained = by_place[place] = _Trained(first=self.run.steps)
+            self._all.append((place, trained))
+        trained.last = self.run.steps
+        trained.evaluated = self._evaluated.get(module, 0)
+        if not is_training and not trained.training and not trained.back:
+            trained.never += 1
+        elif not is_training:
+            trained.left = trained.left + 1 if trained.evaluated else 0
+        elif trained.evaluated:
+            trained.back += 1
+            trained.left = 0
+        else:
+            trained.training += 1
+
+    def judge(self) -> Iterator[Judgement]:
+        for place, trained in self._all:
+            if not trained.evaluated:
+                continue
+            is_never = trained.never >= ENOUGH and not trained.training and not trained.back
+            is_left = trained.training >= ENOUGH and trained.left >= ENOUGH and not trained.back
+            is_back = trained.back >= ENOUGH and not trained.left
+            yield Judgement(
+                "DL208",
+                self.name,
+                "CONFIRMED" if is_left or is_never else "REFUTED" if is_back else "INCONCLUSIVE",
+                f"{trained.training} steps were made in training mode; after the model had been evaluated, "
+                f"{trained.back} were, and {trained.left + trained.never} in evaluation mode",
+                "3 or more steps in training mode, and as many, none of them in it, after an evaluation; or none at "
+                "all, where the model is put into evaluation mode again and again; 3 or more in it refute",
+                {"before": trained.training, "training": trained.back, "evaluation": trained.left},
+                trained.training + trained.back + trained.left + trained.never,
+                (trained.first, trained.last),
+                (place,),
+                "note" if is_never else "alarm",
+            )
+
+
+def _is_modal(layer: nn.Module) -> bool:
+    if isinstance(layer, _DropoutNd):
+        return layer.p > 0
+    return isinstance(layer, _BatchNorm) and layer.track_running_stats

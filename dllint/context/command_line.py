@@ -1,0 +1,139 @@
+"""The options of a command line, and whether any code may read them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from dllint.context.sources import Sources
+from dllint.interp.source.imported import imported_names
+from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.trees import walk
+from dllint.sites import Module
+
+_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
+_USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
+_WRITING = frozenset(
+    ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
+)
+_WORD = re.compile(r"\w+")
+_IMPORTING = re.compile(r"\b(import_module|__import__|exec|eval|add_argparse_args|HfArgumentParser)\b")
+
+
+class CommandLine(Sources):
+    """Options and their readers."""
+
+    def is_option_read(self, name: str, where: Module) -> bool:
+        """Whether some code may read an option of a command line, or gets hold of all of them.
+
+        Args:
+            name: what the option is called in the namespace that the parser returns.
+            where: the file in which the option is added.
+        """
+        read = self._read_of_script if where is self.program.module else self._read_anywhere
+        return read is None or name in read
+
+    @cached_property
+    def _read_of_script(self) -> frozenset[str] | None:
+        """What the files of a script and of those that import it read; ``None`` where unknown code may read all."""
+        project, main = self._machine.project, self.program.module
+        named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
+        importing = (module for module in named if main in project.imported_by(module))
+        return self._read_in([*project.closure(main), *(each for one in importing for each in project.closure(one))])
+
+    @cached_property
+    def _read_anywhere(self) -> frozenset[str] | None:
+        project = self._machine.project
+        return self._read_in([*project.closure(self.program.module), *project.mentioning()])
+
+    def _read_in(self, modules: list[SourceModule]) -> frozenset[str] | None:
+        files = list(dict.fromkeys(modules))
+        try:
+            if any(_IMPORTING.search(module.source.text) or self._hands_out(module) for module in files):
+                return None
+            return frozenset(name for module in files for name in _names_read(module))
+        except UNPARSABLE:
+            return None
+
+    def _hands_out(self, module: SourceModule) -> bool:
+        """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
+        names = {*_USUAL_NAMES, *_namespaces(module.tree)}
+        imported = imported_names(module.tree)
+        for node in walk(module.tree):
+            if not isinstance(node, ast.Call):
+                continue
+            if any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords):
+                return True
+            called = _last(node.func)
+            if called == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+                return _last(node.args[0]) in names
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            root = imported.get(_root(node.func), "").partition(".")[0]
+            if (
+                root
+                and called not in _WRITING
+                and any(_last(each) in names and isinstance(each, ast.Name | ast.Attribute) for each in given)
+                and self._machine.project.find(module, root) is None
+            ):
+                return True
+        return False
+
+
+def _namespaces(tree: ast.Module) -> Iterator[str]:
+    """The names to which what a parser returns is assigned."""
+    for node in walk(tree):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(inner, ast.Call) and _last(inner.func) in _PARSING for inner in walk(node.value)
+        ):
+            for target in node.targets:
+                yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
+
+
+def _names_read(module: SourceModule) -> Iterator[str]:
+    """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
+
+    Where all options are taken out of the namespace, parameters count as well: they may be handed on by name.
+    """
+    imported = imported_names(module.tree)
+    takes_all = "vars" in module.words or "__dict__" in module.words
+    pending: list[ast.AST] = [module.tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Attribute):
+            if isinstance(node.ctx, ast.Load) and _root(node) not in imported:
+                yield node.attr
+        elif isinstance(node, ast.Constant):
+            yield from _names_in(node.value) if isinstance(node.value, str) else ()
+        elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
+            yield node.arg
+        elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
+            given = (*node.args, *(keyword.value for keyword in node.keywords))
+            pending.extend(each for each in given if not isinstance(each, ast.Constant))
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def _names_in(text: str) -> list[str]:
+    """The names in a text that is one name, or in which something is put at names."""
+    if text.replace("-", "_").isidentifier():
+        return [text.replace("-", "_")]
+    return _WORD.findall(text) if "{" in text or "%(" in text or "args." in text else []
+
+
+def _is_dict_of(node: ast.expr, names: set[str]) -> bool:
+    """Whether an expression is `vars(args)`, `args.__dict__` or the namespace itself."""
+    if isinstance(node, ast.Call):
+        return _last(node.func) == "vars" or any(_last(each) in names for each in node.args)
+    return _last(node) in names or _last(node) == "__dict__"
+
+
+def _last(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

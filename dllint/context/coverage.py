@@ -1,0 +1,202 @@
+"""Coverage: which modules gradients are computed for, and which of these no optimizer of the program trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dllint.context.freezing import Freezing
+from dllint.context.uses import Uses
+from dllint.events import Backward, Event, LossCall, OptimizerCreated, OptimizerStep, ParametersAdded
+from dllint.interp.run import graph
+from dllint.sites import Guards
+from dllint.values import Absent, Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+
+_Maker = OptimizerCreated | ParametersAdded
+_PASSING = frozenset(  # what makes of parameters nothing but some of them, or a list of them
+    ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
+     "parameters", "named_parameters", "sum", "slice")
+)  # fmt: skip
+_NOT_USING = frozenset(("__init__", "parameters", "named_parameters"))
+_LISTED = 2  # parts of a model in the optimizers, from which on they list what is trained
+_MAX_PARTS = 4000
+_MAX_BEHIND = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Untrained:
+    """A module that gets gradients and is in no optimizer: ``call`` is its result, ``loss`` what computes gradients.
+
+    ``guards`` are the conditions under which it takes part in the loss. ``owner`` is the module that it is a part of,
+    if the optimizers have others of its parts.
+    """
+
+    module: Instance
+    name: str
+    call: Symbol
+    loss: Event
+    makers: tuple[_Maker, ...]
+    guards: Guards
+    owner: Instance | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A backward pass of ``loss`` through a call of ``model``, which it comes to under some conditions."""
+
+    backward: Backward
+    loss: Value
+    call: Symbol
+    model: Value
+    guards: Guards
+
+
+class Coverage(Freezing, Uses):
+    """The modules that optimizers cover, and those that they leave out."""
+
+    def untrained(self) -> list[Untrained]:
+        """The modules with parameters that get gradients and that no optimizer has; none where that is in doubt.
+
+        Everything has to be known for it: all optimizers that take steps, and all that each of them is given.
+        """
+        makers: list[_Maker] = [*self.all_of(OptimizerCreated), *self.all_of(ParametersAdded)]
+        held = {maker: self._held_by(maker) for maker in makers}
+        is_managed = any(made.frame.framework == "lightning" for made in makers)
+        if not all(held.values()) or not (self.steps() or is_managed):
+            return []
+        parts = [self._parts_of(module) for modules in held.values() for module in modules]
+        is_known = all(self._is_made_here(step, makers) for step in self.steps())
+        if not is_known or any(each is None for each in parts):
+            return []
+        covered = set[int]().union(*(each for each in parts if each is not None))
+        found: dict[int, Untrained] = {}
+        for event, loss in self._losses():
+            for left in self._left_out_of(event, loss, held, covered):
+                found.setdefault(id(left.module), left)
+        return list(found.values())
+
+    def _left_out_of(
+        self, event: Event, loss: Value, held: dict[_Maker, list[Value]], covered: set[int]
+    ) -> Iterator[Untrained]:
+        """What takes part in a loss and is not covered, if an optimizer has something else that does."""
+        calls = [
+            (guards + more, call, model)
+            for guards, call in self.calls_behind(loss)
+            for more, model in graph.objects_under(self._machine, call.inputs[0])
+            if isinstance(model, Instance)
+        ]
+        training = tuple(made for made, modules in held.items() if self._share(modules, [model for *_, model in calls]))
+        inside = [module for modules in held.values() for module in modules]
+        for guards, call, model in calls if training else ():
+            for module, name in self._left_out(model, call, inside, covered):
+                yield Untrained(module, name, call, event, training, guards, model if module is not model else None)
+
+    def _share(self, modules: list[Value], models: list[Instance]) -> bool:
+        """Whether what an optimizer has takes part in a loss, as a whole or in parts."""
+        return any(self.reaches(module, model) or self.reaches(model, module) for module in modules for model in models)
+
+    def _held_by(self, maker: _Maker) -> list[Value]:
+        """The modules whose parameters an optimizer was given; none if that is not all."""
+        modules, is_complete = self.modules_in(maker.parameters)
+        is_known = is_complete and _are_only_parameters(maker.parameters)
+        return modules if is_known and all(isinstance(module, Instance) for module in modules) else []
+
+    def _is_made_here(self, step: OptimizerStep, makers: list[_Maker]) -> bool:
+        return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))
+
+    def _losses(self) -> Iterator[tuple[Event, Value]]:
+        """What gradients are computed of; under Lightning, the losses in the training step."""
+        for event in self.all_of(Backward):
+            if event.loss is not None:
+                yield event, event.loss
+        for call in self.all_of(LossCall):
+            is_of_step = any(frame.function == "training_step" for frame in call.frame.stack())
+            if call.frame.framework == "lightning" and is_of_step:
+                yield call, call.result
+
+    def calls_behind(self, loss: Value) -> Iterator[tuple[Guards, Symbol]]:
+        """The calls of modules that the gradients of a loss go through, with the conditions under which they do."""
+        pending: list[tuple[Guards, Value]] = [((), loss)]
+        seen = set[tuple[int, Guards]]()
+        for guards, value in pending:  # which grows meanwhile
+            if (id(value), guards) in seen or len(seen) > _MAX_BEHIND:
+                continue
+            seen.add((id(value), guards))
+            if isinstance(value, Choice):
+                pending.extend((guards + more, option) for more, option in value.options)
+            elif not isinstance(value, Symbol):
+                pending.extend((guards, each) for each in graph.inputs_of(value))
+            elif not self._ends_here(value):
+                if value.inputs and (value.name == "forward" or value.name.endswith("()")):
+                    yield guards, value
+                pending.extend((guards, each) for each in value.inputs)
+
+    def trained_through(self, made: Value) -> Iterator[Trained]:
+        """The backward passes through models that a call has returned, such as one that wraps them."""
+        known = {id(each) for each in graph.sources(made)}
+        for event in self.all_of(Backward):
+            for guards, call in self.calls_behind(event.loss) if event.loss is not None else ():
+                model = call.inputs[0]
+                if event.loss is not None and any(id(source) in known for source in graph.sources(model)):
+                    yield Trained(event, event.loss, call, model, guards)
+
+    def _ends_here(self, value: Symbol) -> bool:
+        """Whether no gradient goes through an operation, or it is not known whether one does."""
+        if value.grad != "on" or value.name in self.facts.detach or value.name == "call":
+            return True
+        if value.name.startswith("."):
+            return value.name[1:] in self.facts.detach_methods or not graph.is_tensor_operation(value)
+        return value.name == "attribute" and value.detail == "data"
+
+    def _left_out(
+        self, model: Instance, call: Symbol, held: list[Value], covered: set[int]
+    ) -> Iterator[tuple[Instance, str]]:
+        """The model itself, or those of its parts that are left out where at least two others are trained."""
+        parts = self._parts_of(model)
+        if parts is None or id(model) in covered:
+            return
+        inside = {id(module) for module in held if id(module) in parts}
+        if not inside and self.has_parameters(model) is True:
+            yield model, self.name_of(call.inputs[0]) or self.class_name(model)
+        if len(inside) < _LISTED or not isinstance(model.cls, Class):
+            return
+        for name, part in model.attributes.items():
+            if not isinstance(part, Instance) or id(part) in covered or not self.is_module(part):
+                continue
+            used = [use for use in self.attribute_uses(model.cls, name) if use.method not in _NOT_USING]
+            below = self._parts_of(part)
+            if used and self.has_parameters(part) is True and below is not None and below.isdisjoint(inside):
+                yield part, name
+
+    def _parts_of(self, module: Value) -> set[int] | None:
+        """The identities of all that a module leads to, however deep; ``None`` where that is too much."""
+        found: set[int] = set()
+        pending = self.objects(module)
+        for value in pending:  # which grows meanwhile
+            if id(value) in found or isinstance(value, Const | Absent):
+                continue
+            found.add(id(value))
+            if len(found) > _MAX_PARTS:
+                return None
+            pending.extend(each for held in graph.held_by(value) for each in self.objects(held))
+        return found
+
+
+def _are_only_parameters(given: Value | None) -> bool:
+    """Whether a value is made of parameters of modules alone, in lists, groups, filters and chains."""
+    pending = [given] if given is not None else []
+    for value in pending:  # which grows meanwhile
+        if isinstance(value, Symbol) and value.name in ("parameters", "named_parameters"):
+            continue
+        if isinstance(value, Items):
+            pending.extend(value.items)
+        elif isinstance(value, Table):
+            pending.extend(value.entries()[key] for key in value.entries() if key == "params")
+        elif isinstance(value, Symbol) and value.name in _PASSING:
+            pending.extend(each for each in value.inputs if not isinstance(each, Const))
+        elif not isinstance(value, Const | Absent):
+            options = [option for _, option in alternatives(value)]
+            if len(options) == 1 and options[0] is value:
+                return False
+            pending.extend(options)
+    return bool(pending)

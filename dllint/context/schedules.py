@@ -1,0 +1,95 @@
+"""Schedulers: which of them nobody steps, while their optimizers train."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from dllint.context.optimizers import Optimizers
+from dllint.context.paths import Paths
+from dllint.context.sources import Sources, receiver_of
+from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
+from dllint.interp.run.roles import role_by_name
+from dllint.interp.source.positions import enclosing_definition
+from dllint.values import Instance, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Unstepped:
+    """A scheduler that nobody steps, a step of its optimizer, and a step of another scheduler of that, if any."""
+
+    made: SchedulerCreated
+    step: OptimizerStep
+    other: SchedulerStep | None
+
+
+class Schedules(Optimizers, Paths, Sources):
+    """The schedulers of a program."""
+
+    def unstepped_schedulers(self) -> list[Unstepped]:
+        """The schedulers of optimizers that take steps in a loop, which certainly nobody steps.
+
+        None where any step is taken by a scheduler that is not known, or where one goes to code that may step it.
+        """
+        steps = [event for event in self.all_of(SchedulerStep) if isinstance(event, SchedulerStep)]
+        if not all(isinstance(each, Instance) for event in steps for each in self.objects(event.scheduler)):
+            return []
+        found: list[Unstepped] = []
+        for made in self.all_of(SchedulerCreated):
+            assert isinstance(made, SchedulerCreated)
+            taken = self._step_after(made)
+            if taken is None or any(self.reaches(event.scheduler, made.scheduler) for event in steps):
+                continue
+            if not self._is_handed_on(made) and not self._is_stepped_unseen(made, steps):
+                others = (event for event in steps if self._has_optimizer(event.scheduler, made.optimizer))
+                found.append(Unstepped(made, taken, next(others, None)))
+        return found
+
+    def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
+        """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made."""
+        for step in self.steps():
+            is_repeated = bool(self.loops_around(step)) and not self.loops_around(made)
+            is_later = self.position(step) > self.position(made) and not self.exclusive(step, made)
+            if is_repeated and is_later and not self.is_managed(step) and self.is_same(step.optimizer, made.optimizer):
+                return step
+        return None
+
+    def _has_optimizer(self, scheduler: Value, optimizer: Value | None) -> bool:
+        created = (each for each in self.all_of(SchedulerCreated) if isinstance(each, SchedulerCreated))
+        return any(self.is_same(m.scheduler, scheduler) and self.is_same(m.optimizer, optimizer) for m in created)
+
+    def _is_handed_on(self, made: SchedulerCreated) -> bool:
+        """Whether a scheduler goes to another one, to code that is not seen, or to a caller that is not."""
+        for event in self.all_of(SchedulerCreated, LibraryCall, OpaqueCall):
+            if isinstance(event, SchedulerCreated):
+                is_given = event is not made and self.reaches(event.scheduler, made.scheduler)
+            elif isinstance(event, OpaqueCall):
+                is_given = self.opaque_to(event, made.scheduler) and not self.speaks_of("harmless-call", event.name)
+            else:
+                assert isinstance(event, LibraryCall)
+                is_given = any(self.reaches(given, made.scheduler) for given in event.arguments.all())
+                is_given = is_given and not self.speaks_of("harmless-call", event.name)
+            if is_given:
+                return True
+        return self._is_returned(made)
+
+    def _is_returned(self, made: SchedulerCreated) -> bool:
+        """Whether the function that makes a scheduler returns it, by its name, and nobody is seen to call that."""
+        function = enclosing_definition(made.site)
+        if function is None or self.program.alone is None or self.program.alone.node is not function:
+            return False
+        name = self.name_of(made.scheduler)
+        returned = [
+            each.value for each in ast.walk(function) if isinstance(each, ast.Return) and each.value is not None
+        ]
+        return any(isinstance(node, ast.Name) and node.id == name for value in returned for node in ast.walk(value))
+
+    def _is_stepped_unseen(self, made: SchedulerCreated, steps: list[SchedulerStep]) -> bool:
+        """Whether code of the project that was not followed steps something that may be the scheduler, by its name."""
+        followed = {event.site.node for event in (*steps, *self.steps())}
+        name = self.name_of(made.scheduler)
+        for call in self.method_calls("step"):
+            called = receiver_of(call.node).rpartition(".")[2]
+            if call.node not in followed and (called == name or role_by_name(called) == "scheduler"):
+                return True
+        return False

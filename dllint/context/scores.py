@@ -1,0 +1,191 @@
+"""Losses and metrics: what loops over batches add up, and what they leave behind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from dllint.assumptions import Assumption
+from dllint.context.phases import Phase, Phases
+from dllint.events import Event, Loop, LossCall, ModelForward, walk
+from dllint.interp.source.batchwise import (
+    Mean,
+    Remainder,
+    Sum,
+    as_number,
+    averages_in,
+    begun_before,
+    counts_samples,
+    is_bound_in,
+    last_bound,
+    lists_in,
+    means_after,
+    plain,
+    remainders,
+    sums_in,
+)
+from dllint.interp.source.phases import phase_of
+from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.sites import Site
+from dllint.values import Symbol
+
+_REDUCTIONS = ("reduction", "size_average", "reduce")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLoop:
+    """A loop over the batches of a loader that calls a model or computes a loss: ``event`` is the first that does.
+
+    ``outer`` is the loop around it in the same function, if there is one.
+    """
+
+    loop: Loop
+    event: Event
+    outer: Loop | None = None
+
+    @property
+    def node(self) -> ast.For:
+        assert isinstance(self.loop.site.node, ast.For)
+        return self.loop.site.node
+
+    def site(self, node: ast.AST) -> Site:
+        """A place in the loop's file."""
+        return Site(self.loop.site.module, node)
+
+
+class Scores(Phases):
+    """How a program measures."""
+
+    @cached_property
+    def batch_loops(self) -> tuple[BatchLoop, ...]:
+        """The loops over loaders in which a model is called or a loss computed, each once."""
+        over_loaders = {id(one.loop) for one in self.data.passes}
+        found: dict[int, BatchLoop] = {}
+        for loop, around in self._structure.loops:
+            if isinstance(loop.site.node, ast.For) and (id(loop) in over_loaders or self.goes_over_loader(loop)):
+                events = (event for event in walk(loop.body) if isinstance(event, ModelForward | LossCall))
+                event = next(events, None)
+                if event is not None:
+                    outer = next((each for each in around if each.frame is loop.frame), None)
+                    found.setdefault(id(loop.site.node), BatchLoop(loop, event, outer))
+        return tuple(found.values())
+
+    def left_by(self, one: BatchLoop) -> Iterator[Remainder]:
+        """The variables that a loop binds to something of one batch alone, and that are read after it."""
+        yield from remainders(one.node, self._around(one))
+
+    def summed_in(self, one: BatchLoop) -> Iterator[Sum]:
+        """What a loop over batches adds up or appends to a list: `total += loss.item()`."""
+        yield from sums_in(one.node)
+        yield from lists_in(one.node)
+
+    def means_in(self, around: Site, name: str) -> Iterator[Mean]:
+        """Where a sum or list of some name is averaged in a statement: `total / n`, `np.mean(values)`."""
+        yield from averages_in(around.node, name)
+
+    def begun_before(self, name: str, loop: Loop) -> Site | None:
+        """Where a sum or list begins with nothing before a loop, if nothing in the loop gives it another value."""
+        module: Any = loop.site.module
+        node = loop.site.node
+        if not isinstance(node, ast.stmt) or is_bound_in(node, name):
+            return None
+        begun = begun_before(name, node, enclosing_definition(loop.site) or module.tree)
+        return Site(module, begun) if begun is not None else None
+
+    def has_one_batch(self, one: BatchLoop) -> bool:
+        """Whether a batch of the loader is as large as what it goes over, by how its size is computed."""
+        loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
+        made = (event for event in self.data.loaders if any(event.loader is loader for loader in loaders))
+        sizes = (size for event in made if (size := event.options.get("batch_size")) is not None)
+        return any(isinstance(each, Symbol) and each.name == "len" for size in sizes for each in self.sources(size))
+
+    def means_after(self, one: BatchLoop, name: str) -> Iterator[Mean]:
+        """Where a sum of some name is averaged after a loop over batches, as the loop left it."""
+        yield from means_after(one.node, name, self._around(one))
+
+    def counts_samples(self, one: BatchLoop, divisor: ast.expr) -> bool:
+        """Whether a number is that of the samples in all batches of a loop, as it is written: `len(loader.dataset)`."""
+        return counts_samples(divisor, one.node, self._around(one))
+
+    def batch_mean_in(self, one: BatchLoop, added: Sum) -> LossCall | None:
+        """The loss that is added up in a loop, just as it is, if it is known to be the mean over a batch."""
+        loss = self.loss_in(one, plain(added.added, one.node))
+        if loss is None or loss.site.node is not plain(added.added, one.node):
+            return None
+        options = {name: value for name, value in loss.options.items() if name in _REDUCTIONS}
+        return loss if all(self.constant(value) == "mean" for value in options.values()) else None
+
+    @staticmethod
+    def _around(one: BatchLoop) -> ast.AST:
+        module: Any = one.loop.site.module
+        return enclosing_definition(one.loop.site) or module.tree
+
+    def loss_in(self, one: BatchLoop, expression: ast.AST) -> LossCall | None:
+        """The loss that an expression in a loop computes, if it is one that is known."""
+        nodes = {id(node) for node in ast.walk(expression)}
+        losses = (event for event in walk(one.loop.body) if isinstance(event, LossCall))
+        return next((event for event in losses if id(event.site.node) in nodes), None)
+
+    def compared_with_best(self, event: Event) -> Iterator[Site]:
+        """The new values that are compared with the best so far (`loss < best_loss`) where that decides an event."""
+        tested = {id(guard.node) for guard in event.guards if guard.node is not None}
+        places = [event.site, *(frame.call for frame in event.frame.stack() if frame.call is not None)]
+        for place in places:
+            tests = (node.test for node in ancestors(place) if isinstance(node, ast.If))
+            for node in (each for test in tests for each in ast.walk(test) if id(each) in tested):
+                if isinstance(node, ast.Compare) and len(node.ops) == 1:
+                    sides = (node.left, node.comparators[0])
+                    new = [side for side in sides if not self.speaks_of("record", ast.unparse(side))]
+                    if len(new) == 1:
+                        yield Site(place.module, new[0])
+
+    def has_validation(self, loops: Iterable[Loop]) -> bool:
+        """Whether held-out data that is not called a test set is evaluated in one of some loops."""
+        within = {id(loop) for loop in loops}
+        for one in self.batch_loops:
+            inside = any(id(loop) in within for loop in self.loops_around(one.event) if loop is not one.loop)
+            if inside and self.phase(one.event).is_evaluation and not self._is_test(one):
+                return True
+        return False
+
+    def _is_test(self, one: BatchLoop) -> bool:
+        names = [*(frame.function for frame in one.event.frame.stack())]
+        if one.loop.iterable is not None:
+            names.extend(self.names_behind(one.loop.iterable))
+        return self.speaks_of("test-set", *names) and not self.speaks_of("validation-set", *names)
+
+    @staticmethod
+    def phase_of_name(name: str) -> str:
+        """What something is for by its name: `training`, `evaluation`, `inference` or `unknown`."""
+        return phase_of(name)
+
+    def phase_of_score(self, place: Site, outer: Loop) -> Phase:
+        """In which phase a loss or metric was computed that is read in a loop over epochs.
+
+        The loop over batches tells it that adds it up, or else its name, or that of the function that returns it.
+        """
+        score = place.node
+        assert isinstance(score, ast.expr)
+        line = score.lineno
+        made = last_bound(ast.unparse(as_number(score)), outer.site.node, line)
+        roots = [score] if made is None else [score, made]
+        named = {ast.unparse(each) for root in roots for each in ast.walk(root) if isinstance(each, ast.expr)}
+        adding = [
+            one
+            for one in self.batch_loops
+            if one.outer is outer
+            and (one.node.end_lineno or 0) < line
+            and named & {each.name for each in self.summed_in(one)}
+        ]
+        if adding:
+            return self.phase(max(adding, key=lambda one: one.node.lineno).event)
+        calls = [each.func for each in ast.walk(made) if isinstance(each, ast.Call)] if made is not None else []
+        for text in (ast.unparse(as_number(score)), *map(ast.unparse, calls)):
+            phase = phase_of(text.rpartition(".")[2])
+            if phase != "unknown":
+                told = f"`{text}` is of {phase}, as its name says"
+                return Phase(phase, told, (Assumption("name", told),))
+        return Phase("unknown")

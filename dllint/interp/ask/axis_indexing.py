@@ -1,0 +1,94 @@
+"""What an index leaves of the axes of a tensor: ``x[0]``, ``x[:, -1]``, ``x[:, None]``, ``x[1:]``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from dllint.interp.ask.axis_moves import keyword, number
+from dllint.interp.ask.shape import Shape
+from dllint.interp.ask.sizes import Size, of_axis
+from dllint.values import Const, Items, Symbol, Value
+
+
+def indexed(item: Symbol, shape: Shape) -> Shape | None:
+    """The shape of a part of a tensor; ``None`` where some index is a tensor, or is not known."""
+    index = item.inputs[1] if len(item.inputs) > 1 else None
+    parts = index.items if isinstance(index, Items) else (index,) if index is not None else ()
+    spelled = _without_ellipsis(parts)
+    if not spelled or (shape.back and len(spelled) > len(shape.sizes)):
+        return None
+    sizes: list[Size] = []
+    axis = 0
+    for part in spelled:
+        if is_new_axis(part):
+            sizes.append(Size())
+            continue
+        size = shape.axis(axis)
+        if size is None:
+            return None
+        if is_slice(part):
+            sizes.append(size if is_whole(part) else of_axis(item, axis, meaning=size.meaning))
+        elif not is_place(part):
+            return None
+        axis += 1
+    return Shape((*sizes, *shape.sizes[axis:]), shape.rest_after(axis), shape.back)
+
+
+def sliced(result: Symbol, shape: Shape) -> Shape | None:
+    """``x[1:]``: another number of steps of the first axis."""
+    first = shape.axis(0)
+    bounds = result.inputs[1:]
+    if all(isinstance(bound, Const) and bound.value is None for bound in bounds):
+        return shape
+    if first is None:
+        return None
+    return Shape((of_axis(result, 0, meaning=first.meaning), *shape.sizes[1:]), shape.rest_after(1), shape.back)
+
+
+def cut(item: Symbol, operation: Symbol, shape: Shape) -> Shape | None:
+    """One of the parts that ``split``, ``chunk`` or ``unbind`` makes of a tensor."""
+    is_unbound = operation.name.endswith("unbind")
+    given = keyword(operation, 0 if is_unbound else 1, "dim", "axis")
+    axis = number(given) if given is not None else 0
+    place = shape.place(axis) if axis is not None else None
+    before = shape.first(place + 1) if place is not None else None
+    if place is not None and before is not None:
+        part = () if is_unbound else (of_axis(item, place, meaning=before[-1].meaning),)
+        return Shape((*before[:-1], *part, *shape.sizes[place + 1 :]), shape.rest_after(place + 1), shape.back)
+    if axis == -1 and shape.back and not is_unbound:
+        return Shape(shape.sizes, shape.rest, (*shape.back[:-1], of_axis(item, -1, meaning=shape.back[-1].meaning)))
+    return None
+
+
+def is_slice(part: Value) -> bool:
+    """Whether a part of an index is written with a colon."""
+    return part.site is not None and isinstance(part.site.node, ast.Slice)
+
+
+def is_whole(part: Value) -> bool:
+    """Whether a part of an index is a colon and nothing else."""
+    node = part.site.node if part.site is not None else None
+    return isinstance(node, ast.Slice) and node.lower is node.upper is node.step is None
+
+
+def is_place(part: Value) -> bool:
+    """Whether a part of an index is a number: one step of an axis."""
+    if isinstance(part, Const):
+        return isinstance(part.value, int) and not isinstance(part.value, bool)
+    return isinstance(part, Symbol) and part.name == "counter"
+
+
+def is_new_axis(part: Value) -> bool:
+    """Whether a part of an index is ``None``, which adds an axis."""
+    return isinstance(part, Const) and part.value is None and not is_slice(part)
+
+
+def _without_ellipsis(parts: Sequence[Value]) -> Sequence[Value]:
+    """The parts of an index, one for each axis, without those that ``...`` stands for at its end."""
+    dots = [i for i, part in enumerate(parts) if isinstance(part, Const) and part.value is ...]
+    if not dots:
+        return parts
+    if len(dots) > 1 or (dots[0] != len(parts) - 1):
+        return ()
+    return parts[:-1]

@@ -1,0 +1,129 @@
+"""Weights that a softmax makes: over which axis they sum to one, and over which a product sums them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from dllint.interp.ask import axis_moves
+from dllint.interp.ask.axis_patterns import einsum_terms
+from dllint.interp.ask.shape import Shape
+from dllint.values import Instance, Symbol, Value
+
+PRODUCTS = frozenset(("@", "torch.matmul", "torch.bmm", "torch.mm"))
+_SOFTMAX = frozenset(("torch.softmax", "torch.nn.Softmax()"))
+_SCALING = frozenset(("*", "/", "+", "-", ".masked_fill", ".masked_fill_", "torch.where", "torch.masked_fill"))
+_MAX_STEPS = 40
+
+_ShapeOf = Callable[[Value], Shape]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a softmax returned. ``axis`` is the one over which it sums to one, counted from the end, as it lies now.
+
+    ``made_over`` is the number that this axis had when the softmax made it.
+    """
+
+    softmax: Symbol
+    axis: int
+    made_over: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """A product that sums weights over ``summed``, counted from the end. ``others`` are what they are applied to."""
+
+    weights: Weights
+    summed: int
+    others: tuple[Value, ...]
+
+
+def contractions(product: Symbol, shape_of: _ShapeOf) -> Iterator[Contraction]:
+    """The operands of a product that are weights of a softmax."""
+    if product.name in PRODUCTS and len(product.inputs) == 2:
+        for index, operand in enumerate(product.inputs):
+            weights = weights_of(operand, shape_of)
+            if weights is not None:
+                yield Contraction(weights, -1 - index, (product.inputs[1 - index],))
+    found = einsum_terms(product) if product.name == "torch.einsum" else None
+    if found is None:
+        return
+    terms, right, operands = found
+    for index, (term, operand) in enumerate(zip(terms, operands, strict=True)):
+        weights = weights_of(operand, shape_of)
+        summed = [place - len(term) for place, letter in enumerate(term) if letter not in right]
+        if weights is not None and len(summed) == 1:
+            yield Contraction(weights, summed[0], operands[:index] + operands[index + 1 :])
+
+
+def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | None:
+    """The softmax that has made a tensor, if only its axes were moved since, or some numbers dropped."""
+    if not isinstance(value, Symbol) or not value.inputs or depth > _MAX_STEPS:
+        return None
+    if value.name in _SOFTMAX:
+        axis = softmax_axis(value, shape_of)
+        return Weights(value, axis, axis) if axis is not None else None
+    same = axis_moves.before_same_axes(value)
+    if same is not None:
+        return None if "norm" in value.name.lower() else weights_of(same, shape_of, depth + 1)
+    before = weights_of(value.inputs[0], shape_of, depth + 1)
+    if before is None:
+        return None
+    name = value.name.removeprefix("torch.").removeprefix(".")
+    order = _order_after(value, name, shape_of(value.inputs[0]).rank)
+    if before.axis not in order:
+        return None
+    return Weights(before.softmax, order.index(before.axis) - len(order), before.made_over)
+
+
+def _order_after(moved: Symbol, name: str, rank: int | None) -> list[int]:
+    """Where the axes of a tensor stand after it was transposed, by their numbers from the end; empty if not known."""
+    given = axis_moves.numbers(axis_moves.given_to(moved)) or []
+    if name in ("transpose", "swapaxes", "swapdims") and len(given) == 2:
+        if rank is None and max(given) >= 0:
+            return []
+        order = list(range(-(rank or max(2, -min(given))), 0))
+        first, second = (index if index < 0 else index - len(order) for index in given)
+        if min(first, second) < -len(order) or max(first, second) >= 0:
+            return []
+        order[first], order[second] = order[second], order[first]
+        return order
+    if name == "permute" and given:
+        return [index if index < 0 else index - len(given) for index in given]
+    return [-1, -2] if name == "t" else []
+
+
+def softmax_axis(softmax: Symbol, shape_of: _ShapeOf) -> int | None:
+    """The axis over which a softmax normalizes, counted from the end."""
+    axis = told_axis(softmax)
+    if axis is None or axis < 0:
+        return axis
+    rank = shape_of(_given(softmax)).rank
+    return axis - rank if rank is not None and axis < rank else None
+
+
+def _given(operation: Symbol) -> Value:
+    """What an operation or a layer is applied to."""
+    is_layer = operation.name.endswith("()") and len(operation.inputs) > 1
+    return operation.inputs[1 if is_layer else 0]
+
+
+def told_axis(softmax: Symbol) -> int | None:
+    """The axis that a softmax is told."""
+    layer = softmax.inputs[0]
+    if softmax.name.endswith("()"):
+        return axis_moves.number(layer.arguments.get(0, "dim")) if isinstance(layer, Instance) else None
+    return axis_moves.number(axis_moves.keyword(softmax, 0, "dim"))
+
+
+def is_of_products(value: Value, depth: int = 0) -> bool:
+    """Whether a tensor holds products of vectors, perhaps scaled and masked: the scores of attention."""
+    if not isinstance(value, Symbol) or not value.inputs or depth > _MAX_STEPS:
+        return False
+    if value.name in PRODUCTS or value.name in ("torch.einsum", "torch.baddbmm"):
+        return True
+    if value.name in _SCALING:
+        return any(is_of_products(each, depth + 1) for each in value.inputs)
+    before = axis_moves.before_same_axes(value)
+    return before is not None and is_of_products(before, depth + 1)

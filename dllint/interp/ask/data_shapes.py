@@ -1,0 +1,84 @@
+"""Shapes of what comes from data: batches of loaders, and columns of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dllint.interp.ask.shape import Shape
+from dllint.interp.ask.sizes import Size, of_axis
+from dllint.values import Const, Instance, Items, Symbol, Value
+
+_TABLES = ("pandas.read_", "pandas.DataFrame")
+_LOADER = "torch.utils.data.DataLoader"
+
+
+def from_data(item: Symbol, shape_of: Callable[[Value], Shape]) -> Shape | None:
+    """The shape of a part of a batch, of a part of a split, or of a column."""
+    base = item.inputs[0]
+    if not isinstance(base, Symbol):
+        return None
+    loader = loader_of(base)
+    if loader is not None:
+        return _of_batch(item, base, loader, shape_of)
+    if base.name.endswith(".train_test_split") and isinstance(item.detail, int):
+        place = item.detail // 2
+        return _of_part(item, shape_of(base.inputs[place])) if place < len(base.inputs) else None
+    if base.name.startswith(_TABLES) and _is_name(item):
+        return Shape((of_axis(item, 0),))
+    return None
+
+
+def _is_name(item: Symbol) -> bool:
+    index = item.inputs[1] if len(item.inputs) > 1 else None
+    return isinstance(index, Const) and isinstance(index.value, str)
+
+
+def _of_part(part: Symbol, whole: Shape) -> Shape | None:
+    """The rows of a split: as many axes as all of them have, and a number of rows of its own."""
+    return Shape((of_axis(part, 0), *whole.sizes[1:]), whole.rest, whole.back) if whole.sizes else None
+
+
+def loader_of(batch: Symbol) -> Instance | None:
+    """The loader whose batches an iteration yields, or ``next(iter(loader))``."""
+    source = batch.inputs[0] if batch.name in ("element", "next") and batch.inputs else None
+    if isinstance(source, Symbol) and source.name == "iter" and source.inputs:
+        source = source.inputs[0]
+    return source if isinstance(source, Instance) and source.library_name == _LOADER else None
+
+
+def _of_batch(item: Symbol, batch: Symbol, loader: Instance, shape_of: Callable[[Value], Shape]) -> Shape | None:
+    """A part of a batch of a loader: what a dataset of tensors holds, with as many samples as the batch has."""
+    if not _makes_batches(loader):
+        return None
+    samples = of_axis(batch, 0, meaning="batch")
+    dataset = loader.arguments.get(0, "dataset")
+    if isinstance(dataset, Instance) and dataset.library_name.endswith(".TensorDataset"):
+        held = dataset.arguments.positional
+        if isinstance(item.detail, int) and item.detail < len(held):
+            whole = shape_of(held[item.detail])
+            if whole.rank:
+                return Shape((samples, *whole.sizes[1:]))
+    return Shape((samples,), (item, 1))
+
+
+def _makes_batches(loader: Instance) -> bool:
+    """Whether the samples are stacked by a loader's own collation, along a first axis."""
+    given = loader.arguments
+    if not given.exact:
+        return False
+    collate, sampler = given.get(6, "collate_fn"), given.get(4, "batch_sampler")
+    is_own = collate is None or (isinstance(collate, Const) and collate.value is None) or _is_default(collate)
+    size = given.get(1, "batch_size")
+    return is_own and (sampler is not None or not (isinstance(size, Const) and size.value is None))
+
+
+def _is_default(collate: Value) -> bool:
+    return getattr(collate, "name", "").endswith("default_collate")
+
+
+def listed(value: Items, shape_of: Callable[[Value], Shape]) -> Shape | None:
+    """A tensor made of a list of numbers or of lists."""
+    if not value.exact or not value.items:
+        return None
+    inner = shape_of(value.items[0])
+    return Shape((Size(len(value.items)), *inner.sizes)) if inner.rank is not None else None

@@ -1,0 +1,337 @@
+"""What a loop over batches makes of one batch, and what it carries from each to the next, as it is written."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.trees import walk
+
+_SHRINKING = ("clear", "pop", "popleft", "remove")
+_AS_NUMBER = frozenset(("item", "detach", "cpu", "clone", "tolist", "numpy"))
+_MAX_HOPS = 6  # from an expression to what it stands for
+_GROWING = frozenset(("append", "extend", "add", "update"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A statement that adds something to what was there: ``total += loss``. ``name`` is the sum as it is written."""
+
+    name: str
+    statement: ast.stmt
+    added: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """A variable that each iteration binds to something of its batch alone, and that is read after the loop."""
+
+    name: str
+    value: ast.expr
+    reads: tuple[ast.Name, ...]
+
+
+def sums_in(loop: ast.AST) -> Iterator[Sum]:
+    """What is added up in a loop, also in loops within it."""
+    for node in walk(loop):
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            yield Sum(ast.unparse(node.target), node, node.value)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+            name = ast.unparse(node.targets[0])
+            left, right = node.value.left, node.value.right
+            if name in (ast.unparse(left), ast.unparse(right)):
+                yield Sum(name, node, right if ast.unparse(left) == name else left)
+
+
+def remainders(loop: ast.For, around: ast.AST) -> Iterator[Remainder]:
+    """What the last iteration of a loop leaves in variables, of its own batch alone. ``around`` is the function."""
+    if any(isinstance(node, ast.Break | ast.Return) for node in walk(loop)):
+        return  # it need not go over all batches
+    bindings = dict(_bindings(loop.body))
+    carried = _carried(loop, bindings)
+    for name, value in bindings.items():
+        reads = tuple(_reads_after(loop, name, around))
+        if reads and _is_of_batch(value, loop, bindings, carried):
+            yield Remainder(name, value, reads)
+
+
+def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """The variables that a block binds in any case, and to what; of several the last."""
+    for statement in body:
+        if isinstance(statement, ast.With):
+            yield from _bindings(statement.body)
+        elif isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+                yield from ((name.id, statement.value) for name in names if isinstance(name, ast.Name))
+
+
+def _carried(loop: ast.For, bindings: dict[str, ast.expr]) -> set[str]:
+    """The names of what one iteration leaves for the next: sums, lists that grow, objects that are told something."""
+    found = {each.name for each in sums_in(loop)}
+    bound = _names_in(loop.target) | set(bindings)
+    for node in walk(loop):
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found |= {ast.unparse(node), ast.unparse(node.value)} - {"self"}
+        elif isinstance(node, ast.AugAssign):
+            found.add(ast.unparse(node.target))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
+            found.add(ast.unparse(node.func.value))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            given = [node.value.func, *node.value.args]
+            found |= {ast.unparse(each.value) for each in given if isinstance(each, ast.Attribute)} - bound - {"self"}
+            found |= {each.id for each in given[1:] if isinstance(each, ast.Name)} - bound
+    return found | _read_before_bound(loop)
+
+
+def _read_before_bound(loop: ast.For) -> set[str]:
+    """The variables that an iteration reads before it binds them: they come from the one before."""
+    stores: dict[str, int] = {}
+    for node in walk(loop):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores[node.id] = min(node.lineno, stores.get(node.id, node.lineno))
+    assigned = {
+        name: node for node in walk(loop) if isinstance(node, ast.Assign) for name in map(_name_of, node.targets)
+    }
+    return {
+        node.id
+        for node in walk(loop)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in stores
+        if node.lineno < stores[node.id] or (node.lineno == stores[node.id] and _is_in(node, assigned.get(node.id)))
+    }
+
+
+def _is_of_batch(value: ast.expr, loop: ast.For, bindings: dict[str, ast.expr], carried: set[str]) -> bool:
+    """Whether an expression is made of what the loop goes over, and of nothing that it carries on."""
+    batch = _names_in(loop.target)
+    seen: set[str] = set()
+    pending = [value]
+    is_of_batch = False
+    for expression in pending:  # which grows meanwhile
+        for node in walk(expression):
+            if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and ast.unparse(node) in carried:
+                return False
+            if isinstance(node, ast.Name) and node.id not in seen:
+                seen.add(node.id)
+                is_of_batch = is_of_batch or node.id in batch
+                if node.id in bindings and node.id not in batch:
+                    pending.append(bindings[node.id])
+    return is_of_batch
+
+
+def _reads_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[ast.Name]:
+    """Where a variable is read after a loop, as the loop left it."""
+    end = loop.end_lineno or loop.lineno
+    later = [node for node in walk(around) if getattr(node, "lineno", 0) > end]
+    own = {id(node): each for each in later if isinstance(each, ast.Assign | ast.AugAssign) for node in walk(each)}
+    stores = [
+        node for node in later if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
+    ]
+    inside = {
+        id(node) for each in walk(around) if isinstance(each, Definition) and each is not around for node in walk(each)
+    }
+    for node in later:
+        is_read = isinstance(node, ast.Name) and node.id == name and id(node) not in inside
+        if not is_read or not isinstance(node, ast.Name):
+            continue
+        statement = own.get(id(node))
+        if not isinstance(node.ctx, ast.Load) and not isinstance(statement, ast.AugAssign):
+            continue
+        before = (each for each in stores if each is not node and each.lineno <= node.lineno)
+        if not any(statement is None or own.get(id(each)) is not statement for each in before):
+            yield node
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in walk(node) if isinstance(each, ast.Name)}
+
+
+def _name_of(target: ast.expr) -> str:
+    return target.id if isinstance(target, ast.Name) else ""
+
+
+def _is_in(node: ast.AST, around: ast.AST | None) -> bool:
+    return around is not None and any(each is node for each in walk(around))
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A place where what was added up, under a name, is divided. ``divisor`` is missing where it is that of a mean."""
+
+    name: str
+    place: ast.AST
+    divisor: ast.expr | None
+
+
+def averages_in(around: ast.AST, name: str) -> Iterator[Mean]:
+    """Where a sum or list is averaged: ``total / n``, ``total /= n``, ``np.mean(values)``, ``sum(values) / n``."""
+    for node in walk(around):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and _is_sum_of(node.left, name):
+            yield Mean(name, node, node.right)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div) and ast.unparse(node.target) == name:
+            yield Mean(name, node, node.value)
+        elif _is_mean_of(node, name):
+            yield Mean(name, node, None)
+
+
+def _is_mean_of(node: ast.AST, name: str) -> bool:
+    is_mean = isinstance(node, ast.Call) and _last_name(node.func) == "mean"
+    return is_mean and isinstance(node, ast.Call) and [ast.unparse(each) for each in node.args] == [name]
+
+
+def _is_sum_of(node: ast.expr, name: str) -> bool:
+    """Whether an expression is a sum of some name: as it is, as a number, in percent, or ``sum(values)``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        parts = (node.left, node.right)
+        return any(isinstance(part, ast.Constant) for part in parts) and any(_is_sum_of(part, name) for part in parts)
+    if isinstance(node, ast.Call):
+        given = [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+        return _last_name(node.func) in ("item", "float", "sum") and any(_is_sum_of(each, name) for each in given)
+    return ast.unparse(node) == name
+
+
+def _last_name(function: ast.expr) -> str:
+    return str(getattr(function, "attr", getattr(function, "id", "")))
+
+
+def lists_in(loop: ast.AST) -> Iterator[Sum]:
+    """What is appended to in a loop."""
+    for node in walk(loop):
+        call = node.value if isinstance(node, ast.Expr) else None
+        function = call.func if isinstance(call, ast.Call) and len(call.args) == 1 else None
+        if isinstance(function, ast.Attribute) and function.attr == "append":
+            assert isinstance(node, ast.Expr) and isinstance(call, ast.Call)
+            yield Sum(ast.unparse(function.value), node, call.args[0])
+
+
+def is_bound_in(around: ast.AST, name: str) -> bool:
+    """Whether a variable gets a value somewhere that is no sum of what it had, and no average of it."""
+    changed = {id(each.statement) for each in sums_in(around)}
+    for node in walk(around):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign) and id(node) not in changed:
+            targets = node.targets
+        elif isinstance(node, ast.For | ast.comprehension | ast.AnnAssign | ast.NamedExpr):
+            targets = [node.target]
+        elif isinstance(node, ast.Delete):
+            targets = node.targets
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SHRINKING:
+            targets = [node.func.value]
+        if any(ast.unparse(each) == name for target in targets for each in walk(target) if isinstance(each, ast.expr)):
+            return True
+    return False
+
+
+def begun_before(name: str, loop: ast.stmt, around: ast.AST) -> ast.stmt | None:
+    """Where a variable gets a 0 or an empty list before a loop, in the function around it, if that is what it keeps."""
+    before = [
+        (node, value)
+        for node in walk(around)
+        if isinstance(node, ast.Assign) and node.lineno < loop.lineno
+        for target, value in _pairs(node)
+        if ast.unparse(target) == name
+    ]
+    if not before:
+        return None
+    node, value = max(before, key=lambda each: each[0].lineno)
+    is_empty = isinstance(value, ast.List) and not value.elts
+    return node if is_empty or (isinstance(value, ast.Constant) and value.value == 0) else None
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What an assignment binds to what; of several names at once each with its own value."""
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
+
+
+def means_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[Mean]:
+    """Where a sum of some name is averaged after a loop, in the function around it, as the loop left it."""
+    end = loop.end_lineno or loop.lineno
+    begun = [
+        node.lineno
+        for node in walk(around)
+        if isinstance(node, ast.Assign) and node.lineno > end
+        for target, _ in _pairs(node)
+        if ast.unparse(target) == name
+    ]
+    for mean in averages_in(around, name):
+        line = getattr(mean.place, "lineno", 0)
+        if line > end and not any(each < line for each in begun):
+            yield mean
+
+
+def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
+    """What an expression is as a number: behind ``.item()``, ``float`` and the like, and behind its only variable."""
+    for _ in range(_MAX_HOPS):
+        expression = as_number(expression)
+        if not isinstance(expression, ast.Name):
+            break
+        given = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == expression.id]
+        stores = [each for each in given if isinstance(each.ctx, ast.Store)]
+        value = dict(_bindings(loop.body)).get(expression.id)
+        if value is None or len(stores) != 1 or isinstance(value, ast.Name):
+            break
+        expression = value
+    return expression
+
+
+def as_number(expression: ast.expr) -> ast.expr:
+    """An expression without what makes a number of it: ``.item()``, ``.cpu()``, ``float``."""
+    while True:
+        if isinstance(expression, ast.Attribute) and expression.attr == "data":
+            expression = expression.value
+        elif not isinstance(expression, ast.Call):
+            return expression
+        elif not expression.args and isinstance(expression.func, ast.Attribute) and expression.func.attr in _AS_NUMBER:
+            expression = expression.func.value
+        elif _last_name(expression.func) == "float" and len(expression.args) == 1:
+            expression = expression.args[0]
+        else:
+            return expression
+
+
+def last_bound(name: str, around: ast.AST, before: int) -> ast.expr | None:
+    """What a variable was last bound to in a block, before a line."""
+    bound = [
+        (node.lineno, value)
+        for node in walk(around)
+        if isinstance(node, ast.Assign) and node.lineno < before
+        for target, value in _pairs(node)
+        if name in [ast.unparse(each) for each in getattr(target, "elts", [target])]
+    ]
+    return max(bound, key=lambda each: each[0])[1] if bound else None
+
+
+def counts_samples(divisor: ast.expr, loop: ast.For, around: ast.AST) -> bool:
+    """Whether a number is that of the samples which a loop goes over, in batches, as it is written."""
+    if isinstance(divisor, ast.Call) and _last_name(divisor.func) == "len" and len(divisor.args) == 1:
+        counted = divisor.args[0]
+        is_set = "dataset" in _last_name(counted).lower()
+        return is_set and ast.unparse(counted) not in {ast.unparse(node) for node in walk(loop.iter)}
+    name = ast.unparse(divisor)
+    if not isinstance(divisor, ast.Name):
+        return False
+    added = [each.added for each in sums_in(loop) if each.name == name]
+    if added:
+        return all(_is_size(each, loop) for each in added)
+    values = [
+        value
+        for node in walk(around)
+        if isinstance(node, ast.Assign)
+        for target, value in _pairs(node)
+        if ast.unparse(target) == name
+    ]
+    return len(values) == 1 and isinstance(values[0], ast.Call) and counts_samples(values[0], loop, around)
+
+
+def _is_size(node: ast.expr, loop: ast.For) -> bool:
+    """Whether an expression is the size of a batch: ``len(x)``, ``x.size(0)`` or ``x.shape[0]``."""
+    text = ast.unparse(node)
+    names = _names_in(node) - {"len"}
+    is_of_batch = bool(names) and names <= _names_in(loop.target) | set(dict(_bindings(loop.body)))
+    return is_of_batch and (text.startswith("len(") or text.endswith((".size(0)", ".shape[0]", ".size()[0]")))

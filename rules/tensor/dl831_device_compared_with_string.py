@@ -1,0 +1,125 @@
+"""A `torch.device` compared with a text, which never equals it.
+
+`device == "cuda"` is false for every `torch.device`, also for `torch.device("cuda")`, and `device != "cpu"` is true.
+What stands under such a condition never happens, or always: mixed precision, several devices, pinned memory.
+
+Measured on torch 2.13: `torch.device("cuda") == "cuda"`, `torch.device("cpu") == "cpu"` and `torch.device("cuda") in
+("cuda",)` are all false; `torch.device("cuda").type == "cuda"` is true.
+
+## Bad
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cuda":
+        model = nn.DataParallel(model)
+
+## Good
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        model = nn.DataParallel(model)
+
+## Not reported
+Names that are also bound to something else, parameters, attributes of objects, and `device.type`, `str(device)`.
+
+## Fix (unsafe)
+Compares `device.type`, where the text is the name of a kind of device. Unsafe because what stood under the condition
+happens then.
+
+## On real code
+235 public repositories: no finding.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Edits, Finding, Program, Rule, Site, replace_range
+
+_KINDS = ("cpu", "cuda", "mps", "xpu")
+_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+
+
+class DeviceComparedWithString(Rule):
+    code = "DL831"
+    name = "device-compared-with-string"
+    category = "correctness"
+    severity = "warning"
+    since = "0.1.0"
+    triggers = (("device",), _KINDS)
+    fix_safety = "unsafe"
+    references = ("https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))}
+        for node in ast.walk(program.module.tree) if makers else ():
+            if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, ast.Name):
+                continue
+            text = _text(node)
+            if text is not None and _is_device(node.left.id, Site(program.module, node), makers, ctx):
+                yield self._report(Site(program.module, node), node, text, ctx)
+
+    def _report(self, at: Site, node: ast.Compare, text: str, ctx: Context) -> Finding:
+        name = ast.unparse(node.left)
+        is_equal = isinstance(node.ops[0], ast.Eq | ast.In)
+        edits = replace_range(Site(at.module, node.left), f"{name}.type") if text in _KINDS else Edits()
+        return ctx.finding(
+            self,
+            at,
+            f"`{ctx.source_of(at)}` is always {'false' if is_equal else 'true'}: this is a `torch.device`, and no text",
+            effect="what stands under the condition never happens" if is_equal else "the condition decides nothing",
+            help=f"compare `{name}.type`",
+            fix=("Compare the kind of the device", edits),
+        )
+
+
+def _text(node: ast.Compare) -> str | None:
+    """The text that something is compared with; an empty one for several (`in ("cuda", "cuda:0")`)."""
+    other = node.comparators[0]
+    if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        return other.value if isinstance(other, ast.Constant) and isinstance(other.value, str) else None
+    items = other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else []
+    are_texts = items and all(isinstance(item, ast.Constant) and isinstance(item.value, str) for item in items)
+    if not isinstance(node.ops[0], ast.In | ast.NotIn) or not are_texts:
+        return None
+    return _KINDS[0] if all(item.value in _KINDS for item in items if isinstance(item, ast.Constant)) else ""
+
+
+def _is_device(name: str, at: Site, makers: set[int], ctx: Context) -> bool:
+    """Whether a name is only ever bound to a `torch.device`, in the innermost function that binds it, or the module."""
+    for scope in ctx.ancestors(at, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module):
+        assert isinstance(scope, _Scope)
+        if not isinstance(scope, ast.Module) and name in _parameters(scope):
+            return False
+        nodes = list(_nodes_of(scope))
+        bound = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and not _is_loaded(node)]
+        if bound:
+            made = [node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers)]
+            targets = {id(node.targets[0]) for node in made if len(node.targets) == 1}
+            return all(id(node) in targets for node in bound)
+    return False
+
+
+def _nodes_of(scope: _Scope) -> Iterator[ast.AST]:
+    """The nodes of a function or module, without those of functions and classes in it."""
+    pending: list[ast.AST] = list(scope.body)
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            pending.extend(ast.iter_child_nodes(node))
+
+
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    given = function.args
+    several = [each for each in (given.vararg, given.kwarg) if each is not None]
+    return {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *several)}
+
+
+def _is_loaded(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Load)
+
+
+def _makes_device(value: ast.expr, makers: set[int]) -> bool:
+    """Whether an expression is a `torch.device(...)`, or one of two."""
+    if isinstance(value, ast.IfExp):
+        return _makes_device(value.body, makers) and _makes_device(value.orelse, makers)
+    return isinstance(value, ast.Call) and id(value.func) in makers

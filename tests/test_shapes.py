@@ -1,0 +1,81 @@
+"""What is known of the shapes of tensors: sizes of axes, and what they mean."""
+
+from __future__ import annotations
+
+import pytest
+from test_model import ask, last
+
+from dllint.api import LossCall, Shape
+
+LAYERS = """\
+from einops import rearrange
+embed = nn.Embedding(100, 16)
+conv = nn.Conv2d(3, 8, 3)
+rnn = nn.LSTM(16, 4, batch_first=True, bidirectional=True)
+late = nn.GRU(16, 4)
+attention = nn.MultiheadAttention(8, 2)
+encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, batch_first=True), 2)
+for x, y in train_loader:
+    steps, (state, cell) = rnn(embed(x))
+    F.mse_loss({expression}, y)
+"""
+
+
+def shape(expression: str) -> Shape:
+    """The shape of an expression over a batch."""
+    found: Shape = ask(LAYERS.format(expression=expression), lambda ctx: ctx.shape(last(ctx, LossCall).input))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "meanings"),
+    [
+        ("conv(x)", ["batch", "channel", "height", "width"]),
+        ("conv(x).flatten(2).permute(0, 2, 1)", ["batch", "", "channel"]),
+        ("rearrange(conv(x), 'b c h w -> b (h w) c')", ["batch", "", "channel"]),
+        ("steps", ["batch", "time", "feature"]),
+        ("state[-1]", ["batch", "feature"]),
+        ("late(embed(z))[0]", ["time", "batch", "feature"]),
+        ("steps.transpose(0, 1)", ["time", "batch", "feature"]),
+        ("attention(steps, steps, steps)[0]", ["batch", "time", "feature"]),
+        ("encoder(embed(x)).mean(1)", ["batch", "feature"]),
+        ("steps @ steps.transpose(1, 2)", ["batch", "time", "time"]),
+        ("torch.einsum('btd,bsd->bts', steps, steps)", ["batch", "time", "time"]),
+        ("steps.view(steps.size(0), -1)", ["batch", ""]),
+        ("steps[:, None, 1:]", ["batch", "", "time", "feature"]),
+        ("torch.stack([state[-1], state[-2]], 1)", ["batch", "", "feature"]),
+    ],
+)
+def test_meanings(expression: str, meanings: list[str]) -> None:
+    found = shape(expression)
+    assert found.rank == len(meanings)
+    assert [size.meaning for size in found.sizes] == meanings
+
+
+@pytest.mark.parametrize(
+    ("expression", "sizes"),
+    [
+        ("steps", [None, None, 8]),
+        ("torch.cat([state[-1], state[-2]], dim=1)", [None, 8]),
+        ("nn.Linear(8, 3)(steps[:, -1])", [None, 3]),
+        ("conv(x).mean(dim=(2, 3), keepdim=True)", [None, 8, 1, 1]),
+        ("rearrange(steps, 'b t (h d) -> b h t d', h=2)", [None, 2, None, None]),
+        ("torch.zeros(4, 1) + torch.zeros(5)", [4, 5]),
+        ("torch.zeros(2, 3, 4).flatten(1).unsqueeze(0)", [1, 2, 12]),
+        ("torch.zeros(2, 1, 4).squeeze()", [2, 4]),
+    ],
+)
+def test_sizes(expression: str, sizes: list[int | None]) -> None:
+    assert [size.known for size in shape(expression).sizes] == sizes
+
+
+@pytest.mark.parametrize("expression", ["z", "x[z > 0]", "x.view(z.shape)", "net[z](x)[0]", "torch.cat([x, z], z)"])
+def test_what_is_not_known(expression: str) -> None:
+    assert shape(expression).rank is None
+
+
+def test_other_orders_than_the_default_are_not_guessed() -> None:
+    assert ask(
+        "made = DataLoader(data, collate_fn=joined)\nfor x, y in made:\n    F.mse_loss(x, y)\n",
+        lambda ctx: ctx.shape(last(ctx, LossCall).input).is_unknown,
+    )
