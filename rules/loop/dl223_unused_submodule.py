@@ -118,7 +118,7 @@ class UnusedSubmodule(Rule):
             return
         if not ctx.is_module(owner) or not layer.library_name.startswith("torch.nn.") or not ctx.has_parameters(layer):
             return
-        if not _is_read(event, cls, ctx) and not ctx.excused(self, event, cls):
+        if not _has_reader(event, cls, ctx) and not ctx.excused(self, event, cls):
             yield self._report(event, layer, cls, ctx)
 
     def _report(self, event: AttributeAssigned, layer: Instance, cls: Class, ctx: Context) -> Finding:
@@ -132,7 +132,7 @@ class UnusedSubmodule(Rule):
         )
 
 
-def _is_read(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+def _has_reader(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """Whether an attribute is read in the class, in one that may derive from it, or of another object anywhere."""
     if any(ctx.attribute_uses(each, event.attribute) for each in cls.lineage):
         return True
