@@ -134,7 +134,7 @@ def _by_use(value: Value, ctx: Context) -> tuple[Steps, Site, str] | None:
     if found is None or ctx.is_batch_first(found[0].layer) is not False or found[1].site is None:
         return None
     name = ctx.class_name(found[0].layer)
-    what = "is one sample" if found[1].name == "item" else "goes over the samples"
+    what = "is one sample of the batch" if found[1].name == "item" else "goes over the samples"
     return found[0], found[1].site, f"`{ctx.source_of(found[1].site)}` {what}: this `{name}` returns the time first"
 
 

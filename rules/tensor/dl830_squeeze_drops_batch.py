@@ -4,18 +4,18 @@
 number: the last batch of an epoch has one sample if the length of the data leaves a remainder of one. Binary
 cross-entropy then stops the run with an error, at the end of an epoch, or in the evaluation that follows.
 
-Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_logits(model(x).squeeze(), y)` and
+Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_logits(head(x).squeeze(), y)` and
 `binary_cross_entropy` raise a `ValueError` in the second batch; `mse_loss` and `cross_entropy` go on.
 
 ## Bad
-    net = nn.Linear(10, 1)
+    head = nn.Linear(8, 1)
     for x, y in DataLoader(data, batch_size=32):
-        loss = F.binary_cross_entropy_with_logits(net(x).squeeze(), y)
+        loss = F.binary_cross_entropy_with_logits(head(x).squeeze(), y)
 
 ## Good
-    net = nn.Linear(10, 1)
+    head = nn.Linear(8, 1)
     for x, y in DataLoader(data, batch_size=32):
-        loss = F.binary_cross_entropy_with_logits(net(x).squeeze(1), y)
+        loss = F.binary_cross_entropy_with_logits(head(x).squeeze(1), y)
 
 ## Not reported
 Other losses, which take both shapes, batches of unknown loaders, loaders that drop the last batch, batches of one
