@@ -32,6 +32,7 @@ from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
+from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
 from dllint.events import (
@@ -201,6 +202,7 @@ __all__ = [
     "OptimizerCreated",
     "OptimizerStep",
     "Origin",
+    "PaddedBatch",
     "Padding",
     "ParametersAdded",
     "ParametersUpdated",

@@ -23,6 +23,10 @@ encoder left out of the optimizer the test accuracy is .48 instead of .74. The t
         optimizer.step()
 
 ## Not reported
+Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
+model); names such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features;
+parameters that are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a
+style, a prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
 Modules that are frozen, or only evaluated; modules with weights from elsewhere (a checkpoint, another model); names
 such as `teacher`, `ema` or `vgg`; networks that see both sides of a comparison; one part of a model that is trained
 alone, as a head is on features; parameters that are updated by hand, or that something else asks for; optimizers that
@@ -36,6 +40,7 @@ each step, with random weights.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 
 from dllint.api import (
@@ -85,6 +90,12 @@ def is_only_evaluated(site: Site, left: Untrained, ctx: Context) -> bool:
     return bool(changes) and all(change.training is False for change in changes)
 
 
+def is_tried_out(site: Site, left: Untrained, ctx: Context) -> bool:
+    """the file deletes it again: it was only tried out"""
+    deleted = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.Delete))
+    return any(getattr(target, "id", "") == left.name for node in deleted for target in node.targets)
+
+
 def is_updated_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
     """the program updates its parameters itself"""
     return any(
@@ -130,6 +141,7 @@ class ParametersMissingFromOptimizer(Rule):
         is_not_to_be_trained,
         is_frozen,
         is_only_evaluated,
+        is_tried_out,
         is_updated_by_hand,
         compares_what_it_sees,
         has_weights_from_elsewhere,

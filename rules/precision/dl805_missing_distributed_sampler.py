@@ -146,10 +146,14 @@ def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
 
 
 def _with_sampler(event: LoaderCreated, ctx: Context) -> Edits:
-    call, prefix = event.site.node, spelling_of("torch.utils.data", event.site)
-    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name) or not prefix:
+    call, sampler_class = event.site.node, spelling_of("torch.utils.data.DistributedSampler", event.site)
+    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
         return Edits()
-    sampler = set_argument(event.site, "sampler", f"{prefix}.DistributedSampler({call.args[0].id})")
+    if not sampler_class and isinstance(call.func, ast.Attribute):
+        sampler_class = f"{ast.unparse(call.func.value)}.DistributedSampler"
+    if not sampler_class:
+        return Edits()
+    sampler = set_argument(event.site, "sampler", f"{sampler_class}({call.args[0].id})")
     if "shuffle" not in event.options:
         return sampler
     return together(sampler, set_argument(event.site, "shuffle", "False"))
