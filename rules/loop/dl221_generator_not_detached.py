@@ -40,7 +40,8 @@ optimizer has; generators whose gradients are not cleared before their own step,
 Detaches the samples where the discriminator gets them. The step uses the same gradients without it.
 
 ## On real code
-60 public repositories: 6 notes in 4 of them, all true: GANs of tutorials and collections, and one layer that is trained in turn.
+60 public repositories: 6 notes in 4 of them, all true: GANs of tutorials and collections, and layers that are trained
+in turn.
 """
 
 from __future__ import annotations
