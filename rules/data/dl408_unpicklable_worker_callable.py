@@ -1,8 +1,8 @@
 """A lambda or an inner function that has to be sent to worker processes which are started anew.
 
 Where workers are spawned rather than forked, the loader pickles its dataset, its `collate_fn` and its `worker_init_fn`
-for them. Functions are pickled by name, and a lambda or a function within a function has none that a worker can look up.
-The first iteration fails.
+for them. Functions are pickled by name, and a lambda or a function within a function has none that a worker can look
+up. The first iteration fails.
 
 Measured on torch 2.13 with a lambda as `collate_fn`: under `fork` nothing is wrong; under `spawn` and `forkserver`
 `AttributeError: Can't pickle local object 'main.<locals>.<lambda>'` in the first of 4 batches.
