@@ -96,8 +96,8 @@ def _sent(event: LoaderCreated, ctx: Context) -> Iterator[tuple[str, Value]]:
     for dataset in ctx.data.datasets(event.dataset):
         for step in (inner for each in ctx.data.applied(dataset) for inner in ctx.data.steps(each.value)):
             if step.kind == "Lambda" and isinstance(step.value, Instance):
-                given = step.value.arguments.get(0, "lambd")
-                yield from [("the function of `Lambda`", given)] if given is not None else []
+                function = step.value.arguments.get(0, "lambd")
+                yield from [("the function of `Lambda`", function)] if function is not None else []
 
 
 def _without_name(given: Value, ctx: Context) -> Site | None:
