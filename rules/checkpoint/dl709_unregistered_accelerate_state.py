@@ -110,6 +110,7 @@ class UnregisteredAccelerateState(Rule):
             return
         for made in ctx.all_of(SchedulerCreated):
             steps = [event for event in ctx.all_of(SchedulerStep) if ctx.is_same(event.scheduler, made.scheduler)]
+            steps = [event for event in steps if ctx.loops_around(event)]
             if steps and isinstance(made.scheduler, Instance) and not ctx.excused(self, made):
                 yield self._report(made, steps[0], saves[0], ctx)
 
@@ -122,11 +123,11 @@ class UnregisteredAccelerateState(Rule):
             effect="a run that is resumed begins the schedule anew",
             help="hand it to `register_for_checkpointing`, or to `prepare` together with the optimizer",
             trace=[(made.site, "is made"), (step.site, "is stepped"), (save.site, "is not among what is saved")],
-            fix=("Register it", _registered(made, save, ctx)),
+            fix=("Register it", _register_call(made, save, ctx)),
         )
 
 
-def _registered(made: SchedulerCreated, save: OpaqueCall, ctx: Context) -> Edits:
+def _register_call(made: SchedulerCreated, save: OpaqueCall, ctx: Context) -> Edits:
     """A call that registers the scheduler below its assignment, where the accelerator goes by the same name there."""
     statement, accelerator = statement_around(made.site), receiver_of(save.site.node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or save.receiver is None:

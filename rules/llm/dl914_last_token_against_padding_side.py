@@ -11,13 +11,13 @@ Measured on transformers 5.23 (a llama of two layers that counts, texts of 2 and
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
-    scores = model(**batch).logits[:, -1]
+    print(model(**batch).logits[:, -1].argmax(-1))
 
 ## Good
     tokenizer = AutoTokenizer.from_pretrained("gpt2", padding_side="left")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
-    scores = model(**batch).logits[:, -1]
+    print(model(**batch).logits[:, -1].argmax(-1))
 
 ## Not reported
 Programs in which anything sets `padding_side` to `"left"`; positions that are computed from the mask; encoders. A
