@@ -117,6 +117,8 @@ class UnregisteredAccelerateState(Rule):
             if not isinstance(made.scheduler, Instance) or not ctx.is_prepared(made.optimizer):
                 continue
             if steps and not ctx.excused(self, made):
+            steps = [event for event in steps if ctx.loops_around(event)]
+            if steps and isinstance(made.scheduler, Instance) and not ctx.excused(self, made):
                 yield self._report(made, steps[0], saves[0], ctx)
 
     def _report(self, made: SchedulerCreated, step: SchedulerStep, save: OpaqueCall, ctx: Context) -> Finding:
@@ -133,6 +135,11 @@ class UnregisteredAccelerateState(Rule):
 
 
 def _registering(made: SchedulerCreated, save: OpaqueCall, ctx: Context) -> Edits:
+            fix=("Register it", _register_call(made, save, ctx)),
+        )
+
+
+def _register_call(made: SchedulerCreated, save: OpaqueCall, ctx: Context) -> Edits:
     """A call that registers the scheduler below its assignment, where the accelerator goes by the same name there."""
     statement, accelerator = statement_around(made.site), receiver_of(save.site.node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or save.receiver is None:
