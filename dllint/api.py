@@ -18,7 +18,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.continuing import Continuation
-from dllint.context.coverage import Untrained
+from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -32,6 +32,7 @@ from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
 from dllint.context.sources import Where, receiver_of
+from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
 from dllint.context.uses import Kept
 from dllint.events import (
@@ -200,6 +201,7 @@ __all__ = [
     "OptimizerCreated",
     "OptimizerStep",
     "Origin",
+    "PaddedBatch",
     "Padding",
     "ParametersAdded",
     "ParametersUpdated",
@@ -233,6 +235,7 @@ __all__ = [
     "Symbol",
     "Table",
     "Topic",
+    "Trained",
     "TransformCall",
     "TransformStep",
     "TransformsComposed",

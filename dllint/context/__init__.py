@@ -13,6 +13,7 @@ from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
+from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
 
@@ -28,6 +29,7 @@ class Context(
     CommandLine,
     Coverage,
     Schedules,
+    Tokenizing,
     Decisions,
 ):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

@@ -25,10 +25,13 @@ Measured on Python 3.11 (a script of three epochs whose `save(model)` lacks the 
 
 ## Not reported
 Calls that a script does not come to; arguments that are expanded (`f(*args)`, `f(**options)`); functions with
-decorators of their own, that are replaced somewhere, or that a class of another file may override; calls in `try`.
+decorators of their own, or that are replaced somewhere; calls in `try`; functions of a file that is found by a changed
+`sys.path`. In a notebook, whose cells may have been run in another order, it is a question.
 
 ## On real code
-To be read.
+276 public repositories: 28 findings in the scripts of 24 of them, all true: the last evaluation of a training, a model
+that is built without a size, a script that nobody has run since. In notebooks there were 8 more, of which two were of
+cells that had run, with another version of the file; these are questions now.
 """
 
 from __future__ import annotations
@@ -36,7 +39,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import CallRefused, Context, Finding, Function, Rule, Site, misspelled, receiver_of
+from dllint.api import Assumption, CallRefused, Context, Finding, Function, Rule, Site, misspelled, receiver_of
+
+_IN_ORDER = "the cells are run in their order, with the files as they are now"
+
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -85,6 +91,7 @@ class CallDoesNotBind(Rule):
             self,
             event,
             message,
+            assuming=() if event.site.module.source.notebook is None else (Assumption("effect", _IN_ORDER),),
             effect="Python raises a TypeError here, and the run ends",
             help=help,
             trace=[*ctx.calls_to(event), *_definition(function), (event.site, "is called here")],

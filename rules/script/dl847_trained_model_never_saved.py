@@ -37,7 +37,7 @@ Notebooks, which keep the model as long as they run; tests, benchmarks and demon
 that a framework runs; scripts in whose files anything speaks of saving or checkpoints, comments included.
 
 ## On real code
-To be read.
+276 public repositories: 2 notes, both true, one of them of an exercise.
 """
 
 from __future__ import annotations

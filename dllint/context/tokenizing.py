@@ -1,0 +1,97 @@
+"""Batches that tokenizers of transformers pad: at which side, and which calls of a model read them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dllint.assumptions import Assumption, Assumptions
+from dllint.context.objects import Objects
+from dllint.context.sources import Sources
+from dllint.events import Event, LibraryCall
+from dllint.interp.run import graph
+from dllint.interp.source.positions import ancestors
+from dllint.values import Const, Instance, Items, Symbol, Value
+
+_CALL = ".from_pretrained()"
+_ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama-7b")
+_DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
+_CAUSAL = ("ForCausalLM", "LMHeadModel")
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedBatch:
+    """A batch of texts that a tokenizer pads at the right, and what is taken for granted by saying so."""
+
+    call: LibraryCall
+    tokenizer: Instance
+    assumptions: Assumptions
+
+
+class Tokenizing(Objects, Sources):
+    """What tokenizers make of texts."""
+
+    def padded_right(self) -> Iterator[PaddedBatch]:
+        """The batches of several texts that are padded at the right, as no code of the program says otherwise."""
+        if self.project_mentions(r"padding_side", r"['\"]left['\"]", where="here"):
+            return
+        for call in self.all_of(LibraryCall):
+            tokenizer = call.arguments.positional[0] if call.arguments.positional else None
+            if not call.name.endswith(_CALL) or "Tokenizer" not in call.name or not isinstance(tokenizer, Instance):
+                continue
+            padding = call.arguments.keywords.get("padding")
+            kind = self.constant(padding) if padding is not None else None
+            texts = call.arguments.get(1, "text")
+            if kind in (True, "longest", "max_length") and (kind == "max_length" or _may_be_several(texts)):
+                yield PaddedBatch(call, tokenizer, tuple(self._assumed_of(tokenizer, texts)))
+
+    def _assumed_of(self, tokenizer: Instance, texts: Value | None) -> Iterator[Assumption]:
+        name = str(self.constant(tokenizer.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+        if not any(known in name for known in _ALWAYS_RIGHT):
+            yield Assumption("effect", "the tokenizer pads at the right, as most do unless they are told otherwise")
+        if not isinstance(texts, Items):
+            yield Assumption("name", "there are several texts of different lengths in a batch")
+
+    def is_decoder(self, model: Value | None) -> bool:
+        """Whether a model is certainly a causal one of transformers, by its class or by what it was loaded from."""
+        objects = self.objects(model) if model is not None else []
+        return bool(objects) and all(isinstance(each, Instance) and self._is_decoder(each) for each in objects)
+
+    def _is_decoder(self, model: Instance) -> bool:
+        cls = model.library_name.removesuffix(".from_pretrained")
+        name = str(self.constant(model.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+        is_plain = cls == "transformers.AutoModel" and any(known in name for known in _DECODERS)
+        return cls.startswith("transformers.") and (cls.endswith(_CAUSAL) or is_plain)
+
+    def brought_by(self, event: Event, values: tuple[Value, ...], batch: PaddedBatch) -> Value | None:
+        """The value that brings a batch to a call: one of its arguments, or the batch expanded (`model(**batch)`)."""
+        result = batch.call.result
+        found = next((value for value in values if any(each is result for each in graph.sources(value, 60))), None)
+        call, made = event.site.node, batch.call.site.node
+        if found is not None or not isinstance(call, ast.Call) or batch.call.frame is not event.frame:
+            return found
+        expanded = [_tokenized(keyword.value) for keyword in call.keywords if keyword.arg is None]
+        assigned = next((node for node in ancestors(batch.call.site) if isinstance(node, ast.Assign)), None)
+        is_assigned = assigned is not None and _tokenized(assigned.value) is made
+        targets = (
+            [each.id for each in assigned.targets if isinstance(each, ast.Name)] if assigned and is_assigned else []
+        )
+        is_it = any(each is made or (isinstance(each, ast.Name) and each.id in targets) for each in expanded)
+        return result if is_it else None
+
+
+def _tokenized(node: ast.expr) -> ast.expr:
+    """The call of the tokenizer in `tokenizer(...).to(device)`."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("to", "cuda"):
+        node = node.func.value
+    return node
+
+
+def _may_be_several(texts: Value | None) -> bool:
+    """Whether what is tokenized may be several texts: not one text, nor a list of one."""
+    if isinstance(texts, Items):
+        return len(texts.items) > 1 or not texts.exact
+    if isinstance(texts, Const):
+        return False
+    return isinstance(texts, Symbol) and texts.name in ("unknown", "parameter", "element", "item", "attribute", "call")

@@ -1,0 +1,95 @@
+"""Texts that are scored after `generate` has cut them at its default length: 20 tokens.
+
+Where neither the call nor the model's own configuration says how long an answer may be, `generate` stops after 20
+tokens. BLEU, ROUGE and exact matches are then those of beginnings of sentences.
+
+Measured on transformers 5.23: prompts of 3, 15 and 30 tokens are continued by exactly 20 tokens each, and a T5 returns
+21, of which the first one starts.
+
+## Bad
+    model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    out = model.generate(batch["input_ids"])
+    texts = tokenizer.batch_decode(out, skip_special_tokens=True)
+    score = rouge.compute(predictions=texts, references=references)
+
+## Good
+    model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
+    out = model.generate(batch["input_ids"], max_new_tokens=128)
+    texts = tokenizer.batch_decode(out, skip_special_tokens=True)
+    score = rouge.compute(predictions=texts, references=references)
+
+## Not reported
+Calls and configurations that say anything of a length; models whose own configuration does (most of BART and Pegasus);
+texts that no code scores. Models that are not known by name are a question.
+
+## On real code
+To be read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Assumption, Context, Finding, Instance, OpaqueCall, Rule
+
+_PLAIN = ("t5-", "t5_", "flan-t5", "mt5", "byt5", "codet5", "gpt2", "opt-", "pythia", "gpt-neo")
+_SAID = r"max_new_tokens|generation_config|GenerationConfig|stopping_criteria|gen_kwargs|generation_kwargs"
+_SCORES = r"(?i)\b(?:rouge|sacrebleu|bleu|meteor|chrf|exact_match|bertscore|corpus_bleu|cider)\w*"
+_UNKNOWN = "the model's own configuration says nothing of a length"
+
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_told(event: OpaqueCall, ctx: Context) -> bool:
+    """the call, or code of its file, says how long an answer may be"""
+    call = event.site.node
+    given = {keyword.arg or "" for keyword in call.keywords} if isinstance(call, ast.Call) else {""}
+    if any("length" in name or "tokens" in name or "config" in name or name == "max_time" for name in given):
+        return True
+    return ctx.project_mentions(_SAID, where="here") or _sets_length(event, ctx)
+
+
+def _sets_length(event: OpaqueCall, ctx: Context) -> bool:
+    """Whether a length is set as an attribute: `model.config.max_length = 64`."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "max_length" and isinstance(node.ctx, ast.Store)
+        for _, tree in ctx.trees("max_length")
+        for node in ast.walk(tree)
+    )
+
+
+def is_not_scored(event: OpaqueCall, ctx: Context) -> bool:
+    """no code of the program scores texts"""
+    return not ctx.project_mentions(_SCORES, where="here")
+
+
+class GenerationDefaultLength(Rule):
+    code = "DL918"
+    name = "generation-default-length"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("generate",), ("from_pretrained",))
+    references = ("https://huggingface.co/docs/transformers/main_classes/text_generation",)
+    excuses = (is_told, is_not_scored)
+
+    def on_opaque_call(self, event: OpaqueCall, ctx: Context) -> Iterator[Finding]:
+        model = event.receiver
+        if event.name != "generate" or not isinstance(model, Instance) or not isinstance(event.site.node, ast.Call):
+            return
+        cls = model.library_name
+        if not cls.startswith("transformers.") or not cls.endswith(".from_pretrained") or ctx.excused(self, event):
+            return
+        name = str(ctx.constant(model.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+        is_plain = any(known in name for known in _PLAIN)
+        yield ctx.finding(
+            self,
+            event,
+            "`generate` stops after 20 tokens, as nothing says how long a text may be",
+            on=[model],
+            assuming=() if is_plain else (Assumption("effect", _UNKNOWN),),
+            effect="what is scored are the beginnings of texts",
+            help="pass `max_new_tokens`",
+            trace=[(event.site, "no length is given")],
+        )
