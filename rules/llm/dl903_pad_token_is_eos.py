@@ -9,18 +9,12 @@ sentence are `[3, 4, 5, 6, -100]`; 0 of 16 generated sentences stop, all have th
 padding token of its own, 16 of 16 stop, after 5 tokens. The training loss is .0024 in both.
 
 ## Bad
-    from transformers import AutoTokenizer, DataCollatorForLanguageModeling, Trainer
     from transformers import DataCollatorForLanguageModeling
 
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     tokenizer.pad_token = tokenizer.eos_token
     texts = [question + answer + tokenizer.eos_token for question, answer in pairs]
     collator = DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)
-    trainer = Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator)
-    trainer.train()
-
-## Good
-    from transformers import AutoTokenizer, DataCollatorForLanguageModeling, Trainer
     Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator).train()
 
 ## Good
@@ -31,8 +25,6 @@ padding token of its own, 16 of 16 stop, after 5 tokens. The training loss is .0
     model.resize_token_embeddings(len(tokenizer))
     texts = [question + answer + tokenizer.eos_token for question, answer in pairs]
     collator = DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)
-    trainer = Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator)
-    trainer.train()
     Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator).train()
 
 ## Not reported

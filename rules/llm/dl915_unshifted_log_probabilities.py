@@ -9,15 +9,11 @@ and the model predicts the next token in all cases; without it the loss is .0020
 The mean log-probability of the texts under the good model is -.002 with the shift, and -9.1 without.
 
 ## Bad
-    from transformers import AutoModelForCausalLM
-
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     logits = model(input_ids).logits
     loss = F.cross_entropy(logits.view(-1, logits.size(-1)), input_ids.view(-1))
 
 ## Good
-    from transformers import AutoModelForCausalLM
-
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     logits = model(input_ids).logits[:, :-1]
     loss = F.cross_entropy(logits.reshape(-1, logits.size(-1)), input_ids[:, 1:].reshape(-1))
@@ -71,7 +67,6 @@ class UnshiftedLogProbabilities(Rule):
     def _compare(self, event: Event, scores: Value, tokens: Value, ctx: Context) -> Iterator[Finding]:
         forward, read = _forward_of(_unmoved(scores)), _unmoved(tokens)
         model = forward.inputs[0] if forward is not None and forward.inputs else None
-        if forward is None or forward.site is None or not _is_causal(model, ctx) or not _is_read_by(read, forward, ctx):
         if (
             forward is None
             or forward.site is None
@@ -116,7 +111,7 @@ def _is_causal(model: Value | None, ctx: Context) -> bool:
     )
 
 
-def _is_read_by(tokens: Value, forward: Symbol, ctx: Context) -> bool:, def _reads_tokens(tokens: Value
+def _reads_tokens(tokens: Value, forward: Symbol, ctx: Context) -> bool:
     """Whether tokens are those that a call of a model reads: its first argument, or of the batch that it expands."""
     if forward.arguments is None:
         return False
