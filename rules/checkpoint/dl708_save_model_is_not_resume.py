@@ -10,11 +10,15 @@ checkpoint of `save_only_model=True` it begins at step 8, at .01, without any st
 `FileNotFoundError`, for `trainer_state.json`.
 
 ## Bad
+    from transformers import Trainer, TrainingArguments
+
     args = TrainingArguments(output_dir="out", resume_from_checkpoint="out/checkpoint-500")
     trainer = Trainer(model=model, args=args, train_dataset=dataset)
     trainer.train()
 
 ## Good
+    from transformers import Trainer, TrainingArguments
+
     args = TrainingArguments(output_dir="out", resume_from_checkpoint="out/checkpoint-500")
     trainer = Trainer(model=model, args=args, train_dataset=dataset)
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)

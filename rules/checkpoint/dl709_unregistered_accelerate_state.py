@@ -8,6 +8,8 @@ Measured on accelerate 1.15 and torch 2.13 (cosine over 10 steps from a rate of 
 scheduler that is registered the rate goes on from .5 to 0; with one that is not, it goes from .5 to .25.
 
 ## Bad
+    from accelerate import Accelerator
+
     accelerator = Accelerator()
     optimizer = optim.AdamW(model.parameters(), lr=1e-4)
     scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)
@@ -22,6 +24,8 @@ scheduler that is registered the rate goes on from .5 to 0; with one that is not
     accelerator.save_state("checkpoint")
 
 ## Good
+    from accelerate import Accelerator
+
     accelerator = Accelerator()
     optimizer = optim.AdamW(model.parameters(), lr=1e-4)
     scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)

@@ -8,12 +8,16 @@ Measured on transformers 5.23 (a llama with 23 tokens, one more added): `IndexEr
 `resize_token_embeddings(len(tokenizer))` it runs.
 
 ## Bad
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     tokenizer.add_special_tokens({"additional_special_tokens": ["<question>", "<answer>"]})
     out = model(**tokenizer(texts, return_tensors="pt"))
 
 ## Good
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     tokenizer.add_special_tokens({"additional_special_tokens": ["<question>", "<answer>"]})

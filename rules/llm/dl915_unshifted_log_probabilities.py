@@ -9,11 +9,15 @@ and the model predicts the next token in all cases; without it the loss is .0020
 The mean log-probability of the texts under the good model is -.002 with the shift, and -9.1 without.
 
 ## Bad
+    from transformers import AutoModelForCausalLM
+
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     logits = model(input_ids).logits
     loss = F.cross_entropy(logits.view(-1, logits.size(-1)), input_ids.view(-1))
 
 ## Good
+    from transformers import AutoModelForCausalLM
+
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     logits = model(input_ids).logits[:, :-1]
     loss = F.cross_entropy(logits.reshape(-1, logits.size(-1)), input_ids[:, 1:].reshape(-1))

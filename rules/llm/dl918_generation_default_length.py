@@ -7,12 +7,16 @@ Measured on transformers 5.23: prompts of 3, 15 and 30 tokens are continued by e
 21, of which the first one starts.
 
 ## Bad
+    from transformers import AutoModelForSeq2SeqLM
+
     model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
     out = model.generate(batch["input_ids"])
     texts = tokenizer.batch_decode(out, skip_special_tokens=True)
     score = rouge.compute(predictions=texts, references=references)
 
 ## Good
+    from transformers import AutoModelForSeq2SeqLM
+
     model = AutoModelForSeq2SeqLM.from_pretrained("t5-small")
     out = model.generate(batch["input_ids"], max_new_tokens=128)
     texts = tokenizer.batch_decode(out, skip_special_tokens=True)
