@@ -18,7 +18,7 @@ from dllint.context.checkpoints import (
     path_texts,
 )
 from dllint.context.continuing import Continuation
-from dllint.context.coverage import Untrained
+from dllint.context.coverage import Trained, Untrained
 from dllint.context.data import DataView, Pass
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
@@ -235,6 +235,7 @@ __all__ = [
     "Symbol",
     "Table",
     "Topic",
+    "Trained",
     "TransformCall",
     "TransformStep",
     "TransformsComposed",

@@ -1,7 +1,7 @@
 """The vocabulary: what happens in a training program, told the same way by the interpreter and by a real run.
 
 The interpreter emits these events about abstract values (:mod:`dllint.values`), the confirmer about real objects, and
-rules are written against them. This module imports nothing but the values.
+rules and probes are written against them. This module imports nothing but the values.
 
 Rules receive events through hooks named after them in snake case (``on_loss_call`` for :class:`LossCall`).
 """
@@ -408,6 +408,12 @@ class Program:
     def events(self) -> Iterator[Event]:
         """All events, in program order; those of every arm of a branch."""
         yield from walk(self.body)
+
+
+def name_of(kind: type[Event]) -> str:
+    """The name of an event in hooks: that of its class here, in snake case (``loss_call``)."""
+    known: str = next(each.__name__ for each in kind.__mro__ if each.__module__ == __name__)
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in known).lstrip("_")
 
 
 def walk(node: Node) -> Iterator[Event]:

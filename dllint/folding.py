@@ -7,6 +7,8 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they are in one scope, and their traces begin with the same call: a helper that is called several times;
 - they are in one scope, and in different arms of one ``if`` or ``match``;
 - they are at the same place of files (in notebooks, of cells) with the same text;
+- they have the very same message about the same statement of the same scope in several files, and traces through lines
+  with the same text: an option that each of ten scripts has;
 - or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
   the name of one folder.
 
@@ -86,10 +88,17 @@ class _Folding:
             yield "call", place.path, finding.scope, trace[0].location, finding.message
         if lines := self._sources.lines(place):
             yield "copy", tuple(lines), replace(place, path="", cell=None)
+        if finding.statement and before != place:
+            yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
         if finding.statement:
             *folders, name = PurePath(place.path).parts
             for at in range(len(folders)):
                 yield "sibling", at, *folders[:at], *folders[at + 1 :], name, self._marks[finding]
+
+    def _text(self, location: Location) -> str:
+        """The line of a place; the place itself where it cannot be read, so that it is like no other."""
+        lines = self._sources.lines(location)
+        return lines[location.line - 1].strip() if location.line <= len(lines) else str(location)
 
     def _is_around(self, finding: Finding) -> bool:
         """Whether a trace begins with what is around the place: in one loop, two objects may be wrong on their own."""

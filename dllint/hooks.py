@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from dllint import events as vocabulary
-from dllint.events import Event
+from dllint.events import Event, name_of
 from dllint.rule import Rule
 
 _EVENTS: Mapping[str, type[Event]] = {
-    "on_" + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): value
-    for name, value in vars(vocabulary).items()
+    "on_" + name_of(value): value
+    for value in vars(vocabulary).values()
     if isinstance(value, type) and issubclass(value, Event) and value is not Event
 }
 

@@ -97,6 +97,18 @@ def test_a_trace_that_begins_at_the_place_itself_is_no_cause() -> None:
     ]
 
 
+def test_copies_of_one_statement_have_traces_with_the_same_text() -> None:
+    for name in ("a.py", "b.py"):
+        write(name)
+    write("c.py", TEXT.replace("b = 1", "b = 2"))
+    found_in = [
+        found(name, 7, statement="a = softmax(x)", trace=(Hop(Location(name, 6, 5, 6, 9), "made here"),))
+        for name in ("a.py", "b.py", "c.py")
+    ]
+    found_in[1] = replace(found_in[1], location=Location("b.py", 9, 5, 9, 9))  # another place, as lines were put in
+    assert fold(*found_in) == [["a.py:7", "b.py:9"], ["c.py:7"]]
+
+
 def test_a_call_on_the_way_counts_in_one_scope_only() -> None:
     call = began("main.py", 40, "calls `run`")
     assert fold(

@@ -14,7 +14,7 @@ from dllint import registry, tiers
 from dllint.cli import main
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
-from dllint.confirm.evidence import Frame, Judgement, Record
+from dllint.confirm.evidence import Judgement, Line, Record
 from dllint.confirm.launch import Outcome
 from dllint.findings import Finding
 from dllint.runner import lint_files
@@ -170,7 +170,7 @@ def test_one_cause_is_shown_once_and_suppressed_place_by_place(
 def test_a_run_answers_questions(
     verdict: str, lines: list[int], project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stacks = ((Frame(str(project / "train.py"), 3, "<module>"),),)
+    stacks = ((Line(str(project / "train.py"), 3, "<module>"),),)
     judged = Judgement("DL101", "probe", verdict, "numbers", "threshold", stacks=stacks)  # type: ignore[arg-type]
     run = Outcome(["train.py"], [Record(1, 0, "observe", "2.13", "cpu", "end", judgements=[judged])])
     monkeypatch.setattr("dllint.confirm.launch.run", lambda *_, **__: run)

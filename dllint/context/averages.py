@@ -19,10 +19,11 @@ _KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dum
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """An average of weights by the name that it goes by, and where it is made."""
+    """An average of weights by the name that it goes by, where it is made, and the names of what it is given."""
 
     name: str
     site: Site
+    given: tuple[str, ...] = ()
 
 
 class Averages(Sources):
@@ -38,12 +39,20 @@ class Averages(Sources):
                     name = _name_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
                     calls = [each for each in walk(made) if _is_given_weights(each)] if made else []
                     if calls and speaks_of("weight-average", name) and not isinstance(made, ast.Dict | ast.List):
-                        found.setdefault(name, Average(name, Site(module, node)))
+                        given = tuple(_name_of(each) for call in calls for each in _given_to(call))
+                        found.setdefault(name, Average(name, Site(module, node), given))
                 yield from (each for each in found.values() if self._is_updated(each))
 
     def is_kept(self, average: Average) -> bool:
-        """Whether any code of the program's files puts an average into what is saved, or saves it."""
-        for _, tree in self.trees(average.name):
+        """Whether any code of the program's files puts an average into what is saved, or saves it.
+
+        So it is where what does the averaging is given the averaged model, and that is saved.
+        """
+        models = [name for name in average.given if name != average.name and speaks_of("weight-average", name)]
+        return self._is_saved(average.name) or any(map(self._is_saved, models))
+
+    def _is_saved(self, name: str) -> bool:
+        for _, tree in self.trees(name):
             for node in walk(tree):
                 if isinstance(node, ast.Dict | ast.Subscript):
                     stored = node.values if isinstance(node, ast.Dict) else []
@@ -53,7 +62,7 @@ class Averages(Sources):
                     stored = [node] if "load" not in ast.unparse(node.func) else []
                 else:
                     continue
-                if any(_name_of(each) == average.name for value in stored for each in walk(value)):
+                if any(_name_of(each) == name for value in stored for each in walk(value)):
                     return True
         return False
 
@@ -77,6 +86,10 @@ def _is_given_weights(node: ast.AST) -> bool:
     """Whether something is a call that is given more than a rate: an average that has nothing else has no weights."""
     given = node.args if isinstance(node, ast.Call) else []
     return any(not isinstance(each, ast.Constant) and not _RATE.search(ast.unparse(each)) for each in given)
+
+
+def _given_to(call: ast.AST) -> list[ast.expr]:
+    return [*call.args, *(each.value for each in call.keywords)] if isinstance(call, ast.Call) else []
 
 
 def _name_of(node: ast.AST) -> str:

@@ -37,7 +37,7 @@ class CommandLine(Sources):
 
     @cached_property
     def _read_of_script(self) -> frozenset[str] | None:
-        """What the files of a script, and of those that import it, read; ``None`` where unknown code may read anything."""
+        """What the files of a script and of those that import it read; ``None`` where unknown code may read all."""
         project, main = self._machine.project, self.program.module
         named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
         importing = (module for module in named if main in project.imported_by(module))

@@ -40,6 +40,17 @@ class Untrained:
     owner: Instance | None
 
 
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A backward pass of ``loss`` through a call of ``model``, which it comes to under some conditions."""
+
+    backward: Backward
+    loss: Value
+    call: Symbol
+    model: Value
+    guards: Guards
+
+
 class Coverage(Freezing, Uses):
     """The modules that optimizers cover, and those that they leave out."""
 
@@ -49,39 +60,46 @@ class Coverage(Freezing, Uses):
         Everything has to be known for it: all optimizers that take steps, and all that each of them is given.
         """
         makers: list[_Maker] = [*self.all_of(OptimizerCreated), *self.all_of(ParametersAdded)]
-        held = self._held_by(makers)
-        if not held or not all(self._is_made_here(step, makers) for step in self.steps()):
+        held = {maker: self._held_by(maker) for maker in makers}
+        is_managed = any(made.frame.framework == "lightning" for made in makers)
+        if not all(held.values()) or not (self.steps() or is_managed):
             return []
-        if not self.steps() and not any(made.frame.framework == "lightning" for made in makers):
+        parts = [self._parts_of(module) for modules in held.values() for module in modules]
+        is_known = all(self._is_made_here(step, makers) for step in self.steps())
+        if not is_known or any(each is None for each in parts):
             return []
-        covered = set[int]()
-        for module in held:
-            parts = self._parts_of(module)
-            if parts is None:
-                return []
-            covered |= parts
+        covered = set[int]().union(*(each for each in parts if each is not None))
         found: dict[int, Untrained] = {}
         for event, loss in self._losses():
-            for guards, call in self.calls_behind(loss):
-                for more, model in graph.objects_under(self._machine, call.inputs[0]):
-                    if isinstance(model, Instance) and id(model) not in found:
-                        for module, name in self._left_out(model, call, held, covered):
-                            owner = model if module is not model else None
-                            way = (*guards, *more)
-                            found[id(module)] = Untrained(module, name, call, event, tuple(makers), way, owner)
+            for left in self._left_out_of(event, loss, held, covered):
+                found.setdefault(id(left.module), left)
         return list(found.values())
 
-    def _held_by(self, makers: list[_Maker]) -> list[Value]:
-        """The modules whose parameters the optimizers were given; none if that is not all."""
-        found: list[Value] = []
-        for maker in makers:
-            modules, is_complete = self.modules_in(maker.parameters)
-            if not modules or not is_complete or not _are_only_parameters(maker.parameters):
-                return []
-            if not all(isinstance(module, Instance) for module in modules):
-                return []
-            found.extend(modules)
-        return found
+    def _left_out_of(
+        self, event: Event, loss: Value, held: dict[_Maker, list[Value]], covered: set[int]
+    ) -> Iterator[Untrained]:
+        """What takes part in a loss and is not covered, if an optimizer has something else that does."""
+        calls = [
+            (guards + more, call, model)
+            for guards, call in self.calls_behind(loss)
+            for more, model in graph.objects_under(self._machine, call.inputs[0])
+            if isinstance(model, Instance)
+        ]
+        training = tuple(made for made, modules in held.items() if self._share(modules, [model for *_, model in calls]))
+        inside = [module for modules in held.values() for module in modules]
+        for guards, call, model in calls if training else ():
+            for module, name in self._left_out(model, call, inside, covered):
+                yield Untrained(module, name, call, event, training, guards, model if module is not model else None)
+
+    def _share(self, modules: list[Value], models: list[Instance]) -> bool:
+        """Whether what an optimizer has takes part in a loss, as a whole or in parts."""
+        return any(self.reaches(module, model) or self.reaches(model, module) for module in modules for model in models)
+
+    def _held_by(self, maker: _Maker) -> list[Value]:
+        """The modules whose parameters an optimizer was given; none if that is not all."""
+        modules, is_complete = self.modules_in(maker.parameters)
+        is_known = is_complete and _are_only_parameters(maker.parameters)
+        return modules if is_known and all(isinstance(module, Instance) for module in modules) else []
 
     def _is_made_here(self, step: OptimizerStep, makers: list[_Maker]) -> bool:
         return all(any(self.is_same(each, made.optimizer) for made in makers) for each in self.objects(step.optimizer))
@@ -112,6 +130,15 @@ class Coverage(Freezing, Uses):
                 if value.inputs and (value.name == "forward" or value.name.endswith("()")):
                     yield guards, value
                 pending.extend((guards, each) for each in value.inputs)
+
+    def trained_through(self, made: Value) -> Iterator[Trained]:
+        """The backward passes through models that a call has returned, such as one that wraps them."""
+        known = {id(each) for each in graph.sources(made)}
+        for event in self.all_of(Backward):
+            for guards, call in self.calls_behind(event.loss) if event.loss is not None else ():
+                model = call.inputs[0]
+                if event.loss is not None and any(id(source) in known for source in graph.sources(model)):
+                    yield Trained(event, event.loss, call, model, guards)
 
     def _ends_here(self, value: Symbol) -> bool:
         """Whether no gradient goes through an operation, or it is not known whether one does."""

@@ -29,6 +29,7 @@ from dllint.flow import Structure
 from dllint.interp.ask import images, pipelines, splits
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
+from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
 from dllint.interp.run.machine import Machine
@@ -121,6 +122,21 @@ class DataView:
         sample = pipelines.sample_of(self._machine, dataset)
         calls = list(pipelines.calls_in(self._machine, sample)) if sample is not None else []
         return sorted(calls, key=lambda call: call.result.site.line if call.result.site is not None else 0)
+
+    def windows_in(self, value: Value) -> list[Symbol]:
+        """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""
+        sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
+        return list(overlapping_windows(sample if sample is not None else value))
+
+    def random_parts(self) -> list[tuple[LoaderCreated, Instance, Value]]:
+        """The loaders over a part that `random_split` drew, each with the part and the dataset that was split."""
+        return [
+            (loader, part, whole)
+            for loader in self.loaders
+            for part in self.datasets(loader.dataset)
+            if "<split>" in part.attributes
+            for whole in self.inner(part)
+        ]
 
     def moves_pixels(self, transform: Value) -> TransformStep | None:
         """The first step of a transform that flips, crops or turns an image at random, each time otherwise."""

@@ -88,7 +88,7 @@ class Schedules(Optimizers, Paths, Sources):
         """Whether code of the project that was not followed steps something that may be the scheduler, by its name."""
         followed = {event.site.node for event in (*steps, *self.steps())}
         name = self.name_of(made.scheduler)
-        for call in self.method_calls("step", everywhere=True):
+        for call in self.method_calls("step"):
             called = receiver_of(call.node).rpartition(".")[2]
             if call.node not in followed and (called == name or role_by_name(called) == "scheduler"):
                 return True

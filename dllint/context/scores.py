@@ -171,9 +171,8 @@ class Scores(Phases):
         assert isinstance(score, ast.expr)
         line = score.lineno
         made = last_bound(ast.unparse(as_number(score)), outer.site.node, line)
-        named = {
-            ast.unparse(each) for each in ast.walk(made if made is not None else score) if isinstance(each, ast.expr)
-        }
+        roots = [score] if made is None else [score, made]
+        named = {ast.unparse(each) for root in roots for each in ast.walk(root) if isinstance(each, ast.expr)}
         adding = [
             one
             for one in self.batch_loops

@@ -60,7 +60,8 @@ _SAMPLER = "torch.utils.data.DistributedSampler"
 
 def is_for_one_process(event: LoaderCreated, sampler: Instance, ctx: Context) -> bool:
     """the sampler is for one process"""
-    return ctx.constant(sampler.arguments.get(1, "num_replicas")) == 1
+    count = ctx.constant(sampler.arguments.get(1, "num_replicas"))
+    return isinstance(count, int) and count == 1
 
 
 class ShardedTwice(Rule):

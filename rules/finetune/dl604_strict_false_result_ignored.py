@@ -104,7 +104,7 @@ class StrictFalseResultIgnored(Rule):
             event,
             "nobody looks at which keys `strict=False` left out",
             on=[strict, event.state],
-            assuming=() if _names_may_differ(ctx) else (_DIFFERENT,),
+            assuming=() if _names_may_differ(event, ctx) else (_DIFFERENT,),
             effect="where the names do not match, nothing is loaded, and the model keeps its initial weights",
             help="print or check the answer: `missing, unexpected = model.load_state_dict(state, strict=False)`",
             trace=[(event.site, "the answer is thrown away")],
@@ -112,6 +112,9 @@ class StrictFalseResultIgnored(Rule):
         )
 
 
-def _names_may_differ(ctx: Context) -> bool:
-    """Whether code of the project takes prefixes off the names of parameters, as it has met them."""
-    return any(ctx.takes_off(prefix, where="related") for prefix in ("module.", "_orig_mod."))
+def _names_may_differ(event: StateRestored, ctx: Context) -> bool:
+    """Whether the file takes prefixes off the names of parameters, as it has met them."""
+    text = event.site.module.source.text
+    return ("module." in text or "_orig_mod." in text) and any(
+        ctx.takes_off(prefix, where="related") for prefix in ("module.", "_orig_mod.")
+    )

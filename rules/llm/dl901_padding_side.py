@@ -7,12 +7,16 @@ Measured on transformers 5.23 (a llama of two layers that counts, prompts of 2 a
 the right, 55 % of the tokens that follow the shorter prompts are as without padding; at the left, all are.
 
 ## Bad
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
     out = model.generate(**batch, max_new_tokens=20)
 
 ## Good
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2", padding_side="left")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")

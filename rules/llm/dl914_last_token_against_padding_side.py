@@ -8,12 +8,16 @@ Measured on transformers 5.23 (a llama of two layers that counts, texts of 2 and
 .0000002.
 
 ## Bad
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
     print(model(**batch).logits[:, -1].argmax(-1))
 
 ## Good
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2", padding_side="left")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")

@@ -62,6 +62,7 @@ class BidirectionalLastStep(Rule):
     severity = "warning"
     since = "0.1.0"
     triggers = (("bidirectional",), ("LSTM", "GRU", "RNN"))
+    confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html",)
     excuses = (is_of_one_step, is_state_used)
 

@@ -23,21 +23,28 @@ encoder left out of the optimizer the test accuracy is .48 instead of .74. The t
         optimizer.step()
 
 ## Not reported
+Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
+model); names such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features;
+parameters that are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a
+style, a prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
 Modules that are frozen, or only evaluated; modules with weights from elsewhere (a checkpoint, another model); names
-such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features; parameters that
-are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a style, a prompt
-or an attack. Where anything that an optimizer is given is not known, nothing is said.
+such as `teacher`, `ema` or `vgg`; networks that see both sides of a comparison; one part of a model that is trained
+alone, as a head is on features; parameters that are updated by hand, or that something else asks for; optimizers that
+are given single tensors, as for a style, a prompt or an attack. Where anything that an optimizer is given is not known,
+nothing is said.
 
 ## On real code
-135 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
+276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
 each step, with random weights.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 
 from dllint.api import (
+    Backward,
     Class,
     Context,
     Finding,
@@ -83,12 +90,27 @@ def is_only_evaluated(site: Site, left: Untrained, ctx: Context) -> bool:
     return bool(changes) and all(change.training is False for change in changes)
 
 
+def is_tried_out(site: Site, left: Untrained, ctx: Context) -> bool:
+    """the file deletes it again: it was only tried out"""
+    deleted = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.Delete))
+    return any(getattr(target, "id", "") == left.name for node in deleted for target in node.targets)
+
+
 def is_updated_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
     """the program updates its parameters itself"""
     return any(
         ctx.reaches(event.target, left.module) or _concerns_any(left, ctx.modules_in(event.target)[0], ctx)
         for event in ctx.all_of(ParametersUpdated)
     )
+
+
+def compares_what_it_sees(site: Site, left: Untrained, ctx: Context) -> bool:
+    """it sees both sides of a comparison, as a network does by whose features images are compared"""
+    loss = _computed_loss(left)
+    calls = [call for _, call in ctx.calls_behind(loss) if ctx.is_same(call.inputs[0], left.module)] if loss else []
+    makers = [module for made in left.makers for module in ctx.modules_in(made.parameters)[0]]
+    judged = [model for call in calls for each in call.inputs[1:] for model in ctx.models_behind(each)]
+    return len(calls) > 1 and any(ctx.reaches(module, model) for module in makers for model in judged)
 
 
 def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> bool:
@@ -119,7 +141,9 @@ class ParametersMissingFromOptimizer(Rule):
         is_not_to_be_trained,
         is_frozen,
         is_only_evaluated,
+        is_tried_out,
         is_updated_by_hand,
+        compares_what_it_sees,
         has_weights_from_elsewhere,
         has_its_parameters_asked_for,
     )
@@ -148,6 +172,10 @@ class ParametersMissingFromOptimizer(Rule):
             help="give the optimizer its parameters, too, or freeze it with `requires_grad_(False)`",
             trace=[(site, text) for site, text in places if site is not None],
         )
+
+
+def _computed_loss(left: Untrained) -> Value | None:
+    return left.loss.loss if isinstance(left.loss, Backward) else left.call
 
 
 def _concerns_any(left: Untrained, modules: Iterable[Value], ctx: Context) -> bool:

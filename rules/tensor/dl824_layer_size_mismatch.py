@@ -9,9 +9,11 @@ mat2 shapes cannot be multiplied` in the first batch.
 
 ## Bad
     head = nn.Sequential(nn.Linear(512, 256), nn.ReLU(), nn.Linear(128, 10))
+    logits = head(torch.randn(4, 512))
 
 ## Good
     head = nn.Sequential(nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
+    logits = head(torch.randn(4, 512))
 
 ## Not reported
 Sizes of which one is an option, a default or computed from the data, and layers that are made but not called one after

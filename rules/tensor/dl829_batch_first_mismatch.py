@@ -107,7 +107,7 @@ class BatchFirstMismatch(Rule):
             on=[layer],
             effect="each output mixes different samples, and no step sees the others of its sequence",
             help="transpose the input" if is_first else "make the layer with `batch_first=True`",
-            trace=[*made, *called],  # type: ignore[list-item]
+            trace=[*made, *called],
             fix=("Take the batch first", Edits() if is_first else _batch_first(steps, event, ctx)),
         )
 
@@ -134,7 +134,7 @@ def _by_use(value: Value, ctx: Context) -> tuple[Steps, Site, str] | None:
     if found is None or ctx.is_batch_first(found[0].layer) is not False or found[1].site is None:
         return None
     name = ctx.class_name(found[0].layer)
-    what = "is one sample of the batch" if found[1].name == "item" else "goes over the samples of the batch"
+    what = "is one sample of the batch" if found[1].name == "item" else "goes over the samples"
     return found[0], found[1].site, f"`{ctx.source_of(found[1].site)}` {what}: this `{name}` returns the time first"
 
 

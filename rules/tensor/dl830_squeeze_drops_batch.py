@@ -4,16 +4,18 @@
 number: the last batch of an epoch has one sample if the length of the data leaves a remainder of one. Binary
 cross-entropy then stops the run with an error, at the end of an epoch, or in the evaluation that follows.
 
-Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_logits(model(x).squeeze(), y)` and
+Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_logits(head(x).squeeze(), y)` and
 `binary_cross_entropy` raise a `ValueError` in the second batch; `mse_loss` and `cross_entropy` go on.
 
 ## Bad
+    head = nn.Linear(8, 1)
     for x, y in DataLoader(data, batch_size=32):
-        loss = F.binary_cross_entropy_with_logits(model(x).squeeze(), y)
+        loss = F.binary_cross_entropy_with_logits(head(x).squeeze(), y)
 
 ## Good
+    head = nn.Linear(8, 1)
     for x, y in DataLoader(data, batch_size=32):
-        loss = F.binary_cross_entropy_with_logits(model(x).squeeze(1), y)
+        loss = F.binary_cross_entropy_with_logits(head(x).squeeze(1), y)
 
 ## Not reported
 Other losses, which take both shapes, batches of unknown loaders, loaders that drop the last batch, batches of one
@@ -102,7 +104,7 @@ class SqueezeDropsBatch(Rule):
             effect="the loss gets inputs and targets of different shapes, and raises an error",
             help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
             trace=[(event.site, "the loss compares the shapes")] if at is not event.site else [],
-            fix=("Name the axis", _named(squeeze, ctx)),
+            fix=("Name the axis", _with_axis(squeeze, ctx)),
         )
 
 
@@ -111,7 +113,7 @@ def _loader_of(value: Value, ctx: Context) -> Instance | None:
     return next((source for source in behind if source.library_name == _LOADER), None)
 
 
-def _named(squeeze: Symbol, ctx: Context) -> Edits:
+def _with_axis(squeeze: Symbol, ctx: Context) -> Edits:
     """``squeeze(1)`` of what has the axes of the batch and of one number."""
     is_method = squeeze.site is not None and isinstance(squeeze.site.node, ast.Call) and squeeze.name == ".squeeze"
     if squeeze.site is None or not is_method or not ctx.shape(squeeze.inputs[0]).is_column:

@@ -14,8 +14,7 @@ import pytest
 from confirm_support import SCRIPTS
 
 from dllint.cli import main
-from dllint.confirm.listing import PROBES as LISTED
-from dllint.confirm.listing import chosen
+from dllint.confirm.listing import EXPERIMENTS, NAMES, chosen, class_name
 from dllint.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -109,7 +108,7 @@ def test_says_how_far_attaching_came(folder: Path, capfd: pytest.CaptureFixture[
 
 def test_probes_are_listed_and_chosen(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["confirm", "--probes", "list"]) == 0
-    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == list(LISTED)
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == list(NAMES)
     (folder / "mixed.py").write_text((SCRIPTS / "mixed.py").read_text())
     words = ["--quiet", "--steps", "4", "--json", "out.json", "mixed.py"]
     assert main(["confirm", "--probes", "loss_input", *words]) == 1
@@ -119,17 +118,20 @@ def test_probes_are_listed_and_chosen(folder: Path, capfd: pytest.CaptureFixture
 
 def test_names_of_probes() -> None:
     everything_but_one = chosen("-traces")
-    assert "traces" not in everything_but_one and len(everything_but_one) == len(LISTED) - 1
+    assert "traces" not in everything_but_one and len(everything_but_one) == len(NAMES) - 1
     assert "gradients" in chosen("-gradients")
     for text in ("nowhere", "traces,-order", ","):
         with pytest.raises(UserError):
             chosen(text)
 
 
-def test_each_probe_is_listed() -> None:
-    from dllint.confirm.probes import PROBES
+def test_a_probe_is_a_file_and_the_class_of_its_name() -> None:
+    from dllint.confirm.probes import PROBES, experiment
 
-    assert [probe.name for probe in PROBES] == list(LISTED)
+    assert sorted(probe.name for probe in PROBES) == list(NAMES)
+    for probe in (*PROBES, *map(experiment, EXPERIMENTS)):
+        assert probe.__module__ == f"dllint.confirm.probes.{probe.name}"
+        assert probe.__name__ == class_name(probe.name)
 
 
 LOOKED_FOR = """

@@ -15,7 +15,7 @@ import dllint
 from dllint.cli import main
 from dllint.confirm.evidence import Record, Settings
 from dllint.confirm.launch import run
-from dllint.confirm.listing import PROBES
+from dllint.confirm.listing import NAMES
 from dllint.confirm.verdicts import settle
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,7 @@ def test_probes_that_fail_change_nothing(
     assert outcome.exit_code == 0
     assert digest(capfd.readouterr().err) == expected
     assert record.judgements == []
-    assert {error.probe for error in record.errors} == set(PROBES)
+    assert {error.probe for error in record.errors} == set(NAMES)
     assert all("a probe that fails" in error.traceback for error in record.errors)
 
 

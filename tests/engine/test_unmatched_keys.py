@@ -21,7 +21,7 @@ WRAPPING = "import torch\nmodel = torch.nn.DataParallel(net)\nmodel.load_state_d
     [
         ("", {}, "possible"),
         ("state = {key.replace('module.', ''): value for key, value in state.items()}", {}, "certain"),
-        ("", {"train.py": WRAPPING}, "certain"),
+        ("", {"train.py": WRAPPING}, "possible"),
         ("", {"train.py": "import torch\nmodel = torch.nn.Linear(4, 2)\n"}, "possible"),
     ],
 )

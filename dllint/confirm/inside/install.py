@@ -22,7 +22,7 @@ from dllint.confirm.inside import (
 )
 from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run
-from dllint.confirm.probes import EXPERIMENTS, PROBES
+from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
@@ -60,7 +60,7 @@ def _probes(settings: Settings) -> list[type[Probe]]:
     if settings.mode == "events":
         return []
     if settings.mode != "observe":
-        return [Gradients, EXPERIMENTS[settings.mode]]
+        return [Gradients, experiment(settings.mode)]
     return [probe for probe in PROBES if not settings.probes or probe.name in settings.probes]
 
 

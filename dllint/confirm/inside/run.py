@@ -26,7 +26,7 @@ from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeErro
 from dllint.confirm.inside.places import Place
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
-from dllint.events import Event
+from dllint.events import Event, name_of
 
 if TYPE_CHECKING:
     from dllint.confirm.probes.gradients import Gradients
@@ -63,11 +63,7 @@ def _speak_again() -> None:
         warnings.filters = _filters
 
 
-@cache
-def _name(kind: Any) -> str:
-    """The name of an event in hooks: that of its class in the vocabulary, in snake case."""
-    known = next(each.__name__ for each in kind.__mro__ if each.__module__ == Event.__module__)
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in known).lstrip("_")
+_name = cache(name_of)
 
 
 class _Clock:

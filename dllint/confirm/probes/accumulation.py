@@ -35,6 +35,7 @@ class Accumulation(Probe):
     """Compares what is sent backward with the last loss that was computed."""
 
     name = "accumulation"
+    turn = -2  # it asks for the gradients of a step before they count as used
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)

@@ -86,6 +86,7 @@ class Probe:
     """
 
     name: ClassVar[str]
+    turn: ClassVar[int] = 0  # when it listens, and judges, among the others: those that others ask come before them
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -1,5 +1,4 @@
-"""What goes wrong in losses of reinforcement learning: gradients through the target that a network makes for itself
-(DL956), and advantages that are divided by a deviation of 0 or of one sample (DL951)."""
+"""DL956: gradients through targets of reinforcement learning."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ _FACTORS = 3  # that a value may be multiplied with
 
 
 @dataclass(slots=True, eq=False)
-class _Calls:
+class Calls:
     """Calls from one place."""
 
     function: str = ""
@@ -45,7 +44,7 @@ class Bootstrap(Probe):
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, _Calls] = {}
+        self._seen: dict[Stack, Calls] = {}
         self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
     def on_derivative(self) -> None:
@@ -59,7 +58,7 @@ class Bootstrap(Probe):
             return
         seen = self._seen.get(stack_of(call))
         if seen is None:
-            seen = self._seen[stack_of(call)] = _Calls(call.function, first=self.run.steps)
+            seen = self._seen[stack_of(call)] = Calls(call.function, first=self.run.steps)
         if not seen.is_due(self.run.every, self.run.steps) or self._derives:
             return
         if not call.target.requires_grad:
@@ -110,53 +109,3 @@ def is_bootstrapped(made_by: Any) -> bool:
 def _is_discount(factor: Tensor) -> bool:
     low, high = float(factor.min()), float(factor.max())
     return low >= 0 and _DISCOUNT <= high <= 1
-
-
-class Deviations(Probe):
-    """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
-
-    name = "deviations"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Calls] = {}
-        self._waiting: list[_Calls] = []  # for the loss that comes of them
-
-    def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
-        if values.requires_grad or not values.is_floating_point():
-            return
-        seen = self._seen.get(stack)
-        if seen is None:
-            seen = self._seen[stack] = _Calls(first=self.run.steps)
-        is_due = seen.is_due(self.run.every, self.run.steps)
-        if not is_due and values.numel() > 1:
-            return
-        seen.looked += 1
-        is_finite = bool(values.isfinite().all())
-        if is_finite and not float(result) > 0 and seen not in self._waiting:
-            seen.degenerate += 1
-            self._waiting.append(seen)
-
-    def before_backward(self, call: BackwardCall) -> None:
-        if self._waiting:
-            is_broken = any(not bool(root.isfinite().all()) for root in call.roots)
-            for seen in self._waiting:
-                seen.wrong += is_broken
-            self._waiting = []
-
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            good = seen.looked >= ENOUGH and not seen.wrong
-            yield Judgement(
-                "DL951",
-                self.name,
-                "CONFIRMED" if seen.wrong else "REFUTED" if good else "INCONCLUSIVE",
-                f"{seen.degenerate} of {seen.looked} standard deviations were 0 or those of a single sample, and "
-                f"{seen.wrong} made a loss that is not finite",
-                "any such loss; none in 3 or more calls refutes",
-                {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looked},
-                seen.looked,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )

@@ -157,6 +157,7 @@ class Gradients(Probe):
     """Follows the gradients of each optimizer, for itself and for the probes behind it."""
 
     name = "gradients"
+    turn = -1
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)

@@ -65,7 +65,7 @@ def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
     )
 
 
-class HalfPrecision(Probe):
+class Half(Probe):
     """Compares some elements of parameters in half precision before and after steps."""
 
     name = "half"

@@ -1,9 +1,8 @@
-"""What models are given, and what losses compare with: ranges (DL503 and DL504 for images), numbers that are none, and
-labels that are all the same."""
+"""DL503, DL504: ranges and channels of what models are given."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +10,8 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Voice
-from dllint.confirm.pictures import Histogram, histogram
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread, stack_of
+from dllint.confirm.pictures import histogram
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.events import ModelForward
 
 _FIRST = 5  # calls from each place that are all looked at
@@ -21,9 +20,6 @@ _NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it a
 _FEW = 8  # columns of what are indices of something
 _ELEMENTS = 16  # from which a range says something
 _VALUES = 4096  # that the histogram is made of
-_CLASSES = 100  # that the report draws
-_HUGE_LOGIT = 100.0
-_HALF = (torch.float16, torch.bfloat16)
 
 
 @dataclass(slots=True)
@@ -43,7 +39,7 @@ class _Inputs:
     last: int = 0
 
 
-class InputStatistics(Probe):
+class Inputs(Probe):
     """Looks at the inputs of models that are trained."""
 
     name = "inputs"
@@ -94,7 +90,7 @@ class InputStatistics(Probe):
         for number, (stack, seen) in enumerate(self._seen.items(), 1):
             bars = histogram([] if seen.values is None else seen.values.tolist())
             if bars is not None:
-                self.run.pictures.histograms[f"input of a model ({_place(stack, number)})"] = bars
+                self.run.pictures.histograms[f"input of a model ({named_place(stack, number)})"] = bars
             for rule, is_wrong, needed, what, threshold, voice in _facts(seen):
                 looked = len(seen.lows)
                 yield Judgement(
@@ -162,107 +158,5 @@ def _is_input(value: Any) -> bool:
     return is_dense and value.dim() > 1 and value.numel() >= _ELEMENTS
 
 
-def _place(stack: Stack, number: int) -> str:
+def named_place(stack: Stack, number: int) -> str:
     return f"line {stack[0].line}" if stack else f"place {number}"
-
-
-@dataclass(slots=True)
-class _Labels:
-    """The labels of a loss over classes at one place, and its logits."""
-
-    calls: int = 0
-    looks: int = 0
-    counts: Tensor | None = None  # by class
-    ignored: list[float] = field(default_factory=list)
-    logs: list[float] = field(default_factory=list)  # of the sum of the exponentials of a row
-    highest: float = 0.0
-    is_half: bool = False
-    last: int = 0
-
-
-class LabelStatistics(Probe):
-    """Looks at the labels and the logits of cross-entropy."""
-
-    name = "labels"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Labels] = {}
-
-    def on_loss_call(self, call: LossCall) -> None:
-        is_classes = not call.target.is_floating_point() and call.input.dim() > 1 and call.target.numel() > 0
-        if call.function != "cross_entropy" or not is_classes or not call.result.requires_grad:
-            return
-        seen = self._seen.setdefault(stack_of(call), _Labels())
-        seen.calls += 1
-        if seen.calls <= _FIRST or seen.calls % self.run.every == 0:
-            self._look(seen, call)
-
-    def _look(self, seen: _Labels, call: LossCall) -> None:
-        """Take in labels and logits. Reads from the device twice."""
-        scores, labels = call.input.detach(), call.target.detach().reshape(-1)
-        classes = scores.shape[1]
-        kept = labels != call.options.get("ignore_index", -100)
-        counts = torch.bincount(labels[kept].clamp(0, classes - 1), minlength=classes).cpu()
-        seen.counts = counts if seen.counts is None or seen.counts.shape != counts.shape else seen.counts + counts
-        few = scores[:256].float()
-        numbers = [1 - kept.float().mean(), few.logsumexp(1).mean(), few.abs().max()]
-        ignored, log, highest = torch.stack(numbers).tolist()
-        seen.looks += 1
-        seen.ignored.append(ignored)
-        seen.logs.append(log)
-        seen.highest = max(seen.highest, highest)
-        seen.is_half = scores.dtype in _HALF
-        seen.last = self.run.steps
-        self.run.trace("log of the sum of exponentials", log)
-
-    def judge(self) -> Iterator[Judgement]:
-        for number, (stack, seen) in enumerate(self._seen.items(), 1):
-            counts = [] if seen.counts is None else [int(count) for count in seen.counts]
-            if 1 < len(counts) <= _CLASSES:
-                name = f"labels by class ({_place(stack, number)})"
-                self.run.pictures.histograms[name] = Histogram(0.0, float(len(counts)), counts)
-            met = sum(count > 0 for count in counts)
-            yield self._judgement(
-                "labels-constant", seen, stack,
-                met == 1 and sum(counts) >= _ELEMENTS and not _is_contrastive(seen, counts),
-                f"{met} of {len(counts)} classes are among {sum(counts)} labels",
-                "one class in 3 or more batches of 16 or more labels together, unless it is the first of as many as "
-                "there are labels in a batch; several refute",
-            )  # fmt: skip
-            yield self._judgement(
-                "labels-ignored", seen, stack, any(share == 1 for share in seen.ignored),
-                f"{spread(seen.ignored)} of the labels are ignored: the loss of a batch without labels is no number",
-                "all labels of a batch; in no batch of 3 refutes",
-            )  # fmt: skip
-            yield self._judgement(
-                "logits-too-large", seen, stack, seen.is_half and seen.highest > _HUGE_LOGIT,
-                f"the largest logit is {seen.highest:.3g}, the log of the sum of exponentials {spread(seen.logs)}",
-                "over 100 in half precision; else refuted",
-            )  # fmt: skip
-
-    def _judgement(
-        self, rule: str, seen: _Labels, stack: Stack, is_wrong: bool, what: str, threshold: str
-    ) -> Judgement:
-        enough = seen.looks >= ENOUGH
-        return Judgement(
-            rule,
-            self.name,
-            "INCONCLUSIVE" if not enough else "CONFIRMED" if is_wrong else "REFUTED",
-            what,
-            threshold,
-            {"labels": _numbers(seen.counts), "ignored": seen.ignored, "highest": seen.highest, "logs": seen.logs},
-            seen.looks,
-            (0, seen.last),
-            (stack,),
-            "note",
-        )
-
-
-def _is_contrastive(seen: _Labels, counts: list[int]) -> bool:
-    """Whether each sample is compared with others, the first of which is its own."""
-    return len(counts) < 2 or (counts[0] > 0 and len(counts) >= sum(counts) / max(seen.looks, 1) - 2)
-
-
-def _numbers(counts: Tensor | None) -> Sequence[int]:
-    return [] if counts is None else [int(count) for count in counts[:_CLASSES]]

@@ -15,6 +15,7 @@ class Names(Probe):
     """Knows the modules that were called, for itself and for the probes behind it."""
 
     name = "names"
+    turn = -1
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)

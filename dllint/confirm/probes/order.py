@@ -1,170 +1,79 @@
-"""The order of clipping, unscaling, stepping and scheduling."""
+"""DL414: the order of epochs with a distributed sampler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
-from torch import Tensor
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import ReduceLROnPlateau
+from torch.utils.data import DistributedSampler
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
-from dllint.confirm.probes.gradients import Tracked
-from dllint.events import GradientClip, OptimizerStep, ScalerUpdate, SchedulerStep
-
-_FIRST = 24  # calls from each place that are looked at
+from dllint.confirm.evidence import Judgement
+from dllint.confirm.probes.base import Batches, Probe
 
 
 @dataclass(slots=True)
-class _Clips:
-    """Calls of a clipping function from one place; all but ``made`` count those that were looked at."""
+class _Epoch:
+    """The batches of one pass, and whether gradients followed any of them."""
 
-    made: int = 0
-    calls: int = 0
-    late: int = 0  # after the step that used the gradients
-    scaled: int = 0  # while a scaler had the gradients scaled
-    with_scaler: int = 0
-    first: int = 0
-    last: int = 0
+    order: list[Any]
+    trains: bool = False
 
 
-class Clipping(Probe):
-    """DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
+class Order(Probe):
+    """DL414: compares the order of the epochs of a loader with a distributed sampler."""
 
-    name = "clipping"
+    name = "order"
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._clips: dict[Stack, _Clips] = {}
-        self._scalers = 0
+        self._orders: list[list[_Epoch]] = []  # of each loader
+        self._by_loader: WeakKeyDictionary[Any, list[_Epoch]] = WeakKeyDictionary()
+        self._latest: _Epoch | None = None
 
-    def on_scale(self, scaler: Any, scaled: Tensor) -> None:
-        self._scalers += bool(scaler.is_enabled())
+    def on_pass(self, batches: Batches) -> None:
+        sampler = distributed_sampler(batches.loader) if batches.loader is not None else None
+        if sampler is not None and sampler.shuffle:
+            if batches.loader not in self._by_loader:
+                self._orders.append(self._by_loader.setdefault(batches.loader, []))
+            self._by_loader[batches.loader].append(_Epoch([]))
 
-    def on_gradient_clip(self, event: GradientClip[Any]) -> None:
-        parameters: Any = event.target
-        stack = stack_of(event)
-        clips = self._clips.get(stack)
-        if clips is None:
-            clips = self._clips[stack] = _Clips(first=self.run.steps)
-        clips.made += 1
-        if clips.made > _FIRST and clips.made % self.run.every:
-            return
-        clipped = {id(parameter) for parameter in parameters}
-        owners = [t for t in self.run.gradients.tracked if not clipped.isdisjoint(map(id, t.parameters()))]
-        if not owners:
-            return
-        clips.calls += 1
-        clips.late += all(owner.steps and not owner.is_fresh for owner in owners)
-        clips.scaled += any(owner.is_scaled for owner in owners)
-        clips.with_scaler += bool(self._scalers)
-        clips.last = self.run.steps
+    def on_batch(self, batches: Batches, batch: Any) -> None:
+        epochs = self._by_loader.get(batches.loader) if batches.loader is not None else None
+        if epochs and batches.taken <= len(batches.indices):
+            epochs[-1].order.append(batches.indices[batches.taken - 1])
+            self._latest = epochs[-1]
+
+    def before_backward(self, call: Any) -> None:
+        if self._latest is not None:
+            self._latest.trains = True
+            self._latest = None
 
     def judge(self) -> Iterator[Judgement]:
-        for stack, clips in self._clips.items():
-            if clips.calls >= ENOUGH:
-                yield _clipped("DL212", stack, clips, clips.late, "after the step that used the gradients")
-            if clips.with_scaler >= ENOUGH:
-                yield _clipped("DL213", stack, clips, clips.scaled, "while the gradients were scaled")
-
-
-def _clipped(rule: str, stack: Stack, clips: _Clips, wrong: int, when: str) -> Judgement:
-    return Judgement(
-        rule,
-        "clipping",
-        "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
-        f"{wrong} of {clips.calls} calls clipped {when}",
-        "3 or more such calls; none refutes",
-        {"wrong": wrong, "calls": clips.calls},
-        clips.calls,
-        (clips.first, clips.last),
-        (stack,),
-        "alarm",
-    )
-
-
-class ScaledSteps(Probe):
-    """DL214: steps with gradients that a scaler has scaled, past the scaler."""
-
-    name = "scaled_steps"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._steps: dict[Tracked, list[int]] = {}  # with a scaler, and with gradients that are still scaled
-
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        tracked = self.run.gradients.of(optimizer)
-        if tracked.was_scaled:
-            steps = self._steps.setdefault(tracked, [0, 0])
-            steps[0] += 1
-            steps[1] += (
-                tracked.is_scaled and getattr(optimizer, "grad_scale", None) is None
-            )  # which fused ones are given
-
-    def judge(self) -> Iterator[Judgement]:
-        for tracked, (steps, wrong) in self._steps.items():
-            if steps >= ENOUGH:
-                yield Judgement(
-                    "DL214",
-                    self.name,
-                    "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
-                    f"{wrong} of {steps} steps of {tracked.kind} used gradients that were still scaled",
-                    "3 or more such steps; none refutes",
-                    {"wrong": wrong, "steps": steps},
-                    steps,
-                    (0, tracked.steps),
-                    tuple(tracked.step_stacks),
-                    "alarm",
-                )
-
-
-class SchedulerOrder(Probe):
-    """DL303: a scheduler that steps before its optimizer has."""
-
-    name = "scheduler_order"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._first: list[tuple[str, Stack, int, Tracked]] = []  # the first step of each scheduler
-        self._known: WeakSet[Any] = WeakSet()
-        self._skipping = False
-
-    def on_scaler_update(self, event: ScalerUpdate[Any]) -> None:
-        self._skipping = self._skipping or self.run.steps == 0
-
-    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
-        scheduler: Any = event.scheduler
-        optimizer = getattr(scheduler, "optimizer", None)
-        if (
-            bool(event.arguments.all())
-            or isinstance(scheduler, ReduceLROnPlateau)
-            or self._skipping
-            or scheduler in self._known
-        ):
-            return
-        if isinstance(optimizer, Optimizer):
-            tracked = self.run.gradients.of(optimizer)
-            self._known.add(scheduler)
-            self._first.append((type(scheduler).__name__, stack_of(event), tracked.steps, tracked))
-
-    def judge(self) -> Iterator[Judgement]:
-        for kind, stack, steps, tracked in self._first:
-            if not tracked.steps:
-                continue  # it never stepped, or something else steps in its place
+        for epochs in self._orders:
+            orders = [epoch.order for epoch in epochs if epoch.trains]  # else a batch was looked at, and no more
+            common = min((len(order) for order in orders), default=0)
+            distinct = len({repr(order[:common]) for order in orders})
+            compared = len(orders) >= 2 and common
             yield Judgement(
-                "DL303",
+                "DL414",
                 self.name,
-                "REFUTED" if steps else "CONFIRMED",
-                f"the optimizer had made {steps} steps when {kind} stepped first",
-                "0 steps of the optimizer before the first of the scheduler",
-                {"scheduler": kind, "optimizer_steps": steps},
-                1,
-                (steps, steps),
-                (stack,),
-                "alarm",
+                "INCONCLUSIVE" if not compared else "CONFIRMED" if distinct < len(orders) else "REFUTED",
+                f"{distinct} distinct orders in {len(orders)} epochs of {common} batches",
+                "the same order in two epochs; all distinct in two or more refutes",
+                {"epochs": len(orders), "distinct": distinct, "batches": common},
+                len(orders),
+                (0, self.run.steps),
+                voice="alarm",
             )
+
+
+def distributed_sampler(loader: Any) -> DistributedSampler[Any] | None:
+    """The distributed sampler of a loader, which may be inside of others."""
+    sampler = loader.sampler if loader.batch_sampler is None else loader.batch_sampler  # which may have no length
+    for _ in range(4):
+        if sampler is None or isinstance(sampler, DistributedSampler):
+            return sampler
+        sampler = getattr(sampler, "sampler", None)
+    return None

@@ -1,9 +1,7 @@
-"""The order in which loaders give samples: not shuffled (DL415), the same in every pass, or the same in each worker
-(DL404)."""
+"""DL415: whether loaders shuffle, and repeat themselves."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +10,10 @@ from weakref import WeakKeyDictionary
 from torch.utils.data import IterableDataset, RandomSampler
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.inside.workers import key_of, read_notes
+from dllint.confirm.inside.workers import key_of
 from dllint.confirm.pictures import Order
 from dllint.confirm.probes.base import Batches, Probe
-from dllint.confirm.probes.data import distributed_sampler
+from dllint.confirm.probes.order import distributed_sampler
 from dllint.events import ModelForward
 
 _FEWEST = 3  # batches of a pass that can be compared
@@ -148,62 +146,3 @@ def _repeated(loader: _Loader, steps: int) -> Iterator[Judgement]:
         (loader.made,),
         "alarm" if loader.shuffles else "note",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _First:
-    """What the first batch of a worker is known by, and whether random numbers were drawn for it."""
-
-    content: str
-    labels: str
-    draws: bool
-
-
-def _repeat(batches: list[_First]) -> bool:
-    labels = [begin.labels for begin in batches if begin.labels]
-    return len({begin.content for begin in batches}) < len(batches) or len(set(labels)) < len(labels)
-
-
-class Shares(Probe):
-    """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
-
-    name = "shares"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._made: dict[str, Stack] = {}  # by dataset, where a loader over it was made
-
-    def on_pass(self, batches: Batches) -> None:
-        loader = batches.loader
-        if loader is not None and isinstance(loader.dataset, IterableDataset):
-            self._made[key_of(loader.dataset)] = batches.made
-
-    def judge(self) -> Iterator[Judgement]:
-        first: dict[tuple[str, int], dict[int, _First]] = {}  # by dataset and pass, of each worker
-        passes: Counter[tuple[str, int]] = Counter()
-        for note in read_notes(self.run.settings.records):
-            place = note["dataset"], note["worker"]
-            if note.get("content") and note["worker"] >= 0:
-                begin = _First(note["content"], note.get("labels", ""), any(a != b for a, b in note["states"].values()))
-                first.setdefault((note["dataset"], passes[place]), {})[note["worker"]] = begin
-                passes[place] += 1
-        by_dataset: dict[str, list[list[_First]]] = {}
-        for (name, _), batches in first.items():
-            if len(batches) > 1:
-                by_dataset.setdefault(name, []).append(list(batches.values()))
-        for name, seen in by_dataset.items():
-            repeated = sum(_repeat(batches) for batches in seen)
-            is_changed = any(begin.draws and not begin.labels for batches in seen for begin in batches)
-            yield Judgement(
-                "DL404",
-                self.name,
-                "CONFIRMED" if repeated else "INCONCLUSIVE" if is_changed else "REFUTED",
-                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same samples",
-                "the same first batch, or the same 16 labels and more, in two workers; all distinct refutes, unless "
-                "samples are changed at random and have no such labels",
-                {"dataset": name, "repeated": repeated, "passes": len(seen)},
-                len(seen),
-                (0, self.run.steps),
-                (self._made.get(name, ()),),
-                "alarm",
-            )

@@ -1,20 +1,17 @@
-"""Where tokens stand: DL906, scaling of positions that was set too late or is missing, and DL901, texts to be continued
-that end with padding."""
+"""DL906: scaling of positions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.events import ModelForward
-
-_FIRST = 10  # calls that are looked at
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +26,7 @@ class _Model:
     calls: int = 0
 
 
-class RotaryPositions(Probe):
+class Positions(Probe):
     """DL906: compares the scaling that a configuration asks for with that of the layers, and lengths with its limit."""
 
     name = "positions"
@@ -87,86 +84,3 @@ def _rotary(module: nn.Module, stack: Stack) -> _Model | None:
     asked = str(given.get("rope_type", given.get("type", "default")))
     most = getattr(config, "max_position_embeddings", 0)
     return _Model(stack, asked, str(made.pop()), most if isinstance(most, int) else 0)
-
-
-@dataclass(slots=True, eq=False)
-class _Texts:
-    """Texts that were continued from one place."""
-
-    texts: int = 0
-    wrong: int = 0  # batches of them of which some end with padding
-    padded: int = 0  # batches with padding
-    first: int = 0
-    last: int = 0
-
-
-@dataclass(slots=True)
-class _Start:
-    """A call that may be the first of several which continue texts."""
-
-    module: ReferenceType[nn.Module]
-    tokens: Tensor  # of the first text
-    ends_padded: bool
-    is_padded: bool
-    stack: Stack
-
-    def goes_on(self, tokens: Tensor, mask: Tensor) -> bool:
-        """Whether a call has one token more than this one, given with those before or alone."""
-        longer = len(self.tokens) + 1
-        if mask.shape[1] != longer or tokens.shape[1] not in (1, longer):
-            return False
-        return tokens.shape[1] == 1 or bool((tokens[0, :-1] == self.tokens).all())
-
-
-class Generation(Probe):
-    """DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
-
-    name = "generation"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Texts] = {}
-        self._started: _Start | None = None
-
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        inputs = event.arguments.positional
-        named: Any = event.arguments.keywords
-        stack = stack_of(event)
-        mask, tokens = named.get("attention_mask"), named.get("input_ids", inputs[0] if inputs else None)
-        begun, self._started = self._started, None
-        is_text = isinstance(mask, Tensor) and isinstance(tokens, Tensor) and mask.dim() == tokens.dim() == 2
-        if event.grad == "on" or not is_text or "encoder_outputs" in named or "decoder_input_ids" in named:
-            return
-        if begun is not None and begun.module() is module and begun.goes_on(tokens, mask):
-            self._note(begun)
-        elif tokens.shape == mask.shape and tokens.shape[1] > 1:
-            seen = self._seen.get(stack)
-            if seen is None or seen.texts < _FIRST or self.run.steps % self.run.every == 0:
-                pads = mask == 0
-                self._started = _Start(ref(module), tokens[0].clone(), bool(pads[:, -1].any()), bool(pads.any()), stack)
-
-    def _note(self, begun: _Start) -> None:
-        seen = self._seen.get(begun.stack)
-        if seen is None:
-            seen = self._seen[begun.stack] = _Texts(first=self.run.steps)
-        seen.texts += 1
-        seen.wrong += begun.ends_padded
-        seen.padded += begun.is_padded
-        seen.last = self.run.steps
-
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            yield Judgement(
-                "DL901",
-                self.name,
-                "CONFIRMED" if seen.wrong else "REFUTED" if seen.padded else "INCONCLUSIVE",
-                f"in {seen.wrong} of {seen.texts} batches that were continued, some text ended with padding"
-                + ("" if seen.padded else "; none was padded"),
-                "any batch whose mask ends with 0 in some row; padding elsewhere alone refutes",
-                {"batches": seen.texts, "wrong": seen.wrong, "padded": seen.padded},
-                seen.texts,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )

@@ -50,6 +50,7 @@ class Sensitivity(Probe):
     """Keeps the last inputs of each model, and calls it with others at the end."""
 
     name = "sensitivity"
+    turn = 2  # it calls the model
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)

@@ -19,7 +19,7 @@ _ITERATIONS = 20
 _LARGEST = 4_000_000  # elements
 
 
-class SpectralNorms(Probe):
+class Spectral(Probe):
     """Looks at the first call of each model that has ``torch.nn.utils.spectral_norm`` in it."""
 
     name = "spectral"

@@ -51,6 +51,7 @@ class Towers(Probe):
     """Looks at the gradients of the parts of each model after some steps."""
 
     name = "towers"
+    turn = 1  # it judges by the updates that others have measured
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)

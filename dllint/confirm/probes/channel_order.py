@@ -1,21 +1,15 @@
-"""DL505 and DL509: images whose channels are in another order than the model was made for, and `Normalize` that is made
-for another number of channels than the image has.
-
-Both happen where samples are made, mostly in workers, which note them.
-"""
+"""DL505: the channels of samples, and of the images that OpenCV reads for them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import torch
 
-from dllint.confirm.evidence import Judgement, Line, Stack, Verdict, Voice
-from dllint.confirm.inside.images import normalized
+from dllint.confirm.evidence import Judgement, Line, Stack, Verdict
 from dllint.confirm.inside.workers import read_notes
 from dllint.confirm.probes.base import ENOUGH, Probe
 
@@ -42,7 +36,7 @@ class ChannelOrder(Probe):
         read: dict[Stack, _Read] = {}
         for note in read_notes(self.run.settings.records):
             for order in note.get("orders", []):
-                seen = read.setdefault(_stack(order["place"]), _Read())
+                seen = read.setdefault(stack_at(order["place"]), _Read())
                 seen.kinds[order["kind"]] += 1
                 seen.means.append(order["means"])
                 seen.as_red += order["as_red"]
@@ -90,47 +84,5 @@ def _related(means: list[list[float]]) -> float:
     return float(related) if float(related.abs() * spread[0]) > _STEEP * float(spread[1]) else 0.0
 
 
-class NormalizedChannels(Probe):
-    """Reads what was noted about `Normalize`, here and in workers."""
-
-    name = "normalized_channels"
-
-    def judge(self) -> Iterator[Judgement]:
-        records = self.run.settings.records
-        notes = chain(read_notes(records), read_notes(records, "failure"))
-        calls: dict[tuple[Stack, Stack], Counter[str]] = {}
-        last: dict[tuple[Stack, Stack], tuple[int, int]] = {}
-        for item in chain(normalized(), *(note.get("normalized", []) for note in notes if note["worker"] >= 0)):
-            place = _stack(item["made"]), _stack(item["called"])
-            calls.setdefault(place, Counter()).update({name: item[name] for name in ("calls", "changed", "refused")})
-            is_wrong = item["changed"] or item["refused"]
-            last[place] = (item["before"], item["after"]) if is_wrong or place not in last else last[place]
-        for place, counts in calls.items():
-            yield self._judged(place, counts, *last[place])
-
-    def _judged(self, place: tuple[Stack, Stack], counts: Counter[str], before: int, after: int) -> Judgement:
-        """DL509."""
-        wrong = counts["changed"] + counts["refused"]
-        if counts["refused"]:
-            what = f"`Normalize` refused {counts['refused']} images: they have {before} channels, and it {after} means"
-        elif wrong:
-            what = f"`Normalize` made {after} channels of {before} in {wrong} of {counts['calls']} images"
-        else:
-            what = f"`Normalize` left the number of channels as it was in {counts['calls']} images"
-        voice: Voice = "note"
-        return Judgement(
-            "DL509",
-            self.name,
-            "CONFIRMED" if wrong else "REFUTED" if counts["calls"] >= ENOUGH else "INCONCLUSIVE",
-            what,
-            "another number of channels after than before, or an error for it; none in 3 or more images refutes",
-            {**counts, "before": before, "after": after},
-            counts["calls"],
-            (0, self.run.steps),
-            tuple(stack for stack in place if stack),
-            voice,
-        )
-
-
-def _stack(place: list[list[Any]]) -> Stack:
+def stack_at(place: list[list[Any]]) -> Stack:
     return tuple(Line(path, line, function) for path, line, function in place)

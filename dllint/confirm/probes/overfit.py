@@ -1,4 +1,4 @@
-"""Runs that are made for an answer, and thrown away: can the loop learn one batch, and which learning rates work?"""
+"""Whether a loop can learn one batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from statistics import median
 from typing import Any
 
 from torch.nn.modules.dropout import _DropoutNd
-from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement, Verdict
 from dllint.confirm.probes.base import BackwardCall, Probe
@@ -19,15 +18,9 @@ from dllint.events import ModelForward, OptimizerStep
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
 _STEADY, _ON = 0.8, 0.1  # of the last quarter's steps, and of the way, that the loss falls in it
 _FEWEST = 50  # steps from which it counts that a batch is not learned
-_LOWEST_RATE, _HIGHEST_RATE = 1e-7, 10.0
-_MOST_OF = 0.8  # of the rates, from which a curve says something
-_DIVERGED = 4.0  # times the lowest loss
-_FLAT = 0.1  # share of the way to the lowest loss that counts as none
-_FALLS = 0.05  # share of the first loss by which it has to fall somewhere
-_AROUND = 4  # steps to both sides that a loss is smoothed with
 
 
-class _Losses(Probe):
+class Losses(Probe):
     """Collects the loss of each step."""
 
     def __init__(self, run: Any) -> None:
@@ -46,7 +39,7 @@ class _Losses(Probe):
         self._pending = None
 
 
-class Overfit(_Losses):
+class Overfit(Losses):
     """Sees whether the loss falls when the script is given the same batch in every step, without regularization."""
 
     name = "overfit"
@@ -99,68 +92,3 @@ class Overfit(_Losses):
         if not self.run.frozen_batches:
             return ", but no data loader gave batches that could be kept"
         return ", but several optimizers take turns" if len(self.optimizers) > 1 else ""
-
-
-class RateRange(_Losses):
-    """Raises the learning rate from step to step, whatever schedule the script has, and looks at the loss."""
-
-    name = "rate_range"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._own: float | None = None
-        self._rates: list[float] = []
-
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        if self._own is None:
-            self._own = float(optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"]))
-        share = min(1.0, len(self._rates) / max(self.run.settings.steps - 1, 1))
-        rate = _LOWEST_RATE ** (1 - share) * _HIGHEST_RATE**share
-        self._rates.append(rate)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-
-    def judge(self) -> Iterator[Judgement]:
-        curve = _smooth([pair for pair in zip(self._rates, self.losses, strict=False) if math.isfinite(pair[1])])
-        if len(curve) < _MOST_OF * self.run.settings.steps:
-            return
-        flat, steepest, lowest, diverging = _landmarks(curve)
-        first, best = curve[0][1], min(loss for _, loss in curve)
-        falls = first - best > _FALLS * abs(first)
-        yield Judgement(
-            "lr-range",
-            self.name,
-            "CONFIRMED" if falls else "INCONCLUSIVE",
-            f"{'' if falls else 'the loss hardly falls at any rate: '}it is flat below {flat:.1g}, falls fastest at "
-            f"{steepest:.1g}, is lowest at {lowest:.1g}, "
-            + (f"and diverges at {diverging:.1g}" if diverging else "and does not diverge")
-            + f"; the script's rate is {self._own:.1g}",
-            "loss against rate, smoothed; diverging is four times the lowest loss",
-            {"own": self._own, "flat": flat, "steepest": steepest, "lowest": lowest, "diverges": diverging},
-            len(curve),
-            (0, self.run.steps),
-            voice="note",
-        )
-        for rate, loss in curve:
-            self.run.trace("rate", rate)
-            self.run.trace("loss by rate", loss)
-
-
-def _smooth(curve: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The curve with each loss replaced by the median of those around it."""
-    losses = [loss for _, loss in curve]
-    return [(rate, median(losses[max(0, at - _AROUND) : at + _AROUND + 1])) for at, (rate, _) in enumerate(curve)]
-
-
-def _landmarks(curve: list[tuple[float, float]]) -> tuple[float, float, float, float]:
-    """The rates at which the loss begins to fall, falls fastest, is lowest, and diverges (0 where it does not)."""
-    losses = [loss for _, loss in curve]
-    bottom = min(range(len(losses)), key=losses.__getitem__)
-    start = median(losses[: 2 * _AROUND])
-    begin = max((at for at in range(bottom) if start - losses[at] < _FLAT * (start - losses[bottom])), default=0)
-    falls = range(begin, max(begin + 1, bottom))
-    steepest = max(falls, key=lambda at: losses[at] - losses[min(at + 1, bottom)])
-    limit = losses[bottom] + (_DIVERGED - 1) * abs(losses[bottom])
-    diverging = next((curve[at][0] for at in range(bottom, len(losses)) if losses[at] > max(limit, start)), 0.0)
-    return curve[begin][0], curve[steepest][0], curve[bottom][0], diverging

@@ -1,4 +1,4 @@
-"""DL301, and the traces of loss, learning rate and scale that the report draws."""
+"""DL301: the share of weight decay in gradients."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Judgement
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.probes.base import ENOUGH, Probe
 from dllint.confirm.probes.gradients import Tracked
-from dllint.events import OptimizerStep, ScalerUpdate
+from dllint.events import OptimizerStep
 
 _COUPLED = ("Adam", "NAdam", "RAdam")
 _STRONG, _WEAK = 0.03, 0.005
-_MOST = 2000  # numbers in a trace
 
 
 class Decay(Probe):
@@ -59,27 +58,3 @@ class Decay(Probe):
                 (tracked.made,) if tracked.made else (),
                 "note",
             )
-
-
-class Traces(Probe):
-    """Numbers over the run: the loss that is sent backward, the learning rate, and the scale."""
-
-    name = "traces"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._count = 0
-
-    def before_backward(self, call: BackwardCall) -> None:
-        self._count += 1
-        few = self._count <= 100 or self._count % self.run.every == 0  # each reads a number from the device
-        if few and self._count < _MOST and call.value is not None:
-            self.run.trace("loss", call.value)
-
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        self.run.trace("lr", float(event.optimizer.param_groups[0].get("lr", 0.0)))
-
-    def on_scaler_update(self, event: ScalerUpdate[Any]) -> None:
-        scaler: Any = event.scaler
-        if scaler.is_enabled():
-            self.run.trace("scale", float(scaler.get_scale()))

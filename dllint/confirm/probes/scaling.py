@@ -1,4 +1,4 @@
-"""Mixed precision: a scale that collapses or that nothing needs (DL802), and an autocast that has no effect."""
+"""DL802: the scale of gradient scalers, and steps that they skip."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from weakref import WeakKeyDictionary
 import torch
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of, unanimous
-from dllint.confirm.probes.graph import nodes
+from dllint.confirm.probes.base import ENOUGH, Probe, stack_of, unanimous
 from dllint.events import ModelForward, ScalerUpdate
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
 _MANY, _FEW = 0.3, 0.05  # of the updates that skip a step
 _COLLAPSED = 64  # times
-_OPERANDS = {
-    "AddmmBackward0": "_saved_mat1",
-    "MmBackward0": "_saved_self",
-    "BmmBackward0": "_saved_self",
-    "ConvolutionBackward0": "_saved_input",
-}
-_LOW = (torch.float16, torch.bfloat16)
 _HAS_DEVICES = hasattr(torch, "get_autocast_dtype")  # from torch 2.4 on, one function for all devices
 
 
@@ -56,7 +48,7 @@ class Scaling(Probe):
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
         if event.grad == "on":
-            self._types = _autocast_types()
+            self._types = autocast_types()
             self._place = stack_of(event)
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
@@ -111,52 +103,7 @@ class Scaling(Probe):
             )
 
 
-class Autocast(Probe):
-    """Looks at the types of what matrix products are computed of, where a model is called under autocast."""
-
-    name = "autocast"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._is_on = False
-        self._looks: dict[Stack, int] = {}
-        self._found: dict[Stack, list[int]] = {}  # products in low and in full precision
-
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        self._is_on = event.grad == "on" and bool(_autocast_types())
-
-    def before_backward(self, call: BackwardCall) -> None:
-        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
-        if not self._is_on or self.run.packs or looks > ENOUGH:
-            return
-        self._is_on = False
-        found = self._found.setdefault(stack_of(call), [0, 0])
-        for node in nodes(call.roots):
-            operand = getattr(node, _OPERANDS.get(node.name(), ""), None)
-            if operand is not None and operand.is_floating_point():
-                found[operand.dtype not in _LOW] += 1
-
-    def judge(self) -> Iterator[Judgement]:
-        for stack, (low, full) in self._found.items():
-            looks = min(self._looks[stack], ENOUGH)
-            if low + full:
-                share = full / (low + full)
-                enough = looks >= ENOUGH
-                yield Judgement(
-                    "autocast-without-effect",
-                    self.name,
-                    "INCONCLUSIVE" if not enough else "CONFIRMED" if share > 0.5 else "REFUTED",
-                    f"{full} of {low + full} matrix products of a model called under autocast are in full precision",
-                    "over half of the products of 3 backward passes; half or fewer refutes",
-                    {"full": full, "low": low},
-                    looks,
-                    (0, self.run.steps),
-                    (stack,),
-                    "alarm",
-                )
-
-
-def _autocast_types() -> list[torch.dtype]:
+def autocast_types() -> list[torch.dtype]:
     """The types that autocast computes in, on each device on which it is enabled."""
     if _HAS_DEVICES:
         return [torch.get_autocast_dtype(kind) for kind in _devices() if torch.is_autocast_enabled(kind)]

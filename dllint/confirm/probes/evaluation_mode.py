@@ -1,4 +1,4 @@
-"""DL207 and DL216: training behavior in evaluation."""
+"""DL207: layers that train in evaluation."""
 
 from __future__ import annotations
 
@@ -71,33 +71,3 @@ def _is_modal(layer: nn.Module) -> bool:
     if isinstance(layer, _DropoutNd):
         return layer.p > 0
     return isinstance(layer, _BatchNorm) and layer.track_running_stats
-
-
-class FunctionalDropout(Probe):
-    """DL216: a function that drops though the model is in evaluation mode."""
-
-    name = "functional_dropout"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._calls: dict[Stack, list[int]] = {}  # calls, and those that drop
-
-    def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
-        calls = self._calls.setdefault(stack, [0, 0])
-        calls[0] += 1
-        calls[1] += training and probability > 0
-
-    def judge(self) -> Iterator[Judgement]:
-        for stack, (calls, dropping) in self._calls.items():
-            yield Judgement(
-                "DL216",
-                self.name,
-                "CONFIRMED" if dropping == calls else "INCONCLUSIVE" if dropping else "REFUTED",
-                f"{dropping} of {calls} calls in evaluation mode dropped",
-                "all calls in a model that is in evaluation mode; none refutes",
-                {"dropping": dropping, "calls": calls},
-                calls,
-                (0, self.run.steps),
-                (stack,),
-                "note",
-            )
