@@ -48,7 +48,7 @@ _RESUME = "resume_from_checkpoint"
 def is_read(made: LibraryCall, ctx: Context) -> bool:
     """some code reads `resume_from_checkpoint` of the arguments, or builds them of a dict"""
     return not made.arguments.exact or any(
-        isinstance(node, ast.Attribute) and node.attr == _RESUME and not _is_among(node, made)
+        isinstance(node, ast.Attribute) and node.attr == _RESUME and not _is_part_of(node, made)
         for _, tree in ctx.trees(_RESUME)
         for node in ast.walk(tree)
     )
@@ -64,7 +64,7 @@ class SaveModelIsNotResume(Rule):
     excuses = (is_read,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        runs = [event for event in ctx.all_of(ModeChange) if _is_training_run(event, ctx)]
+        runs = [event for event in ctx.all_of(ModeChange) if _is_train_call(event, ctx)]
         for made in ctx.all_of(LibraryCall) if runs else ():
             if made.name.rpartition(".")[2] in _ARGUMENTS and not ctx.excused(self, made):
                 yield from self._ignored(made, runs, ctx)
@@ -108,7 +108,7 @@ class SaveModelIsNotResume(Rule):
                 )
 
 
-def _is_training_run(event: ModeChange, ctx: Context) -> bool:
+def _is_train_call(event: ModeChange, ctx: Context) -> bool:
     """Whether an event is `trainer.train(...)`, of a trainer of Hugging Face's."""
     trainer = event.model
     return isinstance(trainer, Instance) and any(
@@ -124,6 +124,6 @@ def _resumed_from(run: ModeChange) -> ast.expr | None:
     return next(iter((*call.args, *(keyword.value for keyword in call.keywords))), None)
 
 
-def _is_among(node: ast.Attribute, made: LibraryCall) -> bool:
+def _is_part_of(node: ast.Attribute, made: LibraryCall) -> bool:
     """Whether an attribute is read for the arguments themselves, as of the command line."""
     return any(inner is node for inner in ast.walk(made.site.node))

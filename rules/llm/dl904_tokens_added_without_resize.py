@@ -108,7 +108,7 @@ class TokensAddedWithoutResize(Rule):
             model = loaded.result
             if not isinstance(model, Instance) or not _is_model(loaded) or ctx.exclusive(event, loaded):
                 continue
-            if not _is_same_name(_pretrained(model, ctx), name) or not _is_called_or_trained(model, ctx):
+            if not _is_same_name(_pretrained(model, ctx), name) or not _is_called(model, ctx):
                 continue
             if not ctx.excused(self, event):
                 yield self._report(event, loaded, name, ctx)
@@ -142,7 +142,7 @@ def _is_model(loaded: LibraryCall) -> bool:
     return loaded.name.startswith("transformers.") and ("Model" in cls or "For" in cls)
 
 
-def _is_called_or_trained(model: Instance, ctx: Context) -> bool:
+def _is_called(model: Instance, ctx: Context) -> bool:
     """Whether the model is called, or handed to a trainer."""
     calls = (each for event in ctx.all_of(OpaqueCall) for each in (event.receiver, *event.values))
     return any(ctx.is_same(event.model, model) for event in ctx.all_of(ModelForward)) or any(

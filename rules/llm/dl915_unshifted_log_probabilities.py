@@ -69,14 +69,9 @@ class UnshiftedLogProbabilities(Rule):
                 yield from self._compare(event, scores, index, ctx)
 
     def _compare(self, event: Event, scores: Value, tokens: Value, ctx: Context) -> Iterator[Finding]:
-        forward, read = _forward_of(_unmoved(scores)), _unmoved(tokens)
+        forward, read = _forward_of(_kept(scores)), _kept(tokens)
         model = forward.inputs[0] if forward is not None and forward.inputs else None
-        if (
-            forward is None
-            or forward.site is None
-            or not _is_causal(model, ctx)
-            or not _reads_tokens(read, forward, ctx)
-        ):
+        if forward is None or forward.site is None or not _is_causal(model, ctx) or not _is_read_by(read, forward, ctx):
             return
         yield ctx.finding(
             self,
@@ -89,7 +84,7 @@ class UnshiftedLogProbabilities(Rule):
         )
 
 
-def _unmoved(value: Value) -> Value:
+def _kept(value: Value) -> Value:
     """What a value was before operations that leave each number at its position."""
     for _ in range(_MAX_STEPS):
         if not isinstance(value, Symbol) or value.name not in _KEEPING or not value.inputs:
@@ -115,13 +110,13 @@ def _is_causal(model: Value | None, ctx: Context) -> bool:
     )
 
 
-def _reads_tokens(tokens: Value, forward: Symbol, ctx: Context) -> bool:
+def _is_read_by(tokens: Value, forward: Symbol, ctx: Context) -> bool:
     """Whether tokens are those that a call of a model reads: its first argument, or of the batch that it expands."""
     if forward.arguments is None:
         return False
     given = forward.arguments.get(0, "input_ids")
     if given is not None:
-        return _unmoved(given) is _unmoved(tokens) or ctx.is_same(_unmoved(given), tokens)
+        return _kept(given) is _kept(tokens) or ctx.is_same(_kept(given), tokens)
     batch = attribute_of(tokens, "input_ids")
     if batch is None and isinstance(tokens, Symbol) and tokens.name == "item" and tokens.detail == "input_ids":
         batch = tokens.inputs[0]

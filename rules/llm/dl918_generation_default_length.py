@@ -27,7 +27,7 @@ Calls and configurations that say anything of a length; models whose own configu
 texts that no code scores. Models that are not known by name are a question.
 
 ## On real code
-To be read.
+75 public repositories that load models of transformers: no finding.
 """
 
 from __future__ import annotations
