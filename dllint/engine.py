@@ -220,7 +220,7 @@ class _Run:
         self.settings = engine.settings
         self.analysis = analysis
         self.machine = new_machine(project, engine.facts, module, engine.relevance(module, project, rules))
-        self.machine.deadline = time.thread_time() + self.settings.time_limit
+        self.machine.deadline = self.machine.seconds + self.settings.time_limit
 
     def run(self) -> None:
         try:

@@ -21,6 +21,7 @@ State = TypeVar("State", bound=Hashable)
 _MAX_SITUATIONS = 24
 _MAX_ASSUMPTIONS = 6
 _MAX_ROUNDS = 6
+_MAX_WALKS = 4_000  # behind that, no more assumptions are kept: what can still be told apart is the states
 
 
 @dataclass
@@ -204,6 +205,7 @@ class _Walker:
         self._ahead = ahead
         self._canonical: dict[tuple[str, str, str, bool], Guard] = {}
         self._known: dict[tuple[int, Situation], Exits] = {}
+        self._walks = 0
         self.arrivals: dict[Event, set[Any]] = {}
 
     def walk(self, node: Node, situations: set[Situation]) -> Exits:
@@ -235,6 +237,7 @@ class _Walker:
         return {(self._step(event, state), assumed) for state, assumed in situations}
 
     def _walk_one(self, node: Node, situation: Situation) -> Exits:
+        self._walks += 1
         if isinstance(node, Branch):
             return self._branch(node, situation)
         if isinstance(node, Loop):
@@ -275,13 +278,15 @@ class _Walker:
     def _assume(self, assumed: frozenset[Guard], arm: Arm) -> frozenset[Guard]:
         ahead = self._ahead[id(arm.body)]
         new = [guard for guard in arm.guards if guard.subject in ahead]
+        if self._walks > _MAX_WALKS:
+            return frozenset()
         if not new or len(assumed) >= _MAX_ASSUMPTIONS:
             return assumed
         return assumed | {self._canonical.setdefault(guard.key(), guard) for guard in new}
 
     def _limit(self, situations: set[Situation]) -> set[Situation]:
         """With too many combinations of assumptions, forget them; the states stay."""
-        if len(situations) <= _MAX_SITUATIONS:
+        if len(situations) <= _MAX_SITUATIONS and self._walks <= _MAX_WALKS:
             return situations
         return {(state, frozenset()) for state, _ in situations}
 

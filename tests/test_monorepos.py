@@ -169,3 +169,16 @@ def test_many_are_told_in_short(
     monkeypatch.chdir(repository(tmp_path, {"lost.py": lost}))
     lines = told(capsys, "lost.py")
     assert len(lines) == 13 and lines[-1] == "dllint:   and 4 more"
+
+
+@pytest.mark.parametrize("order", [("outer", "outer/inner"), ("outer/inner", "outer"), ("outer/inner/a.py", "outer")])
+def test_a_folder_within_another_that_is_named_is_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("outer/train.py", "outer/inner/a.py"):  # nothing marks a project
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("x = 1\n")
+    (part,) = find_project(order, ConfigLoader()).parts
+    assert part.config.root == tmp_path / "outer"
+    assert sorted(part.files) == [tmp_path / "outer/inner/a.py", tmp_path / "outer/train.py"]

@@ -74,9 +74,9 @@ def find_project(
         ConfigError: a configuration file cannot be used.
     """
     named: dict[Path, tuple[Config, list[Path]]] = {}  # by root of the project
-    for name in paths:
-        path = Path(os.path.abspath(name))
-        config = loader.load(path if os.path.isdir(path) else path.parent)
+    for path in sorted((Path(os.path.abspath(name)) for name in paths), key=lambda path: len(path.parts)):
+        outer = (config for config, places in named.values() if any(place in path.parents for place in places))
+        config = loader.load(path if os.path.isdir(path) else path.parent, next(outer, None))
         named.setdefault(config.root, (config, []))[1].append(path)
     problems: list[Problem] = []
     parts: dict[Path, Part] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllint.interp.source.module import UNPARSABLE, SourceModule
@@ -34,8 +34,15 @@ class Load:
     is_default: bool
 
 
-def loads_in(module: SourceModule) -> Iterator[Load]:
-    """The calls of ``torch.load`` in a file."""
+def loads_in(module: SourceModule) -> Sequence[Load]:
+    """The calls of ``torch.load`` in a file: asked for again and again, for each checkpoint that is written."""
+    known = module.derived.get(loads_in)
+    if known is None:
+        known = module.derived[loads_in] = tuple(_find_loads(module))
+    return known
+
+
+def _find_loads(module: SourceModule) -> Iterator[Load]:
     try:
         calls = module.calls.get("load", ())
     except UNPARSABLE:

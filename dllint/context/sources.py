@@ -57,10 +57,12 @@ class Sources(ProgramView):
         With ``receiver`` only those of it, as it is written (``self.model``); with ``about`` only those of something
         whose name speaks of a topic; with ``everywhere`` those in all files of the project. That is slow: ask last.
         """
-        own = [module for module, _ in self.trees(name)]
-        found = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b")) if everywhere else ()
-        for module in dict.fromkeys((*own, *filter(_is_parsed, found))):
-            for node in module.method_calls.get(name, ()):
+        called = re.compile(rf"\.\s*{re.escape(name)}\s*\(")  # a text that does not have it is not parsed
+        project = self._machine.project
+        own = [module for module in project.closure(self.program.module) if module.contains(called)]
+        found = project.mentioning(called) if everywhere else ()
+        for module in dict.fromkeys((*own, *found)):
+            for node in module.method_calls.get(name, ()) if _is_parsed(module) else ():
                 if not receiver and about is None:
                     yield Site(module, node)
                     continue

@@ -13,6 +13,7 @@ import stat
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -63,8 +64,11 @@ class SourceFile:
     @property
     def line_starts(self) -> list[int]:
         """The offset of the first character of every line. Lines end where Python's tokenizer says they do."""
-        if not self._starts:
+        if not self._starts and "\r" in self.text:
             self._starts = [0, *(match.end() for match in LINE_END.finditer(self.text))]
+        elif not self._starts:  # the same, several times faster
+            lengths = [len(line) + 1 for line in self.text.split("\n")]
+            self._starts = [0, *accumulate(lengths[:-1])]
         return self._starts
 
     @property

@@ -8,17 +8,11 @@ Measured on torch 2.13 (two processes, gloo, a group timeout of 10 s): `dcp.save
 timeout, and no checkpoint can be read; with the call on both ranks, it returns after a tenth of a second.
 
 ## Bad
-    import deepspeed
-    import torch.distributed as dist
-
     engine, optimizer, _, _ = deepspeed.initialize(model=model, config=config)
     if dist.get_rank() == 0:
         engine.save_checkpoint("checkpoints")
 
 ## Good
-    import deepspeed
-    import torch.distributed as dist
-
     engine, optimizer, _, _ = deepspeed.initialize(model=model, config=config)
     engine.save_checkpoint("checkpoints")
     if dist.get_rank() == 0:

@@ -10,15 +10,11 @@ checkpoint of `save_only_model=True` it begins at step 8, at .01, without any st
 `FileNotFoundError`, for `trainer_state.json`.
 
 ## Bad
-    from transformers import Trainer, TrainingArguments
-
     args = TrainingArguments(output_dir="out", resume_from_checkpoint="out/checkpoint-500")
     trainer = Trainer(model=model, args=args, train_dataset=dataset)
     trainer.train()
 
 ## Good
-    from transformers import Trainer, TrainingArguments
-
     args = TrainingArguments(output_dir="out", resume_from_checkpoint="out/checkpoint-500")
     trainer = Trainer(model=model, args=args, train_dataset=dataset)
     trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
@@ -48,7 +44,7 @@ _RESUME = "resume_from_checkpoint"
 def is_read(made: LibraryCall, ctx: Context) -> bool:
     """some code reads `resume_from_checkpoint` of the arguments, or builds them of a dict"""
     return not made.arguments.exact or any(
-        isinstance(node, ast.Attribute) and node.attr == _RESUME and not _is_part_of(node, made)
+        isinstance(node, ast.Attribute) and node.attr == _RESUME and not _is_among(node, made)
         for _, tree in ctx.trees(_RESUME)
         for node in ast.walk(tree)
     )
@@ -64,7 +60,7 @@ class SaveModelIsNotResume(Rule):
     excuses = (is_read,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        runs = [event for event in ctx.all_of(ModeChange) if _is_train_call(event, ctx)]
+        runs = [event for event in ctx.all_of(ModeChange) if _is_training_run(event, ctx)]
         for made in ctx.all_of(LibraryCall) if runs else ():
             if made.name.rpartition(".")[2] in _ARGUMENTS and not ctx.excused(self, made):
                 yield from self._ignored(made, runs, ctx)
@@ -108,7 +104,7 @@ class SaveModelIsNotResume(Rule):
                 )
 
 
-def _is_train_call(event: ModeChange, ctx: Context) -> bool:
+def _is_training_run(event: ModeChange, ctx: Context) -> bool:
     """Whether an event is `trainer.train(...)`, of a trainer of Hugging Face's."""
     trainer = event.model
     return isinstance(trainer, Instance) and any(
@@ -124,6 +120,6 @@ def _resumed_from(run: ModeChange) -> ast.expr | None:
     return next(iter((*call.args, *(keyword.value for keyword in call.keywords))), None)
 
 
-def _is_part_of(node: ast.Attribute, made: LibraryCall) -> bool:
+def _is_among(node: ast.Attribute, made: LibraryCall) -> bool:
     """Whether an attribute is read for the arguments themselves, as of the command line."""
     return any(inner is node for inner in ast.walk(made.site.node))

@@ -8,8 +8,6 @@ Measured on accelerate 1.15 and torch 2.13 (cosine over 10 steps from a rate of 
 scheduler that is registered the rate goes on from .5 to 0; with one that is not, it goes from .5 to .25.
 
 ## Bad
-    from accelerate import Accelerator
-
     accelerator = Accelerator()
     optimizer = optim.AdamW(model.parameters(), lr=1e-4)
     scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)
@@ -24,8 +22,6 @@ scheduler that is registered the rate goes on from .5 to 0; with one that is not
     accelerator.save_state("checkpoint")
 
 ## Good
-    from accelerate import Accelerator
-
     accelerator = Accelerator()
     optimizer = optim.AdamW(model.parameters(), lr=1e-4)
     scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)
@@ -114,9 +110,8 @@ class UnregisteredAccelerateState(Rule):
             return
         for made in ctx.all_of(SchedulerCreated):
             steps = [event for event in ctx.all_of(SchedulerStep) if ctx.is_same(event.scheduler, made.scheduler)]
-            if not isinstance(made.scheduler, Instance) or not ctx.is_prepared(made.optimizer):
-                continue
-            if steps and not ctx.excused(self, made):
+            steps = [event for event in steps if ctx.loops_around(event)]
+            if steps and isinstance(made.scheduler, Instance) and not ctx.excused(self, made):
                 yield self._report(made, steps[0], saves[0], ctx)
 
     def _report(self, made: SchedulerCreated, step: SchedulerStep, save: OpaqueCall, ctx: Context) -> Finding:
@@ -125,14 +120,14 @@ class UnregisteredAccelerateState(Rule):
             made,
             f"`save_state` does not save {ctx.called(made.scheduler, 'scheduler')}: neither prepared nor registered",
             on=[step, save],
-            effect="a run that is resumed begins its schedule from the start",
-            help="give it to `register_for_checkpointing`, or to `prepare` together with the optimizer",
+            effect="a run that is resumed begins the schedule anew",
+            help="hand it to `register_for_checkpointing`, or to `prepare` together with the optimizer",
             trace=[(made.site, "is made"), (step.site, "is stepped"), (save.site, "is not among what is saved")],
-            fix=("Register it", _registering(made, save, ctx)),
+            fix=("Register it", _register_call(made, save, ctx)),
         )
 
 
-def _registering(made: SchedulerCreated, save: OpaqueCall, ctx: Context) -> Edits:
+def _register_call(made: SchedulerCreated, save: OpaqueCall, ctx: Context) -> Edits:
     """A call that registers the scheduler below its assignment, where the accelerator goes by the same name there."""
     statement, accelerator = statement_around(made.site), receiver_of(save.site.node)
     if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or save.receiver is None:

@@ -8,9 +8,6 @@ Measured on accelerate 1.15 (a limit of 3; five saves, resumed, two more): the f
 run resumes from the fifth save: both saves of the second run are lost. With `iteration=5` it resumes from the seventh.
 
 ## Bad
-    from accelerate import Accelerator
-    from accelerate.utils import ProjectConfiguration
-
     config = ProjectConfiguration(project_dir="runs", automatic_checkpoint_naming=True, total_limit=3)
     accelerator = Accelerator(project_config=config)
     if resume:
@@ -20,9 +17,6 @@ run resumes from the fifth save: both saves of the second run are lost. With `it
         accelerator.save_state()
 
 ## Good
-    from accelerate import Accelerator
-    from accelerate.utils import ProjectConfiguration
-
     config = ProjectConfiguration(project_dir="runs", automatic_checkpoint_naming=True, total_limit=3)
     accelerator = Accelerator(project_config=config)
     if resume:

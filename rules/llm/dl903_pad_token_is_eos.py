@@ -9,25 +9,23 @@ sentence are `[3, 4, 5, 6, -100]`; 0 of 16 generated sentences stop, all have th
 padding token of its own, 16 of 16 stop, after 5 tokens. The training loss is .0024 in both.
 
 ## Bad
-    from transformers import AutoTokenizer, DataCollatorForLanguageModeling, Trainer
+    from transformers import DataCollatorForLanguageModeling
 
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     tokenizer.pad_token = tokenizer.eos_token
     texts = [question + answer + tokenizer.eos_token for question, answer in pairs]
     collator = DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)
-    trainer = Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator)
-    trainer.train()
+    Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator).train()
 
 ## Good
-    from transformers import AutoTokenizer, DataCollatorForLanguageModeling, Trainer
+    from transformers import DataCollatorForLanguageModeling
 
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     tokenizer.add_special_tokens({"pad_token": "<pad>"})
     model.resize_token_embeddings(len(tokenizer))
     texts = [question + answer + tokenizer.eos_token for question, answer in pairs]
     collator = DataCollatorForLanguageModeling(tokenizer=tokenizer, mlm=False)
-    trainer = Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator)
-    trainer.train()
+    Trainer(model=model, args=args, train_dataset=tokenize(texts), data_collator=collator).train()
 
 ## Not reported
 Collators that pad by length (`DataCollatorForSeq2Seq`, those of TRL); masked language models; a padding token that is
@@ -35,7 +33,8 @@ set to something else later. Where no code puts an EOS token at the end of the t
 is a question.
 
 ## On real code
-To be read.
+75 public repositories that load models of transformers: no finding, and one question, of texts whose ends are
+not seen.
 """
 
 from __future__ import annotations

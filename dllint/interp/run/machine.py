@@ -40,6 +40,7 @@ MAX_STEPS_OF_MODULE = 40_000  # statements of all programs of a module; behind t
 _SHARE = 1_500
 MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
 MIN_CALLS_PER_FUNCTION = 3
+MAX_OPENED = 2_000_000  # characters of the imported files that names are looked up in
 
 
 class LimitError(Exception):
@@ -122,6 +123,8 @@ class Machine:
         self.main = main
         self.relevance = relevance
         self.scopes: dict[SourceModule, Scope] = {}
+        self._opened: dict[SourceModule, bool] = {main: True}
+        self._characters = 0  # of those that are
         self.block: Block | None = None
         self.frame = Frame("")
         self.grad = "on"
@@ -331,6 +334,11 @@ class Machine:
 
     # ------------------------------------------------------------------------------------------ limits
 
+    @property
+    def seconds(self) -> float:
+        """The CPU time of this thread, but for what it took to glance at the files of the project, once for all."""
+        return time.thread_time() - self.project.seconds_glancing
+
     def tick(self) -> bool:
         """Count a step; false when the budget of this interpretation is used up.
 
@@ -339,9 +347,17 @@ class Machine:
         """
         self.steps += 1
         self.truncated = self.truncated or self.steps > self._budget
-        if self.steps % 256 == 0 and time.thread_time() > self.deadline:
+        if self.steps % 256 == 0 and self.seconds > self.deadline:
             raise LimitError
         return self.steps <= self._budget
+
+    def may_open(self, module: SourceModule) -> bool:
+        """Whether names are looked up in a module. Those of a very large package are looked up in a part of it."""
+        opened = self._opened.get(module)
+        if opened is None:
+            opened = self._opened[module] = self._characters < MAX_OPENED
+            self._characters += len(module.source.text) if opened else 0
+        return opened
 
     def may_call(self, function: Function) -> bool:
         """Whether a call of the function can be interpreted: not too deep, not recursive, not too often."""

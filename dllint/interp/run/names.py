@@ -65,6 +65,8 @@ def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value
         return Const("__main__" if module is machine.main else module.name)
     if name in _MODULE_VARIABLES:
         return Symbol("unknown", detail=name)
+    if not machine.may_open(module):
+        return scope.undefined.setdefault(name, Symbol("unknown", detail=name))
     statements = module.bindings.names.get(name)
     if statements:
         return _evaluate_binding(machine, module, scope, name, statements)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Set
+from typing import TYPE_CHECKING, NamedTuple
 
 from dllint.interp.sieve.outline import Entry, Imported, Outline, imported_as
 from dllint.interp.source.bindings import binds_by_imports, blocks_of, bound_names
@@ -31,7 +31,16 @@ _COMMON_IN_USE = re.compile(rf"\b({'|'.join(sorted(_COMMON))})(?:\s*\(|=(?!=)|\)
 _OF_SELF = re.compile(r"\bself\.(\w+)")
 _IMPORT = ast.Import | ast.ImportFrom
 _NOTHING = Entry()
-_MAX_PARSED = 1_500_000  # characters: behind that, files are parsed again if they are interpreted
+
+
+class _Statement(NamedTuple):
+    """What a statement of the top level has in it: its imports are by the names that they bind."""
+
+    mask: int
+    class_mask: int
+    words: Set[str]
+    imports: dict[str, list[ast.Import | ast.ImportFrom]]
+    only_imports: bool
 
 
 class WordGraph:
@@ -47,7 +56,6 @@ class WordGraph:
         self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
         self._outlines: dict[SourceModule, Outline] = {}
-        self._parsed = 0  # characters of files that are parsed only since an outline was asked for
         self.mattering: dict[tuple[ast.AST, int], bool] = {}
         self._masks: dict[ast.stmt, int] = {}
         self._imports: dict[ast.stmt, tuple[ast.Import | ast.ImportFrom, ...]] = {}
@@ -62,7 +70,6 @@ class WordGraph:
 
     def forget_trees(self) -> None:
         """Let go of what belongs to syntax trees: these are to be made again."""
-        self._parsed = 0
         self.mattering.clear()
         self._masks.clear()
         self._imports.clear()
@@ -88,16 +95,18 @@ class WordGraph:
         """The words of interest in the code of a statement: what its comments and its prose say does not count."""
         known = self._masks.get(statement)
         if known is None:
-            known = 0
-            if not self._interesting.isdisjoint(self.words(module, statement)):
-                code = module.code_of(statement)
-                words = self._interesting.intersection(WORD.findall(code))
-                if not words.isdisjoint(_COMMON):
-                    words = (words - _COMMON).union(_COMMON_IN_USE.findall(code))
-                known = self.mask(words)
-            self._masks[statement] = known
+            known = self._masks[statement] = self._own(module, statement, self.words(module, statement))
             self._statements.setdefault(module, set()).add(statement)
         return known
+
+    def _own(self, module: SourceModule, statement: ast.stmt, words: Set[str]) -> int:
+        if self._interesting.isdisjoint(words):
+            return 0
+        code = module.code_of(statement)
+        found = self._interesting.intersection(WORD.findall(code))
+        if not found.isdisjoint(_COMMON):
+            found = (found - _COMMON).union(_COMMON_IN_USE.findall(code))
+        return self.mask(found)
 
     def imports_in(
         self, module: SourceModule, statement: ast.stmt
@@ -178,47 +187,56 @@ class WordGraph:
         return entry.mask, successors
 
     def _outline(self, module: SourceModule) -> Outline:
-        """The outline of a module. Once many files are parsed for it alone, their trees are not kept."""
+        """The outline of a module, most of which are asked for nothing else."""
         known = self._outlines.get(module)
         if known is None:
-            was_parsed = module.is_parsed
-            known = self._outlines[module] = self._make_outline(module)
-            if not was_parsed:
-                self._parsed += len(module.source.text)
-                if self._parsed > _MAX_PARSED:
-                    self._forget_statements(module)
-                    module.forget_tree()
+            is_interpreted = module.is_parsed
+            with self._project.glancing_at(module):
+                known = self._outlines[module] = self._make_outline(module, keep=is_interpreted)
         return known
 
-    def _make_outline(self, module: SourceModule) -> Outline:
+    def _make_outline(self, module: SourceModule, *, keep: bool) -> Outline:
         bindings = module.bindings
         stars = tuple(Imported(star.module or "", star.level, "*") for star in bindings.stars)
         outline = Outline(self.mask(module.words), stars=stars)
+        read: dict[ast.stmt, _Statement] = {}  # one may bind very many names
         for name, statements in bindings.names.items():
-            outline.entries[name] = self._entry(module, name, statements, keep_words=bool(stars))
+            for statement in statements:
+                if statement not in read:
+                    read[statement] = self._read(module, statement, keep=keep)
+            outline.entries[name] = self._entry(
+                module, name, [read[each] for each in statements], has_stars=bool(stars)
+            )
         return outline
 
-    def _entry(self, module: SourceModule, name: str, statements: list[ast.stmt], *, keep_words: bool) -> Entry:
-        mask = class_mask = 0
+    def _read(self, module: SourceModule, statement: ast.stmt, *, keep: bool) -> _Statement:
+        """What a statement has in it; with ``keep`` it will be asked for again."""
+        if isinstance(statement, _IMPORT):
+            return _Statement(0, 0, frozenset(), {name: [statement] for name in bound_names(statement)}, True)
+        words = self.words(module, statement) if keep else module.read_words_in(statement)
+        imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
+        for each in _imports_below(statement) if "import" in words else ():
+            for name in bound_names(each):
+                imports.setdefault(name, []).append(each)
+        if binds_by_imports(statement):  # many, in the ``__init__`` of a large package: each name has its own
+            return _Statement(0, 0, frozenset(), imports, True)
+        mask = self.own(module, statement) if keep else self._own(module, statement, words)
+        return _Statement(mask, self.mask(words) if isinstance(statement, ast.ClassDef) else 0, words, imports, False)
+
+    def _entry(self, module: SourceModule, name: str, statements: list[_Statement], *, has_stars: bool) -> Entry:
+        mask = 0
         words: set[str] = set()
         imports: dict[Imported, None] = {}
         for statement in statements:
-            if isinstance(statement, _IMPORT):
-                bound = [(statement, name)]
-            else:
-                bound = list(self.imports_in(module, statement))
-                if binds_by_imports(statement):  # one of very many, in the ``__init__`` of a large package
-                    bound = [(inner, bound_here) for inner, bound_here in bound if bound_here == name]
-                else:
-                    mask |= self.own(module, statement)
-                    words.update(self.words(module, statement))
-                if isinstance(statement, ast.ClassDef) and not class_mask:
-                    class_mask = self.mask(self.words(module, statement))
-            for inner, bound_here in bound:
-                mask |= self.of_import(inner, bound_here)
-                imports.update(dict.fromkeys(imported_as(inner, bound_here)))
+            mask |= statement.mask
+            words |= statement.words
+            for bound in (name,) if statement.only_imports else statement.imports:
+                for each in statement.imports.get(bound, ()):
+                    mask |= self.of_import(each, bound)
+                    imports.update(dict.fromkeys(imported_as(each, bound)))
         mentions = tuple(word for word in words & module.bindings.names.keys() if word != name)
-        return Entry(mask, class_mask, tuple(imports), mentions, frozenset(words) if keep_words else frozenset())
+        class_mask = next((statement.class_mask for statement in statements if statement.class_mask), 0)
+        return Entry(mask, class_mask, tuple(imports), mentions, frozenset(words) if has_stars else frozenset())
 
     def of_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
         """The words of interest in the full name of what an import binds to ``name``.

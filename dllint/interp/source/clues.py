@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
 from dllint.interp.source.trees import walk
@@ -23,7 +23,9 @@ _COMPATIBLE = re.compile(r"tensorflow\.compat|tf\.compat|disable_v2_behavior|tf\
 _NUMBER_OF = re.compile(r"loss|cost|err|criterion", re.IGNORECASE)
 
 
-@lru_cache(maxsize=1024)
+_known: WeakKeyDictionary[SourceModule, frozenset[str]] = WeakKeyDictionary()  # all of a project are asked again
+
+
 def clues_in(module: SourceModule) -> frozenset[str]:
     """The last Python that can run a file, as ``python 2``, and ``item`` for `loss.data[0]`.
 
@@ -31,6 +33,13 @@ def clues_in(module: SourceModule) -> frozenset[str]:
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
+    found = _known.get(module)
+    if found is None:
+        found = _known[module] = _clues_in(module)
+    return found
+
+
+def _clues_in(module: SourceModule) -> frozenset[str]:
     if not module.contains(MAY_BE_CLUE):
         return frozenset()
     try:

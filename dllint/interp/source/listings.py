@@ -20,6 +20,7 @@ class Listing:
 
     names: frozenset[str] = frozenset()
     digest: str = ""
+    importable: frozenset[str] = frozenset()  # what the modules and folders are called by who imports them
 
 
 def read_listing(folder: str | Path, unsaved: Iterable[Path] = ()) -> Listing:
@@ -33,7 +34,8 @@ def read_listing(folder: str | Path, unsaved: Iterable[Path] = ()) -> Listing:
         if Path(folder) in path.parents:
             name, *below = path.relative_to(folder).parts
             kinds.setdefault(name, "/" if below else "=")
-    return Listing(frozenset(kinds), _digest_of(f"{name}{kind}" for name, kind in kinds.items() if kind))
+    importable = frozenset(name.removesuffix(".py") for name in kinds if name != "__init__.py")
+    return Listing(frozenset(kinds), _digest_of(f"{name}{kind}" for name, kind in kinds.items() if kind), importable)
 
 
 def _kind(entry: os.DirEntry[str]) -> str:

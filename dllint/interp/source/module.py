@@ -6,8 +6,10 @@ import ast
 import re
 import sys
 import tokenize
+from collections.abc import Callable, Set
 from contextlib import suppress
 from functools import cached_property
+from typing import Any
 
 from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
@@ -51,6 +53,7 @@ class SourceModule:
     def __init__(self, source: SourceFile, name: str) -> None:
         self.source = source
         self.file = source.path
+        self.folder = source.path.parent
         self.path = source.display
         self.name = name
         self._among: tuple[frozenset[str], frozenset[str]] | None = None
@@ -58,6 +61,7 @@ class SourceModule:
         self.syntax_error: SyntaxError | None = None
         self.remains: Remains | None = None
         self._words_in: dict[ast.stmt, frozenset[str]] = {}
+        self.derived: dict[Callable[..., object], Any] = {}  # what functions have made of the tree, by function
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -87,6 +91,10 @@ class SourceModule:
         if known is None:
             known = self._words_in[statement] = words_of(self.text_of(statement))
         return known
+
+    def read_words_in(self, statement: ast.stmt) -> Set[str]:
+        """As :meth:`words_in`, for who asks once: nothing is kept."""
+        return set(WORD.findall(self.text_of(statement)))
 
     def contains(self, pattern: re.Pattern[str]) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
@@ -133,6 +141,7 @@ class SourceModule:
             for name in _WITH_TREE:
                 vars(self).pop(name, None)
             self._words_in.clear()
+            self.derived.clear()
 
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +23,7 @@ from dllint.interp.source.search_path import PACKAGING, SearchPaths
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
+_MAX_GLANCED_AT = 1_000_000  # characters
 _CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
 _PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
 
@@ -47,7 +49,7 @@ class Project:
         self._listings: dict[Path, Listing] = {}
         self._bases: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._search_paths = SearchPaths(self._list, self._text)
-        self._imports: dict[tuple[SourceModule, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
+        self._imports: dict[tuple[Path, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
@@ -55,6 +57,8 @@ class Project:
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._known_paths: dict[Path, Path] = {}
+        self.seconds_glancing = 0.0  # of CPU time, for all files of the project together
+        self._glanced_at = 0  # characters of files whose trees are there because somebody glanced at them
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
         """The module in a file, or ``None`` if it cannot be read. Unreadable named files are reported by the runner."""
@@ -92,8 +96,24 @@ class Project:
 
     def forget_trees(self) -> None:
         """Let go of all syntax trees; nothing that was interpreted may still be in use."""
+        self._glanced_at = 0
         for module in self._modules.values():
             if module is not None:
+                module.forget_tree()
+
+    @contextmanager
+    def glancing_at(self, module: SourceModule) -> Iterator[None]:
+        """Look at the syntax tree of a file that may never be interpreted, and keep no node of it.
+
+        Once there are many such files, their trees are let go: they are made again where they are needed after all.
+        """
+        was_parsed = module.is_parsed
+        began = time.thread_time()
+        yield
+        self.seconds_glancing += time.thread_time() - began
+        if not was_parsed and module.is_parsed:
+            self._glanced_at += len(module.source.text)
+            if self._glanced_at > _MAX_GLANCED_AT:
                 module.forget_tree()
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
@@ -114,9 +134,7 @@ class Project:
         self._imported.pop(file, None)
         self._broken.clear()
         if old is not None:
-            self._imports = {
-                key: entry for key, entry in self._imports.items() if entry[0] is not old and key[0] is not old
-            }
+            self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
             if module is not None:
                 module.name = old.name
@@ -161,17 +179,16 @@ class Project:
 
         ``level`` counts the leading dots of a relative import.
         """
-        key = (importer, name, level)
-        return self._remember(self._imports, key, lambda: self._find(importer, name, level))
+        folder = importer.folder  # all its files find the same
+        return self._remember(self._imports, (folder, name, level), lambda: self._find(folder, name, level))
 
-    def _find(self, importer: SourceModule, name: str, level: int) -> SourceModule | None:
+    def _find(self, folder: Path, name: str, level: int) -> SourceModule | None:
         parts = name.split(".") if name else []
         if level:
-            base = importer.file.parent
             for _ in range(level - 1):
-                base = base.parent
-            return self._module_at(base, parts, name)
-        for base in self._search_path(importer.file.parent):
+                folder = folder.parent
+            return self._module_at(folder, parts, name)
+        for base in self._search_path(folder):
             found = self._module_at(base, parts, name)
             if found is not None:
                 return found
@@ -232,6 +249,10 @@ class Project:
             known = self._listings[folder] = read_listing(folder, self._overlay)
         return known.names
 
+    def _importable(self, folder: Path) -> frozenset[str]:
+        self._list(folder)
+        return self._listings[folder].importable
+
     def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
         """The project modules that a file imports, judged by its text (nothing is parsed).
 
@@ -263,21 +284,19 @@ class Project:
         package = self.find(module, name, level)
         if package is not None and not package.is_package:
             return
-        folder_names = self._list(package.file.parent) if package is not None else self._namespace(module, name, level)
-        for entry in folder_names:
-            stem = entry.removesuffix(".py")
-            if stem in module.words and stem != "__init__":
-                found = self.find(module, f"{name}.{stem}" if name else stem, level)
-                if found is not None:
-                    yield found
+        importable = self._importable(package.folder) if package is not None else self._namespace(module, name, level)
+        for stem in importable & module.words:
+            found = self.find(module, f"{name}.{stem}" if name else stem, level)
+            if found is not None:
+                yield found
 
     def _namespace(self, module: SourceModule, name: str, level: int) -> frozenset[str]:
         parts = name.split(".") if name else []
         bases = self._search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
         for base in bases:
-            listing = self._list(base.joinpath(*parts))
-            if listing:
-                return listing
+            folder = base.joinpath(*parts)
+            if self._list(folder):
+                return self._importable(folder)
         return frozenset()
 
     def mentioning(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
@@ -338,8 +357,10 @@ class Project:
         pending = [module]
         for each in pending:  # which grows meanwhile
             for found in self._needed_by(each):
-                if found.is_unparsable:
-                    return found
+                with self.glancing_at(found):
+                    if found.is_unparsable:
+                        return found
+                    _ = found.top_imports
                 if found.file not in seen:
                     seen.add(found.file)
                     pending.append(found)

@@ -1,0 +1,123 @@
+"""What a process keeps of a large project, and that nothing is lost when it lets go."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from dllint import worker
+from dllint.config.load import ConfigLoader
+from dllint.config.resolve import resolve
+from dllint.interp.run import machine
+from dllint.interp.source import project as projects
+from dllint.worker import Worker
+
+HEADS = """\
+import torch.nn.functional as F
+
+def head_of(outputs):
+    return F.softmax(outputs, dim=1)
+"""
+TRAIN = """\
+import torch.nn.functional as F
+from heads import head_of
+
+def train{number}(model, loader, optimizer):
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(head_of(model(inputs)), targets)
+        loss.backward()
+        optimizer.step()
+"""
+FILES = 6
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of several files that need another one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "heads.py").write_text(HEADS)
+    for number in range(FILES):
+        (tmp_path / f"train{number}.py").write_text(TRAIN.format(number=number))
+    return tmp_path
+
+
+def new_worker(folder: Path) -> Worker:
+    return Worker(resolve(ConfigLoader(isolated=True).load(folder)), folder)
+
+
+def codes_of(worker: Worker, folder: Path) -> list[list[str]]:
+    outcomes = [worker.analyse_next(folder / f"train{number}.py") for number in range(FILES)]
+    return [sorted(finding.code for finding in outcome.analysis.findings) for outcome in outcomes]
+
+
+def parsed(worker: Worker) -> int:
+    return sum(project.characters_parsed for project in worker._projects.values())
+
+
+def test_trees_are_let_go_and_made_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = new_worker(large)
+    expected = codes_of(patient, large)
+    assert expected == [["DL101"]] * FILES and parsed(patient) > 0
+    monkeypatch.setattr(worker, "_PARSED", 0)
+    forgetful = new_worker(large)
+    assert codes_of(forgetful, large) == expected
+    assert parsed(forgetful) == 0
+
+
+def test_everything_is_let_go_of_and_read_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = codes_of(new_worker(large), large)
+    monkeypatch.setattr(worker, "_READ", 0)
+    forgetful = new_worker(large)
+    assert codes_of(forgetful, large) == expected
+    assert not forgetful._projects
+
+
+def test_files_that_are_glanced_at_are_not_kept(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (large / "other.py").write_text("import helpers\n" + TRAIN.format(number=9))
+    (large / "helpers.py").write_text("def helper():\n    pass\n")
+    kept = new_worker(large)
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    glancing = new_worker(large)
+    for each in (kept, glancing):
+        assert [finding.code for finding in each.analyse(large / "other.py").analysis.findings] == ["DL101"]
+    assert parsed(glancing) <= parsed(kept)
+    (project,) = glancing._projects.values()
+    assert project.seconds_glancing > 0
+
+
+def test_names_are_looked_up_in_a_part_of_a_very_large_package(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "MAX_OPENED", 0)
+    assert codes_of(new_worker(large), large) == [[]] * FILES
+
+
+def test_a_network_with_many_joins_is_walked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each join doubles the ways through a U-Net: 30 of them were more than a billion."""
+    monkeypatch.chdir(tmp_path)
+    joins = "".join("        x = self.layer(x) + x\n" for _ in range(30))
+    (tmp_path / "net.py").write_text(f"""\
+import torch.nn as nn
+import torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+{joins}        return x
+
+def train(loader, optimizer):
+    net = Net()
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        loss = F.mse_loss(net(inputs), targets)
+        loss.backward()
+        optimizer.step()
+""")
+    began = time.process_time()
+    outcome = new_worker(tmp_path).analyse(tmp_path / "net.py")
+    assert not outcome.analysis.findings
+    assert time.process_time() - began < 5
