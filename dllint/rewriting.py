@@ -320,11 +320,24 @@ def cast_argument(call: Site, position: int, name: str, method: str) -> Edits:
         return Edits()
     if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr in _CASTS:
         return rename_attribute(Site(call.module, given.func), method)
-    source = call.module.source
+    return _with_method(call.module, given, method)
+
+
+def detach_argument(call: Site) -> Edits:
+    """Detach the first argument of a call: ``critic(fake)`` becomes ``critic(fake.detach())``."""
+    node = call.node
+    if not isinstance(node, ast.Call) or not node.args or isinstance(node.args[0], ast.Starred):
+        return Edits()
+    return _with_method(call.module, node.args[0], "detach")
+
+
+def _with_method(module: Module, given: Any, method: str) -> Edits:
+    """Call a method of what an expression gives."""
+    source = module.source
     begin, end = source.offset(given.lineno, given.col_offset), source.offset(given.end_lineno, given.end_col_offset)
     if isinstance(given, ast.Name | ast.Attribute | ast.Call | ast.Subscript):
-        return Edits.of(call.module, (Edit(end, end, f".{method}()"),))
-    return Edits.of(call.module, (Edit(begin, begin, "("), Edit(end, end, f").{method}()")))
+        return Edits.of(module, (Edit(end, end, f".{method}()"),))
+    return Edits.of(module, (Edit(begin, begin, "("), Edit(end, end, f").{method}()")))
 
 
 def spelling_of(dotted: str, at: Site) -> str:

@@ -313,6 +313,15 @@ class TestVersions:
         assert find_limits(project, {}) == {"numpy": "2", "torch": "1.13.0.1"}  # 4.20 is below what is required
         assert find_limits(project, {"torch": "2.1"})["torch"] == "2.1.0.1"
 
+    def test_the_python_of_a_readme_is_a_limit(self, project: Path) -> None:
+        for text, limit in (
+            ("- Python 3.7", "3.7.0.1"),
+            ("Tested under Python 3.8.0", "3.8.0.1"),
+            ("Python 3.8+", None),
+        ):
+            (project / "README.md").write_text(text + "\n")
+            assert find_limits(project, {}).get("python") == limit
+
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:
             return find_versions(project, configured).get("torch")

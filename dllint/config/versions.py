@@ -35,7 +35,8 @@ _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 _DEPENDENCIES = re.compile(r"^dependencies:\s*$", re.MULTILINE)  # the key that an environment of conda has
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
 _IN_PROSE = re.compile(
-    r"\b(pytorch|torch|numpy|transformers|pytorch[- ]lightning)(?:\s*\(|\s*[:|*`]*)\s*(>=?|≥|==?|~=|v(?:ersion)?)?\s*"
+    r"\b(python|pytorch|torch|numpy|transformers|pytorch[- ]lightning)(?:\s*\(|\s*[:|*`]*)\s*"
+    r"(>=?|≥|==?|~=|v(?:ersion)?)?\s*"
     r"(\d+\.\d+(?:\.\d+)?)(\+(?!cu)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater))?",
     re.IGNORECASE,
 )
@@ -249,7 +250,7 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
-    """``PyTorch 1.11.0`` says what the authors ran with; ``numpy >= 1.16`` gives a lower bound alone."""
+    """``PyTorch 1.11.0``, ``Python 3.7``: what the authors ran with; ``numpy >= 1.16`` gives a lower bound alone."""
     for path in sorted(root.glob("README*")):
         for name, sign, version, later in _IN_PROSE.findall(_read(path)):
             yield _called(name), f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"

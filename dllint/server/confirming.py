@@ -17,6 +17,8 @@ from dllint.errors import UserError
 from dllint.findings import Finding
 
 _FAILED = 2
+_NOT_REACHED = "not reached"
+_CRASHED = "the command failed"  # in the line that tells why
 _PATIENCE = 5.0  # seconds for a run to end when it is asked to
 
 
@@ -61,10 +63,12 @@ async def confirm(script: Path, folder: Path, finding: Finding) -> Verdict:
         except asyncio.CancelledError:
             await asyncio.shield(_end(process))
             raise
-        if process.returncode == _FAILED or not file.is_file():
+        verdict = _verdict(json.loads(file.read_text("utf-8")), finding, folder) if file.is_file() else None
+        if verdict is None or (process.returncode == _FAILED and verdict.answer == _NOT_REACHED):
             lines = errors.decode("utf-8", "replace").strip().splitlines()
-            raise ConfirmError("the run failed: " + (lines[-1] if lines else f"exit code {process.returncode}"))
-        return _verdict(json.loads(file.read_text("utf-8")), finding, folder)
+            told = next((line for line in lines if _CRASHED in line), lines[-1] if lines else "")
+            raise ConfirmError("the run failed: " + (told or f"exit code {process.returncode}"))
+        return verdict
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -85,7 +89,7 @@ def _verdict(document: dict[str, Any], finding: Finding, folder: Path) -> Verdic
     for item in document["verdicts"]:
         if (item["rule"], os.path.abspath(folder / item["path"]), item["line"]) == wanted:
             return Verdict(item["verdict"].lower(), _because(item))
-    return Verdict("not reached", "the run did not come to it")
+    return Verdict(_NOT_REACHED, "the run did not come to it")
 
 
 def _because(item: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ timeout, and no checkpoint can be read; with the call on both ranks, it returns 
 
 ## Bad
     import deepspeed
-    import torch.distributed as dist
 
     engine, optimizer, _, _ = deepspeed.initialize(model=model, config=config)
     if dist.get_rank() == 0:
@@ -17,7 +16,6 @@ timeout, and no checkpoint can be read; with the call on both ranks, it returns 
 
 ## Good
     import deepspeed
-    import torch.distributed as dist
 
     engine, optimizer, _, _ = deepspeed.initialize(model=model, config=config)
     engine.save_checkpoint("checkpoints")

@@ -1,8 +1,8 @@
-"""A lambda or an inner function that has to be sent to worker processes which are started anew.
+"""A lambda or an inner function that has to be sent to worker processes which are spawned.
 
 Where workers are spawned rather than forked, the loader pickles its dataset, its `collate_fn` and its `worker_init_fn`
-for them. Functions are pickled by name, and a lambda or a function within a function has none that a worker can look up.
-The first iteration fails.
+for them. Functions are pickled by name, and a lambda or a function within a function has none that a worker can look
+up. The first iteration fails.
 
 Measured on torch 2.13 with a lambda as `collate_fn`: under `fork` nothing is wrong; under `spawn` and `forkserver`
 `AttributeError: Can't pickle local object 'main.<locals>.<lambda>'` in the first of 4 batches.
@@ -25,7 +25,7 @@ Loaders without workers, and those of projects that do not say how processes are
 before Python 3.14.
 
 ## On real code
-284 public repositories, of which 4 start processes anew and have loaders: no finding.
+284 public repositories, of which 4 spawn processes and have loaders: no finding.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class UnpicklableWorkerCallable(Rule):
                     assuming=ctx.assumed_batches(event.loader),
                     effect="the first iteration over the loader fails, as it cannot be pickled",
                     help="write it as a function at the top of the file, with `functools.partial` for what it needs",
-                    trace=[(event.site, "the workers of this loader are started anew"), (place, "and are sent this")],
+                    trace=[(event.site, "the workers of this loader are spawned"), (place, "and are sent this")],
                 )
                 return
 
@@ -96,8 +96,8 @@ def _sent(event: LoaderCreated, ctx: Context) -> Iterator[tuple[str, Value]]:
     for dataset in ctx.data.datasets(event.dataset):
         for step in (inner for each in ctx.data.applied(dataset) for inner in ctx.data.steps(each.value)):
             if step.kind == "Lambda" and isinstance(step.value, Instance):
-                given = step.value.arguments.get(0, "lambd")
-                yield from [("the function of `Lambda`", given)] if given is not None else []
+                function = step.value.arguments.get(0, "lambd")
+                yield from [("the function of `Lambda`", function)] if function is not None else []
 
 
 def _without_name(given: Value, ctx: Context) -> Site | None:

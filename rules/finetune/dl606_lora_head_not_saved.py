@@ -8,11 +8,17 @@ Measured on peft 0.21: of a BERT for classification, the classifier has no gradi
 with `SEQ_CLS`. Where a head was unfrozen by hand, the scores after loading differ by up to 6.45.
 
 ## Bad
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForSequenceClassification
+
     model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=4)
     config = LoraConfig(r=8, target_modules=["query", "value"])
     model = get_peft_model(model, config)
 
 ## Good
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForSequenceClassification
+
     model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=4)
     config = LoraConfig(task_type="SEQ_CLS", r=8, target_modules=["query", "value"])
     model = get_peft_model(model, config)

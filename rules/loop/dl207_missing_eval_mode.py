@@ -26,7 +26,8 @@ caller is not seen (it may have set the mode), or that a framework runs; forward
 (teachers, momentum encoders, rollouts), and what trains and evaluates by its name (`train_and_validate`); Monte Carlo
 dropout, and statistics and shapes that are only measured; models that return something else in evaluation mode
 (detectors return losses only in training mode); code that sets training mode right before, chooses the mode, or has a
-comment about it; models that another method or a base class switches.
+comment about it; models that another method or a base class switches,
+or that are switched part by part (`model.encoder.eval()`).
 
 ## Fix (unsafe)
 Inserts `model.eval()` before the loop of the evaluation, and `model.train()` after it if training goes on and nothing
@@ -154,6 +155,14 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
     return any(isinstance(call.func, ast.Attribute) and call.func.attr == "eval" for call in calls)
 
 
+def is_switched_part_by_part(event: ModelForward, model: Value, ctx: Context) -> bool:
+    """the code that evaluates switches parts of the model, as ``model.encoder.eval()`` does"""
+    frames = list(event.frame.stack())
+    changes = [e for e in ctx.all_of(ModeChange) if e.training is False and any(e.frame is frame for frame in frames)]
+    parts = [part for change in changes for part in ctx.objects(change.model) if not ctx.is_same(part, model)]
+    return any(ctx.is_part(part, model) for part in parts)
+
+
 def is_switched_elsewhere(event: ModelForward, model: Value, ctx: Context) -> bool:
     """another method, or a base class that calls this one, may switch the model before"""
     name = ctx.callee_of(event)
@@ -192,6 +201,7 @@ class MissingEvalMode(Rule):
         sets_training_mode_before,
         speaks_of_mode,
         chooses_mode,
+        is_switched_part_by_part,
         is_switched_elsewhere,
     )
 

@@ -1,4 +1,4 @@
-"""An optimizer that is made anew in each batch or epoch, and forgets what it has learned about the gradients.
+"""An optimizer that is made again in each batch or epoch, and forgets what it has learned about the gradients.
 
 Momentum, and the averages by which Adam scales each step, live in the optimizer. Made in the loop, it starts with none:
 in every batch Adam then goes by the sign of the gradient alone, at full rate, and momentum does nothing. A scheduler,
@@ -105,7 +105,7 @@ class OptimizerRecreatedInLoop(Rule):
         return ctx.finding(
             self,
             event,
-            f"{ctx.called(event.optimizer, 'optimizer')} is made anew in every {unit}",
+            f"{ctx.called(event.optimizer, 'optimizer')} is made again in every {unit}",
             on=[event.optimizer],
             effect="it forgets its momentum and its scales each time, and schedulers go on with the first one",
             help="make it before the loop",

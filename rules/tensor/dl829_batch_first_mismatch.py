@@ -28,8 +28,8 @@ Inputs of which it is not known which axis is which, if their use does not tell.
 Makes the layer with `batch_first=True`. Unsafe because it changes what the network computes, as it should.
 
 ## On real code
-63 public repositories with such layers: 2 findings in one, both true: a transformer gets `(batch, time)`, and what it
-returns is transposed for an LSTM, so that one of the two runs over the samples.
+63 public repositories with such layers, and 110 others: 1 finding, which is true: a transformer gets `(batch, time)`. A
+second one, of the layer that gets what this returns, had the order of the first for granted, and is silent now.
 """
 
 from __future__ import annotations

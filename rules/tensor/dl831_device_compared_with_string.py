@@ -90,7 +90,7 @@ def _is_device(name: str, at: Site, makers: set[int], ctx: Context) -> bool:
         if not isinstance(scope, ast.Module) and name in _parameters(scope):
             return False
         nodes = list(_nodes_of(scope))
-        bound = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and not _is_loaded(node)]
+        bound = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and not _is_value_read(node)]
         if bound:
             made = [node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers)]
             targets = {id(node.targets[0]) for node in made if len(node.targets) == 1}
@@ -114,7 +114,7 @@ def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     return {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *several)}
 
 
-def _is_loaded(node: ast.Name) -> bool:
+def _is_value_read(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Load)
 
 

@@ -85,7 +85,7 @@ def test_two_processes_that_exchange_gradients(folder: Path, capfd: pytest.Captu
 
 
 def test_epochs_of_lightning_end_early_and_validate(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (record,) = observed(str(SCRIPTS / "lightning_long.py"), steps=6, epoch_batches=3).records
+    (record,) = observed(str(SCRIPTS / "long_lightning.py"), steps=6, epoch_batches=3).records
     assert (record.errors, record.stop, record.steps) == ([], "budget", 6)
     assert record.timeline.count("LZEfff") == 1 and record.timeline.count("L") == 1
     assert "VALIDATED 2 300" in capfd.readouterr().err  # schedules are made for the length that the loader has

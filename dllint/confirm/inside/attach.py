@@ -9,7 +9,7 @@ import sys
 
 from dllint.confirm.evidence import ATTACHED, Settings
 from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.warning_places import keep_places
+from dllint.confirm.inside.user_warnings import keep_places
 
 
 def await_torch(settings: str) -> None:

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 import traceback
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -24,6 +23,8 @@ from torch.utils.data import get_worker_info
 
 from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings, Told
 from dllint.confirm.inside.places import Place
+from dllint.confirm.inside.traces import Trace
+from dllint.confirm.inside.user_warnings import be_silent, speak_again
 from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
 from dllint.events import Event, name_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from dllint.confirm.probes.names import Names
 
 _LONGEST_TIMELINE = 400
-_LONGEST_TRACE = 4000
 _LONGEST_STREAM = 5000
 _TOLERATED = 3  # failures after which a probe is switched off
 _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run that never steps is over
@@ -47,22 +47,6 @@ _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
 
-_SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
-_filters: list[Any] = []  # those of the user, while dllint is at something of its own
-
-
-def _be_silent() -> None:
-    """Show no warnings. What ``warnings.catch_warnings`` does would have those of the user shown a second time."""
-    global _filters
-    if warnings.filters is not _SILENT:
-        _filters, warnings.filters = warnings.filters, _SILENT  # type: ignore[assignment]
-
-
-def _speak_again() -> None:
-    if warnings.filters is _SILENT:
-        warnings.filters = _filters
-
-
 _name = cache(name_of)
 
 
@@ -70,25 +54,6 @@ class _Clock:
     """The time that a probe has taken."""
 
     seconds = 0.0
-
-
-class _Trace:
-    """Numbers at equal distances, of which every second is given up whenever they are too many."""
-
-    def __init__(self) -> None:
-        self.values: list[float] = []
-        self._distance = 1
-        self._until_next = 0
-
-    def add(self, value: float) -> None:
-        if self._until_next:
-            self._until_next -= 1
-            return
-        self.values.append(value)
-        self._until_next = self._distance - 1
-        if len(self.values) == _LONGEST_TRACE:  # an even number, so that it is this one that goes first
-            del self.values[1::2]
-            self._distance *= 2
 
 
 class _Inside(threading.local):
@@ -147,7 +112,7 @@ class Run:
         self._failures: Counter[str] = Counter()
         self._errors: list[ProbeError] = []
         self._timeline: list[str] = []
-        self._traces: dict[str, _Trace] = {}
+        self._traces: dict[str, Trace] = {}
         self._clocks: dict[str, _Clock] = {}
         self._spent = 0.0  # seconds in all
         self.every = self.settings.every
@@ -216,7 +181,7 @@ class Run:
 
     def trace(self, name: str, value: float) -> None:
         """Add a number to a trace."""
-        self._traces.setdefault(name, _Trace()).add(value)
+        self._traces.setdefault(name, Trace()).add(value)
 
     def tell(self, event: str, *details: Any) -> None:
         """Tell the probes of what only a run can see, by the name of its hook without ``on_``.
@@ -249,7 +214,7 @@ class Run:
         begin = time.perf_counter()
         nested = self._inside.probe
         self._inside.probe = True
-        _be_silent()
+        be_silent()
         with_gradients = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # a tenth of what `torch.no_grad` costs, on every event
         try:
@@ -260,7 +225,7 @@ class Run:
             torch._C._set_grad_enabled(with_gradients)
             self._inside.probe = nested
             if not nested:
-                _speak_again()
+                speak_again()
                 self._spent += time.perf_counter() - begin
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:

@@ -12,10 +12,32 @@ if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _NORMS = frozenset(f"torch.nn.{kind}" for kind in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))
+_SCALED = _NORMS | {f"torch.nn.{kind}" for kind in ("LayerNorm", "GroupNorm", "RMSNorm")}
 _NORMS_MADE_LATER = frozenset(f"torch.nn.LazyBatchNorm{n}d" for n in (1, 2, 3))
 _CONTAINERS = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"))
 _MAX_DEPTH = 8
 _MAX_SOURCES = 12
+
+
+def has_norm(machine: Machine, value: Value, depth: int = 0) -> bool:
+    """Whether a module certainly has a normalization with a scale of its own, whichever of several it is."""
+    options = [option for _, option in alternatives(value)] if depth <= _MAX_DEPTH else []
+    return bool(options) and all(_is_normalized(machine, option, depth) for option in options)
+
+
+def _is_normalized(machine: Machine, value: Value, depth: int) -> bool:
+    if isinstance(value, Items | Table):
+        return any(has_norm(machine, item, depth + 1) for item in value.contents.values())
+    if not isinstance(value, Instance):
+        return False
+    if isinstance(value.cls, Class):
+        held = (each for each in value.attributes.values() if role_of(machine, each) in ("module", "wrapper", ""))
+        return any(has_norm(machine, each, depth + 1) for each in held)
+    if value.library_name in _SCALED:
+        return not {"affine", "elementwise_affine"} & value.arguments.keywords.keys()
+    if value.library_name in _CONTAINERS or machine.facts.role(value.library_name) == "wrapper":
+        return any(has_norm(machine, each, depth + 1) for each in value.arguments.all())
+    return has_batch_norm(machine, value, depth + 1)
 
 
 def has_batch_norm(machine: Machine, value: Value, depth: int = 0) -> bool:

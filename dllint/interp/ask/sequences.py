@@ -31,6 +31,17 @@ def is_batch_first(layer: Value) -> bool | None:
     return bool(told.value) if isinstance(told, Const) else None
 
 
+def _is_order_told(layer: Value) -> bool:
+    """Whether the code says which axis comes first, rather than leaving it to the default."""
+    fact = sequence_layer(layer)
+    if fact is None or not isinstance(layer, Instance):
+        return False
+    if fact.of:
+        inner = layer.arguments.get(0, fact.of)
+        return inner is not None and _is_order_told(inner)
+    return layer.arguments.get(fact.batch_first, "batch_first") is not None
+
+
 def returns_pair(layer: Value) -> bool:
     """Whether a layer returns more than its outputs: a state, or weights."""
     fact = sequence_layer(layer)
@@ -55,14 +66,16 @@ def order_of(layer: Value) -> tuple[Meaning, Meaning]:
 def output_shape(result: Symbol, layer: Instance, given: Shape, hidden: Size | None) -> Shape | None:
     """What a layer returns for each step. ``hidden`` is the size that it is made with.
 
-    What its input is known to be counts for more than the order in which the layer takes it.
+    What its input is known to be counts for more than the order in which the layer takes it, and this counts only where
+    the code tells it: who has left it to the default may have meant the other one.
     """
     fact, first = sequence_layer(layer), given.first(2)
     if fact is None or first is None or given.rank == 2:
         return None
     order = order_of(layer)
     is_other = any(size.meaning and size.meaning != meant for size, meant in zip(first, order, strict=True))
-    front = _meant(first, order[::-1] if is_other else order)
+    is_known = any(size.meaning for size in first) or _is_order_told(layer)
+    front = _meant(first, order[::-1] if is_other else order) if is_known else first
     last = given.axis(2) if not fact.is_recurrent else _in_both_directions(layer, hidden)
     return Shape((*front, (last or of_axis(result, 2)).meant("feature")))
 

@@ -29,6 +29,7 @@ from dllint.forms import attribute_of
 from dllint.interp.run import argparse_calls, graph, helpers, overriding
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
+from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
 from dllint.values import (
     Arguments,
@@ -209,6 +210,8 @@ def _backward(machine: Machine, base: Value, name: str, arguments: Arguments, si
     first = arguments.get(0, "loss") or arguments.keywords.get("tensor")
     role = known_or_guessed(machine, base)
     if name == "manual_backward" or (first is not None and _is_helper(machine, base, role)):
+        if _gives_something(site):
+            return None
         scales = base if helpers.scales(machine, base) else None
         machine.emit(Backward(site, first, scaler=scales, via=helpers.name_of_helper(machine, base) or name))
         return Const(None)
@@ -218,6 +221,13 @@ def _backward(machine: Machine, base: Value, name: str, arguments: Arguments, si
         scaler, loss = base.inputs[0], base.inputs[1]
     machine.emit(Backward(site, loss, scaler=scaler))
     return Const(None)
+
+
+def _gives_something(site: Site) -> bool:
+    """Whether a call is made for what it gives: ``flow.backward(z).clamp(0, 1)`` runs a flow the other way round."""
+    around = next(ancestors(site), None)
+    is_argument = isinstance(around, ast.Call) and around.func is not site.node
+    return is_argument or isinstance(around, ast.Attribute | ast.BinOp | ast.Subscript)
 
 
 def _is_helper(machine: Machine, base: Value, role: str) -> bool:

@@ -1,4 +1,5 @@
-"""Lets warnings tell of the line of the user's that they are about, though observers stand between it and torch."""
+"""The warnings of the user: they name the lines of the user's, though observers stand between these and torch, and none
+come of what dllint computes."""
 
 from __future__ import annotations
 
@@ -10,6 +11,23 @@ from types import FrameType
 from typing import Any
 
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+_SILENT: list[Any] = [("ignore", None, Warning, None, 0)]
+_filters: list[Any] = []  # those of the user, while dllint is at something of its own
+
+
+def be_silent() -> None:
+    """Show no warnings. What ``warnings.catch_warnings`` does would have those of the user shown a second time."""
+    global _filters
+    if warnings.filters is not _SILENT:
+        _filters, warnings.filters = warnings.filters, _SILENT  # type: ignore[assignment]
+
+
+def speak_again() -> None:
+    """Show them again."""
+    if warnings.filters is _SILENT:
+        warnings.filters = _filters
 
 
 def keep_places() -> None:
