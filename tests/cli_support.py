@@ -79,6 +79,7 @@ def lint_files(
     cache: bool = True,
     overlay: Mapping[Path, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    executor: str = "",
 ) -> Report:
     """Lint with the contract of the real runner: suppressions, ignores and severities are applied, findings sorted."""
     report = Report(files=len(files), seconds=0.5, timing={"DL101": 0.25, "parse": 0.125})

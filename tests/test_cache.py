@@ -33,6 +33,10 @@ def train(model, loader):
         F.mse_loss(model(x), y).backward()
         optimizer.step()
     torch.save(model.state_dict(), "model.pt")
+
+
+def restore(model):
+    model.load_state_dict(torch.load("model.pt"))
 """
 STRIPPED = """
 import torch
