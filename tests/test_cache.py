@@ -35,8 +35,8 @@ def train(model, loader):
     torch.save(model.state_dict(), "model.pt")
 
 
-def restore(model):
-    model.load_state_dict(torch.load("model.pt"))
+def restore(network):
+    network.load_state_dict(torch.load("model.pt"))
 """
 STRIPPED = """
 import torch
