@@ -43,7 +43,19 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from dllint.api import AttributeAssigned, Class, Context, Edits, Finding, Instance, Rule, Site, Symbol, replace_range
+from dllint.api import (
+    AttributeAssigned,
+    Class,
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    Rule,
+    Site,
+    Symbol,
+    replace_range,
+    statement_around,
+)
 
 _EMPTY = frozenset(("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.cuda.FloatTensor"))
 _FILLS = r"\binit\.\w|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
@@ -68,7 +80,10 @@ def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol,
     words = (event.attribute, "Parameter", "parameters", "hasattr", owner.cls.name)
     own = (node for ancestor in owner.cls.lineage for node in ast.walk(ancestor.node))
     nodes = [*own, *ctx.code_around(owner.cls)]
-    if any(_fills_all(node) or _fills(node, event.attribute) or _initializes(node, words, ctx) for node in nodes):
+    names = [event.attribute, *_variables(made)]
+    if any(_fills_all(node) or _initializes(node, words, ctx) for node in nodes):
+        return True
+    if any(_fills(node, name) for node in nodes for name in names):
         return True
     return any(map(_loads, nodes)) and not _begins_without_checkpoint(ctx)
 
@@ -109,6 +124,13 @@ class UninitializedParameter(Rule):
             trace=[(made.site, "reserves memory and sets nothing"), (event.site, "becomes a parameter")],
             fix=("Draw small random numbers", _drawn(made.site, ctx)),
         )
+
+
+def _variables(made: Symbol) -> list[str]:
+    """The variables that it is bound to where it is made: a helper fills them, and returns the parameter."""
+    statement = statement_around(made.site) if made.site is not None else None
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _only_reads(parent: ast.AST) -> bool:
