@@ -43,11 +43,13 @@ def cluster() -> Iterator[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "pyproject.toml").write_text("[tool.dllint]\n")
+    top = tmp_path / "repositories" / "one"
+    top.mkdir(parents=True)
+    (top / "pyproject.toml").write_text("[tool.dllint]\n")
     for number in range(30):
-        (tmp_path / f"train{number}.py").write_text(TRAIN.format(number=number))
-    (tmp_path / "broken.py").write_text("def f(:\n")
-    return tmp_path
+        (top / f"train{number}.py").write_text(TRAIN.format(number=number))
+    (top / "broken.py").write_text("def f(:\n")
+    return top
 
 
 def check(project: Path, *words: str) -> tuple[int, list[dict[str, Any]], str]:
@@ -78,10 +80,10 @@ def test_workers_take_what_is_written_since(cluster: str, project: Path) -> None
 
 @pytest.mark.slow
 def test_an_audit_on_a_cluster(cluster: str, project: Path, tmp_path: Path) -> None:
-    words = ["audit", str(tmp_path.parent), "--output", str(tmp_path / "out"), "--format", "jsonl"]
+    words = ["audit", str(project.parent), "--output", str(tmp_path / "out"), "--format", "jsonl"]
     assert main([*words, "--executor", cluster]) == 0
     found = [json.loads(line) for line in (tmp_path / "out" / "findings.jsonl").read_text().splitlines()]
-    assert sum(row["places"] for row in found if row["repository"] == tmp_path.name) == 31
+    assert sum(row["places"] for row in found if row["repository"] == project.name) == 31
 
 
 @pytest.mark.parametrize(
