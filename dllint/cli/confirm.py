@@ -267,7 +267,12 @@ def _codes(given: dict[str, Any], files: list[str]) -> set[str]:
 
 
 def _wanted(findings: list[Finding], codes: set[str]) -> list[Finding]:
-    return [finding for finding in findings if not codes or finding.code in codes]
+    """Those with the codes that were named; without any, all but the notes that no run can decide."""
+    from dllint.confirm.rules import judged
+
+    if codes:
+        return [finding for finding in findings if finding.code in codes]
+    return [finding for finding in findings if finding.severity != "info" or finding.code in judged()]
 
 
 def _from_report(file: str) -> list[Finding]:
