@@ -114,7 +114,11 @@ class UnregisteredAccelerateState(Rule):
             return
         for made in ctx.all_of(SchedulerCreated):
             steps = [event for event in ctx.all_of(SchedulerStep) if ctx.is_same(event.scheduler, made.scheduler)]
-            if not isinstance(made.scheduler, Instance) or not ctx.is_prepared(made.optimizer):
+            if (
+                not isinstance(made.scheduler, Instance)
+                or made.optimizer is None
+                or not ctx.is_prepared(made.optimizer)
+            ):
                 continue
             if steps and not ctx.excused(self, made):
                 yield self._report(made, steps[0], saves[0], ctx)

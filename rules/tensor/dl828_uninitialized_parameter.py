@@ -80,7 +80,7 @@ def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol,
     words = (event.attribute, "Parameter", "parameters", "hasattr", owner.cls.name)
     own = (node for ancestor in owner.cls.lineage for node in ast.walk(ancestor.node))
     nodes = [*own, *ctx.code_around(owner.cls)]
-    names = [event.attribute, *_variables(made)]
+    names = [event.attribute, *_variables_of(made)]
     if any(_fills_all(node) or _initializes(node, words, ctx) for node in nodes):
         return True
     if any(_fills(node, name) for node in nodes for name in names):
@@ -126,7 +126,7 @@ class UninitializedParameter(Rule):
         )
 
 
-def _variables(made: Symbol) -> list[str]:
+def _variables_of(made: Symbol) -> list[str]:
     """The variables that it is bound to where it is made: a helper fills them, and returns the parameter."""
     statement = statement_around(made.site) if made.site is not None else None
     targets = statement.targets if isinstance(statement, ast.Assign) else []
