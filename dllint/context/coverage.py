@@ -12,6 +12,9 @@ from dllint.interp.run import graph
 from dllint.sites import Guards
 from dllint.values import Absent, Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
 
+_MADE = frozenset(
+    f"torch.{name}" for name in ("zeros", "ones", "full", "tensor", "rand", "randn", "zeros_like", "ones_like")
+)
 _Maker = OptimizerCreated | ParametersAdded
 _PASSING = frozenset(  # what makes of parameters nothing but some of them, or a list of them
     ("filter", "list", "tuple", "chain", "itertools.chain", "itertools.chain.from_iterable", "+", "element", "item",
@@ -60,7 +63,7 @@ class Coverage(Freezing, Uses):
         Everything has to be known for it: all optimizers that take steps, and all that each of them is given.
         """
         makers: list[_Maker] = [*self.all_of(OptimizerCreated), *self.all_of(ParametersAdded)]
-        held = {maker: self._held_by(maker) for maker in makers}
+        held = {maker: self._held_by(maker) for maker in makers if not _are_made_tensors(maker.parameters)}
         is_managed = any(made.frame.framework == "lightning" for made in makers)
         if not all(held.values()) or not (self.steps() or is_managed):
             return []
@@ -85,11 +88,18 @@ class Coverage(Freezing, Uses):
             for more, model in graph.objects_under(self._machine, call.inputs[0])
             if isinstance(model, Instance)
         ]
-        training = tuple(made for made, modules in held.items() if self._share(modules, [model for *_, model in calls]))
+        models = [model for *_, model in calls]
+        training = tuple(
+            made for made, modules in held.items() if self._takes_steps(made) and self._share(modules, models)
+        )
         inside = [module for modules in held.values() for module in modules]
         for guards, call, model in calls if training else ():
             for module, name in self._left_out(model, call, inside, covered):
                 yield Untrained(module, name, call, event, training, guards, model if module is not model else None)
+
+    def _takes_steps(self, maker: _Maker) -> bool:
+        steps = (each for step in self.steps() for each in self.objects(step.optimizer))
+        return maker.frame.framework == "lightning" or any(self.is_same(each, maker.optimizer) for each in steps)
 
     def _share(self, modules: list[Value], models: list[Instance]) -> bool:
         """Whether what an optimizer has takes part in a loss, as a whole or in parts."""
@@ -180,6 +190,12 @@ class Coverage(Freezing, Uses):
                 return None
             pending.extend(each for held in graph.held_by(value) for each in self.objects(held))
         return found
+
+
+def _are_made_tensors(given: Value | None) -> bool:
+    """Whether an optimizer gets a list of tensors that were made for it alone, such as ``[log_alpha]``."""
+    items = given.items if isinstance(given, Items) and given.exact else ()
+    return bool(items) and all(isinstance(each, Symbol) and each.name in _MADE for each in items)
 
 
 def _are_only_parameters(given: Value | None) -> bool:

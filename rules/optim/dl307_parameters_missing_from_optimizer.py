@@ -49,6 +49,7 @@ from dllint.api import (
     Context,
     Finding,
     GradientClip,
+    LossCall,
     ModeChange,
     OpaqueCall,
     ParametersUpdated,
@@ -110,12 +111,16 @@ def compares_what_it_sees(site: Site, left: Untrained, ctx: Context) -> bool:
     calls = [call for _, call in ctx.calls_behind(loss) if ctx.is_same(call.inputs[0], left.module)] if loss else []
     makers = [module for made in left.makers for module in ctx.modules_in(made.parameters)[0]]
     judged = [model for call in calls for each in call.inputs[1:] for model in ctx.models_behind(each)]
-    return len(calls) > 1 and any(ctx.reaches(module, model) for module in makers for model in judged)
+    is_judge = len(calls) > 1 and any(ctx.reaches(module, model) for module in makers for model in judged)
+    return is_judge and _is_compared_with_itself(left.module, ctx)
 
 
 def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> bool:
-    """its weights come from a checkpoint or another model, or its class deals with that itself"""
-    if _concerns_any(left, [each.target for each in ctx.all_of(StateRestored)], ctx):
+    """its weights, and not those of all that is trained, come from elsewhere, or its class deals with that itself"""
+    restored = [each.target for each in ctx.all_of(StateRestored)]
+    trained = [module for made in left.makers for module in ctx.modules_in(made.parameters)[0]]
+    goes_on = all(any(ctx.is_same(each, module) for each in restored) for module in trained)
+    if _concerns_any(left, restored, ctx) and not goes_on:
         return True
     classes = [each.cls for each in (left.module, left.owner) if each is not None]
     return any(ctx.is_said_in(cls, _FROM_ELSEWHERE) for cls in classes if isinstance(cls, Class))
@@ -176,6 +181,15 @@ class ParametersMissingFromOptimizer(Rule):
 
 def _computed_loss(left: Untrained) -> Value | None:
     return left.loss.loss if isinstance(left.loss, Backward) else left.call
+
+
+def _is_compared_with_itself(module: Value, ctx: Context) -> bool:
+    """Whether what a module makes stands on both sides of a loss, or in none that is known."""
+    sides = [
+        [side is not None and any(ctx.is_same(model, module) for model in ctx.models_behind(side)) for side in pair]
+        for pair in ((event.input, event.target) for event in ctx.all_of(LossCall))
+    ]
+    return any(map(all, sides)) or not any(map(any, sides))
 
 
 def _concerns_any(left: Untrained, modules: Iterable[Value], ctx: Context) -> bool:
