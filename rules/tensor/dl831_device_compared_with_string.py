@@ -49,12 +49,21 @@ class DeviceComparedWithString(Rule):
     references = ("https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        if program.kind != "module":
+            return  # which the file as a whole says already
         makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))}
-        for node in ast.walk(program.module.tree) if makers else ():
+        nodes = list(ast.walk(program.module.tree)) if makers else []
+        made = (node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers))
+        devices = {getattr(target, "id", "") for node in made for target in node.targets}
+        for node in nodes:
             if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, ast.Name):
                 continue
             text = _text(node)
-            if text is not None and _is_device(node.left.id, Site(program.module, node), makers, ctx):
+            if (
+                text is not None
+                and node.left.id in devices
+                and _is_device(node.left.id, Site(program.module, node), makers, ctx)
+            ):
                 yield self._report(Site(program.module, node), node, text, ctx)
 
     def _report(self, at: Site, node: ast.Compare, text: str, ctx: Context) -> Finding:
