@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dllint.context.optimizers import Optimizers
@@ -85,7 +86,7 @@ class Schedules(Optimizers, Paths, Sources):
         ]
         return any(isinstance(node, ast.Name) and node.id == name for value in returned for node in ast.walk(value))
 
-    def _is_stepped_unseen(self, made: SchedulerCreated, steps: list[SchedulerStep]) -> bool:
+    def _is_stepped_unseen(self, made: SchedulerCreated, steps: Sequence[SchedulerStep]) -> bool:
         """Whether code of the program's files that was not followed steps what may be the scheduler, by its name."""
         followed = {event.site.node for event in (*steps, *self.steps())}
         name = self.name_of(made.scheduler)
