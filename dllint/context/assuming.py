@@ -107,7 +107,7 @@ class Assuming(Decisions, Uses):
         needs_something = len(given.posonlyargs) + len(given.args) > len(given.defaults) or bool(given.kwonlyargs)
         return not needs_something and any(
             definition.module in project.imported_by(module)
-            for module in project.mentioning(re.compile(rf"\b{re.escape(definition.module.file.stem)}\b"))
+            for module in project.mentioning(re.compile(rf"\b{re.escape(definition.module.name.rpartition(".")[2])}\b"))
         )
 
     def left_alone(self, event: Event, value: Value) -> Assumptions:
