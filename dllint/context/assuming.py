@@ -105,9 +105,9 @@ class Assuming(Decisions, Uses):
             return False
         given, project = node.args, self._machine.project
         needs_something = len(given.posonlyargs) + len(given.args) > len(given.defaults) or bool(given.kwonlyargs)
+        own = re.compile(rf"\b{re.escape(definition.module.name.rpartition('.')[2])}\b")
         return not needs_something and any(
-            definition.module in project.imported_by(module)
-            for module in project.mentioning(re.compile(rf"\b{re.escape(definition.module.name.rpartition(".")[2])}\b"))
+            definition.module in project.imported_by(module) for module in project.mentioning(own)
         )
 
     def left_alone(self, event: Event, value: Value) -> Assumptions:
