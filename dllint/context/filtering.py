@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from dllint.context.checkpoints import is_same_path
+from dllint.context.checkpoints import is_loader, is_same_path
 from dllint.context.resuming import Resuming
 from dllint.events import StateRestored
 from dllint.interp.run import graph
@@ -22,15 +22,12 @@ class Filtering(Resuming):
 
     def is_from_file(self, restored: StateRestored) -> bool:
         """Whether a state that is loaded was read from a file, by torch or by what is called a loader."""
-        return any(
-            isinstance(source, Table) or (isinstance(source, Symbol | Instance) and _is_loader(_made_by(source)))
-            for source in self._made_of(restored)
-        )
+        return any(isinstance(source, Table) or is_loader(source) for source in self._made_of(restored))
 
     def is_made_unseen(self, restored: StateRestored) -> bool:
         """Whether code that is not seen had a hand in a state that is loaded: anything may have been left out."""
         calls = (source for source in self._made_of(restored) if isinstance(source, Symbol) and source.arguments)
-        return any(not _is_loader(each.name) and not each.name.startswith((".", "torch.")) for each in calls)
+        return any(not is_loader(each) and not each.name.startswith((".", "torch.")) for each in calls)
 
     def is_filtered(self, restored: StateRestored) -> bool:
         """Whether the code that makes a state to load chooses among its entries, or takes some out."""
@@ -65,8 +62,7 @@ class Filtering(Resuming):
         """The values that a state was made of, up to where it was read; not the path of the file."""
         found: list[Value] = [] if restored.state is None else [restored.state]
         for value in found:  # which grows meanwhile
-            is_read = isinstance(value, Symbol | Instance) and _is_loader(_made_by(value))
-            inputs = () if is_read or len(found) > _NEAREST else graph.inputs_of(value)
+            inputs = () if is_loader(value) or len(found) > _NEAREST else graph.inputs_of(value)
             found.extend(each for each in inputs if not any(each is known for known in found))
         return found
 
@@ -82,15 +78,6 @@ def _classes_of(model: Value) -> tuple[Class | str | None, ...]:
     if not isinstance(model, Instance):
         return (None,)
     return model.cls.lineage if isinstance(model.cls, Class) else (model.cls,)
-
-
-def _made_by(source: Symbol | Instance) -> str:
-    return source.name if isinstance(source, Symbol) else source.library_name
-
-
-def _is_loader(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last.startswith("load") or "download" in last
 
 
 def _around(site: Site) -> ast.AST | None:
