@@ -31,11 +31,13 @@ but clipping, and infinite gradients, which spoil its averages for good.
 
 ## Not reported
 Steps after `scaler.unscale_(optimizer)`; steps of another optimizer than the one that the loss is for, or whose
-parameters are not known; arms of a condition of which one scales and another steps; scalers that are switched off. Scalers without
-an update where they come from elsewhere, or unknown code gets hold of them, and single steps outside of loops.
+parameters are not known; arms of a condition of which one scales and another steps; scalers that are switched off.
+Scalers without an update where they come from elsewhere, or unknown code gets hold of them, and single steps outside
+of loops.
 
 ## Fix (unsafe)
-Lets the scaler take the step, where both stand in one function, or updates it after the step. Unsafe because it changes training, as it should.
+Lets the scaler take the step, where both stand in one function, or updates it after the step. Unsafe because it changes
+training, as it should.
 
 ## On real code
 206 public repositories: no finding.
@@ -115,7 +117,6 @@ class GradScalerMisuse(Rule):
             trace=[(scaled.site, "the gradients are scaled here"), (event.site, "and used as they are")],
             fix=("Let the scaler take the step", _by_the_scaler(event, scaled, ctx)),
         )
-
 
     def _never_updated(self, step: OptimizerStep, ctx: Context) -> Iterator[Finding]:
         made = [each for each in ctx.objects(step.scaler) if isinstance(each, Instance)] if step.scaler else []

@@ -21,8 +21,8 @@ inside of it, is off by up to .34 %.
     optimizer.step()
 
 ## Not reported
-Blocks that are switched off (`enabled=False`), that may be anything else but `nullcontext`, or that are begun in another
-function; training loops that a framework runs.
+Blocks that are switched off (`enabled=False`), that may be anything else but `nullcontext`, or that are begun in
+another function; training loops that a framework runs.
 
 ## Fix (safe)
 Moves the backward pass behind the block, where it is the last thing in it.
@@ -71,7 +71,7 @@ def _block_around(event: Backward, ctx: Context) -> tuple[ast.With, ast.Call] | 
     """The block of `autocast` around a backward pass in its function, and the call that it begins with."""
     casts = {id(each.site.node) for each in ctx.library_calls("torch.autocast")}
     blocks = [each for each in ctx.ancestors(event.site, ast.With) if isinstance(each, ast.With)]
-    for block, item in ((block, item) for block in blocks for item in block.items):
+    for block, item in ((each, item) for each in blocks for item in each.items):
         for written in ctx.stands_for(event.site, item.context_expr):
             call = _unless_null(written)
             if isinstance(call, ast.Call) and (id(call) in casts or ast.unparse(call.func).endswith(".autocast")):
