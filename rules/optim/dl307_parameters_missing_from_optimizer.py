@@ -221,9 +221,10 @@ def _only_looks(call: Site, ctx: Context) -> bool:
 def _hands_on(node: ast.AST, names: set[str]) -> bool:
     """Whether one of some variables is put into something, returned, or given to a function or to a method that does
     not work in place."""
+    held: list[ast.AST]
     if isinstance(node, ast.Call):
         is_in_place = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
-        held = [] if is_in_place else node.args
+        held = [] if is_in_place else [*node.args]
     elif isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp):
         held = [node.elt]
     else:
