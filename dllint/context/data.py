@@ -26,7 +26,7 @@ from dllint.events import (
     walk,
 )
 from dllint.flow import Structure
-from dllint.interp.ask import images, pipelines, splits
+from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.images import Image
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.windows import overlapping_windows
@@ -149,6 +149,10 @@ class DataView:
         given = step.value.arguments.get(0, "p") if isinstance(step.value, Instance) else None
         is_flip = step.kind.endswith("Flip")
         return not (is_flip and isinstance(given, Const) and given.value in (0, 1))
+
+    def picture_use(self, transform: Value) -> tuple[Guards, Site] | None:
+        """Where, and when, a transform of the project does what only an image of PIL can do (``image.convert("L")``)."""
+        return pictures.picture_use(self._machine, transform)
 
     # ------------------------------------------------------------------------------------------ datasets
 

@@ -105,7 +105,10 @@ class NormalizeChannelCount(Rule):
             if ".v2." in library and message.endswith("one")
             else "it raises `RuntimeError`",
             help="give one mean and one deviation for each channel",
-            trace=[(event.site, "the dataset" if isinstance(event, DatasetCreated) else "the pipeline"), (each.site, "has numbers for another count of channels")],
+            trace=[
+                (event.site, "the dataset" if isinstance(event, DatasetCreated) else "the pipeline"),
+                (each.site, "has numbers for another count of channels"),
+            ],
         )
 
 
