@@ -51,7 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Guards, Image, Instance, ModelForward, Program, Rule, Site
+from dllint.api import Context, Finding, Guards, Image, Instance, ModelForward, Program, Rule, Site, assumed_under
 
 _TWICE = 4 / 255  # normalized images reach 2.6 once they were divided by 255
 
@@ -98,8 +98,8 @@ class DoubleScaling(Rule):
             self,
             site,
             "the image is divided by 255 twice: its largest number is 1 / 255",
-            on=[dataset, *guards],
-            assuming=ctx.data.assumed_reading(dataset),
+            on=[dataset],
+            assuming=[*ctx.data.assumed_reading(dataset), *assumed_under(guards)],
             effect="all images look nearly the same to the model",
             help="divide once: leave it to the pipeline",
             trace=[(site, "is divided by 255"), (again, "and once more, as this does it, too")],

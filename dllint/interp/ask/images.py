@@ -15,6 +15,7 @@ from dllint.forms import element_of
 from dllint.interp.ask import pipelines
 from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.run.graph import inputs_of
+from dllint.interp.run.guards import consistent
 from dllint.sites import Guards
 from dllint.values import Choice, Class, Const, External, Instance, Items, Symbol, Table, Value, alternatives
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _LOADER = "torch.utils.data.DataLoader"
 _MAX_DEPTH = 30
 _MAX_VALUES = 400
+_MAX_OPTIONS = 8
 _PLAIN_ARGUMENTS = frozenset(("root", "train", "split", "transform", "target_transform", "download"))
 _FLIPPED = re.compile(r"\((?::, :|\.\.\.), (?:::-1|[\[(]2, 1, 0[\])])\)")
 _CROPPED = re.compile(r"[(:,\s\w+\-*/]*:[(:,\s\w+\-*/]*\)?")
@@ -63,9 +65,17 @@ class Image:
     normalized: tuple[tuple[Instance, float | None], ...] = ()
     scaled: tuple[Value, ...] = ()
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """All that is known but where it comes from."""
+        return (self.order, self.largest, self.is_integer, tuple(size for _, size in self.normalized))
+
     def divided(self, by: float, at: Value) -> Image:
         largest = self.largest / by if self.largest is not None else None
         return replace(self, largest=largest, is_integer=False, scaled=(*self.scaled, at))
+
+
+Options = list[tuple[Guards, Image | None]]
 
 
 def images_in(machine: Machine, sample: Value, guards: Guards = ()) -> Iterator[tuple[Guards, Image]]:
@@ -75,45 +85,62 @@ def images_in(machine: Machine, sample: Value, guards: Guards = ()) -> Iterator[
         if not pending:
             return
         here, value = pending.pop(0)
-        if isinstance(value, Choice):
-            pending.extend((here + more, option) for more, option in value.options)
-            continue
-        image = image_of(machine, value)
-        if image is not None:
-            yield here, image
-        elif not isinstance(value, Symbol):
+        if isinstance(value, Symbol) or all(isinstance(option, Symbol) for _, option in alternatives(value)):
+            found = _options(machine, value)
+            if _are_alike(found) and found[0][1] is not None:
+                yield here, found[0][1]
+            else:
+                yield from ((here + more, each) for more, each in found if each is not None and consistent(more, here))
+        elif isinstance(value, Choice):
+            pending.extend((here + more, option) for more, option in value.options if consistent(more, here))
+        else:
             pending.extend((here, each) for each in inputs_of(value))
 
 
 def image_of(machine: Machine, value: Value, depth: int = 0) -> Image | None:
-    """What is known of a value as an image; ``None`` where it is not known to be one."""
+    """What is known of a value as an image in any case, moved to a device or not; ``None`` where nothing is."""
+    found = _options(machine, value, depth)
+    return found[0][1] if _are_alike(found) else None
+
+
+def _are_alike(options: Options) -> bool:
+    """Whether the same is known in any case."""
+    return len({image.kind if image is not None else None for _, image in options}) == 1
+
+
+def _options(machine: Machine, value: Value, depth: int = 0) -> Options:
+    """The images that a value may be, each with its conditions; ``None`` where it is not known to be one."""
     if isinstance(value, Choice):
-        return _in_any_case(machine, value, depth)
+        return [
+            (guards + more, image)
+            for guards, option in value.options[:_MAX_OPTIONS]
+            for more, image in _options(machine, option, depth + 1)
+            if consistent(more, guards)
+        ][:_MAX_OPTIONS]
     if not isinstance(value, Symbol) or depth > _MAX_DEPTH:
-        return None
+        return [((), None)]
     if value.name in ("cv2.imread", "cv2.imdecode"):
-        return _read_by_opencv(value)
+        return [((), _read_by_opencv(value))]
     if value.name == "PIL.Image.open":
-        return Image(value, "rgb")
+        return [((), Image(value, "rgb"))]
     if not value.inputs:
-        return None
+        return [((), None)]
     first = value.inputs[0]
     if value.name.endswith("()") and isinstance(first, Instance) and len(value.inputs) > 1:
-        image = image_of(machine, value.inputs[1], depth + 1)
-        return _transformed(image, pipelines.steps_of(machine, first), machine.facts) if image is not None else None
+        steps = pipelines.steps_of(machine, first)
+        return [
+            (guards + more, after)
+            for guards, image in _options(machine, value.inputs[1], depth + 1)
+            for more, after in (_transformed(image, steps, machine.facts) if image is not None else [((), None)])
+            if consistent(more, guards)
+        ][:_MAX_OPTIONS]
     loader = element_of(first) if value.name == "item" else None
     if isinstance(loader, Instance) and loader.library_name == _LOADER:
-        return _in_batch(machine, loader, value, depth + 1)
-    image = image_of(machine, first, depth + 1)
-    return _changed(image, value) if image is not None else None
-
-
-def _in_any_case(machine: Machine, value: Choice, depth: int) -> Image | None:
-    """What is known of a value that is one of several, where the same is known of all: moved to a device or not."""
-    found = [image_of(machine, option, depth + 1) for _, option in value.options]
-    first = found[0] if found else None
-    known = [replace(each, origin=first.origin) for each in found if each is not None and first is not None]
-    return first if len(known) == len(found) and all(each == first for each in known) else None
+        return [((), _in_batch(machine, loader, value, depth + 1))]
+    return [
+        (guards, _changed(image, value) if image is not None else None)
+        for guards, image in _options(machine, first, depth + 1)
+    ]
 
 
 def _in_batch(machine: Machine, loader: Instance, part: Symbol, depth: int) -> Image | None:
@@ -122,8 +149,7 @@ def _in_batch(machine: Machine, loader: Instance, part: Symbol, depth: int) -> I
     if given is None or "collate_fn" in loader.arguments.keywords or not loader.arguments.exact:
         return None
     found = [_in_sample(machine, dataset, part, depth) for _, dataset in alternatives(given)]
-    sizes = {(each.largest, each.is_integer, each.order) if each is not None else None for each in found}
-    return found[0] if len(sizes) == 1 else None
+    return found[0] if _are_alike([((), each) for each in found]) else None
 
 
 def _in_sample(machine: Machine, dataset: Value, part: Symbol, depth: int) -> Image | None:
@@ -150,7 +176,8 @@ def _of_library(machine: Machine, dataset: Instance, part: Symbol) -> Image | No
     steps = pipelines.applied(machine, dataset)
     if len(steps) != 1 or steps[0].guards:
         return None
-    return _transformed(Image(part, "rgb"), pipelines.steps_of(machine, steps[0].value), machine.facts)
+    made = _transformed(Image(part, "rgb"), pipelines.steps_of(machine, steps[0].value), machine.facts)
+    return made[0][1] if len(made) == 1 else None
 
 
 def _read_by_opencv(value: Symbol) -> Image | None:
@@ -208,16 +235,21 @@ def _makes_floats(value: Symbol) -> bool:
     return any(str(name).rpartition(".")[2] in _FLOATS for name in names)
 
 
-def _transformed(image: Image, steps: list[TransformStep], facts: Facts) -> Image | None:
-    """An image after a pipeline whose steps are all known and are all taken."""
+def _transformed(image: Image, steps: list[TransformStep], facts: Facts) -> Options:
+    """What a pipeline may make of an image: a step that has conditions may be taken or not."""
+    options: Options = [((), image)]
     for step in steps:
-        if not isinstance(step.value, Instance) or step.guards:
-            return None
-        after = _after_step(image, step.kind, step.value, facts)
-        if after is None:
-            return None
-        image = after
-    return image
+        reached = []
+        for guards, before in options:
+            if before is None or not consistent(step.guards, guards):
+                reached.append((guards, before))
+                continue
+            after = _after_step(before, step.kind, step.value, facts) if isinstance(step.value, Instance) else None
+            reached.append((guards if after == before else (*guards, *step.guards), after))
+            if step.guards and after is not None and after != before:
+                reached.append((guards, before))
+        options = reached[:_MAX_OPTIONS]
+    return options
 
 
 def _after_step(image: Image, kind: str, step: Instance, facts: Facts) -> Image | None:
