@@ -92,6 +92,7 @@ from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
+from dllint.interp.source.sample_reads import SampleRead, counted_attribute, sample_reads
 from dllint.rewriting import (
     add_entry,
     beside,
@@ -218,6 +219,7 @@ __all__ = [
     "Restored",
     "Resumption",
     "Rule",
+    "SampleRead",
     "Saved",
     "ScalerUnscale",
     "ScalerUpdate",
@@ -253,6 +255,7 @@ __all__ = [
     "attribute_of",
     "beside",
     "cast_argument",
+    "counted_attribute",
     "detach_argument",
     "element_of",
     "flatten",
@@ -276,6 +279,7 @@ __all__ = [
     "rename_attribute",
     "rename_call",
     "replace_range",
+    "sample_reads",
     "set_argument",
     "spelling_of",
     "statement_around",

@@ -26,8 +26,8 @@ from dllint.events import (
     walk,
 )
 from dllint.flow import Structure
-from dllint.interp.ask import images, pipelines, splits
-from dllint.interp.ask.images import Image
+from dllint.interp.ask import images, pictures, pipelines, splits
+from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
 from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member, role_of
@@ -150,6 +150,10 @@ class DataView:
         is_flip = step.kind.endswith("Flip")
         return not (is_flip and isinstance(given, Const) and given.value in (0, 1))
 
+    def picture_use(self, transform: Value) -> tuple[Guards, Site] | None:
+        """Where, and when, a transform of the project does what only images of PIL can (``image.convert("L")``)."""
+        return pictures.picture_use(self._machine, transform)
+
     # ------------------------------------------------------------------------------------------ datasets
 
     def datasets(self, value: Value | None) -> list[Instance]:
@@ -260,6 +264,13 @@ class DataView:
             if sample is not None
             for guards, image in images.images_in(self._machine, sample)
         )
+
+    @cached_property
+    def model_images(self) -> tuple[tuple[ModelForward, Image], ...]:
+        """The images that models get, as far as it is known from which batches they are, each with the call."""
+        calls = (event for event in self._structure.all_of(ModelForward) if isinstance(event, ModelForward))
+        given = ((call, image_of(self._machine, each)) for call in calls for each in call.arguments.positional[:1])
+        return tuple((call, image) for call, image in given if image is not None)
 
     def assumed_reading(self, dataset: Instance) -> Assumptions:
         """What a claim about samples assumes if no loader of their dataset is read here: that somebody takes some."""
