@@ -53,7 +53,6 @@ from dllint.api import (
     Instance,
     LoaderCreated,
     ModelChanged,
-    OptimizerStep,
     Program,
     Rule,
     Site,
@@ -167,20 +166,15 @@ def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
     An optimizer that has it, and steps in the loop over the loader, says so without the way through the loss.
     """
     loops = [each.loop for each in ctx.data.passes if each.trains and any(one is event.loader for one in each.loaders)]
-    for step in ctx.steps():
-        inside = [loop for loop in loops if loop in ctx.loops_around(step)]
-        if inside and _has(step, wrapped, ctx) and not ctx.exclusive(wrapped, step) and not ctx.is_managed(step):
+    for step in ctx.steps_for(wrapped.result):
+        is_inside = any(loop in ctx.loops_around(step) for loop in loops)
+        if is_inside and not ctx.exclusive(wrapped, step) and not ctx.is_managed(step):
             return _Training(step, (step,), ())
     for training in ctx.trained_through(wrapped.result):
         is_of_loader = any(source is event.loader for source in ctx.sources(training.call))
         if is_of_loader and not ctx.is_managed(training.backward):
             return _Training(training.backward, (training.backward, training.model), training.guards)
     return None
-
-
-def _has(step: OptimizerStep, wrapped: ModelChanged, ctx: Context) -> bool:
-    modules, is_all = ctx.parameters_of(step.optimizer)
-    return is_all and bool(modules) and all(ctx.reaches(wrapped.result, module) for module in modules)
 
 
 def _with_sampler(event: LoaderCreated, ctx: Context) -> Edits:
