@@ -11,6 +11,7 @@ from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
+from dllint.context.rates import Rates
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
 from dllint.context.tokenizing import Tokenizing
@@ -29,6 +30,7 @@ class Context(
     CommandLine,
     Coverage,
     Schedules,
+    Rates,
     Tokenizing,
     Decisions,
 ):

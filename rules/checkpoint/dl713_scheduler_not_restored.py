@@ -138,7 +138,7 @@ class SchedulerNotRestored(Rule):
             self,
             place.event,
             f"training goes on from here, and {called} starts again",
-            on=[made, place.event.state, *_own_steps(made.scheduler, ctx)[:1]],
+            on=[made, place.unsure, *_own_steps(made.scheduler, ctx)[:1]],
             assuming=found.assumptions,
             effect="the schedule is repeated from its beginning, with other learning rates than in a run in one piece",
             help="save the state of the scheduler, and load it where the optimizer's is loaded",

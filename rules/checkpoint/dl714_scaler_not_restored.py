@@ -89,7 +89,7 @@ class ScalerNotRestored(Rule):
                         self,
                         each.event,
                         f"training goes on from here, and {ctx.called(scaler, 'gradient scaler')} starts again",
-                        on=[step, each.event.state],
+                        on=[step, each.unsure],
                         assuming=found.assumptions if found is not None else (),
                         effect="it begins at a scale of 65536 again, and skips steps until the gradients fit",
                         help="save `scaler.state_dict()`, and load it where the optimizer's state is loaded",

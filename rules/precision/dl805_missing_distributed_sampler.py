@@ -52,6 +52,7 @@ from dllint.api import (
     ModelChanged,
     Program,
     Rule,
+    Site,
     Trained,
     assumed_under,
     set_argument,
@@ -60,6 +61,7 @@ from dllint.api import (
 )
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
+_SIZES = frozenset(("batch_size", "num_workers"))
 _KNOWS_RANKS = r"\brank\b|get_rank|world_size|num_replicas"
 
 
@@ -79,7 +81,7 @@ def is_shared_out(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
         return True
     given = [value for each in datasets for value in each.arguments.all()]
     names = [name for value in given for name in ctx.names_behind(value)]
-    return ctx.speaks_of("rank", *names, *ctx.lines_at(event.site))
+    return ctx.speaks_of("rank", *names, *_lines_without_sizes(event.site, ctx))
 
 
 def is_prepared_by_a_library(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> bool:
@@ -134,6 +136,16 @@ class MissingDistributedSampler(Rule):
             ],
             fix=("Give each rank its share of the data", _with_sampler(event, ctx)),
         )
+
+
+def _lines_without_sizes(site: Site, ctx: Context) -> list[str]:
+    """The lines in which a loader is made, without the numbers of samples and workers: these share out no data."""
+    keywords = site.node.keywords if isinstance(site.node, ast.Call) else []
+    sizes = [ctx.source_of(Site(site.module, each)) for each in keywords if each.arg in _SIZES]
+    lines = "\n".join(ctx.lines_at(site))
+    for size in sizes:
+        lines = lines.replace(size, "")
+    return lines.split("\n")
 
 
 def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> Trained | None:

@@ -57,6 +57,7 @@ class ViewAsTranspose(Rule):
     category = "correctness"
     severity = "error"
     triggers = (("view", "reshape"), ("size", "shape"))
+    confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_view.html",)
     excuses = (is_for_another_shape,)
