@@ -92,6 +92,7 @@ from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
+from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
 from dllint.interp.source.sample_reads import SampleRead, counted_attribute, sample_reads
 from dllint.rewriting import (
     add_entry,
@@ -253,6 +254,7 @@ __all__ = [
     "alternatives",
     "assumed_under",
     "attribute_of",
+    "attribute_of_self",
     "beside",
     "cast_argument",
     "counted_attribute",
@@ -279,6 +281,7 @@ __all__ = [
     "rename_attribute",
     "rename_call",
     "replace_range",
+    "sample_caches",
     "sample_reads",
     "set_argument",
     "spelling_of",
