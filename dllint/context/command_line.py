@@ -35,6 +35,18 @@ class CommandLine(Sources):
         read = self._read_of_script if where is self.program.module else self._read_anywhere
         return read is None or name in read
 
+    def default_of_option(self, name: str) -> object:
+        """The default of an option of a command line of the project, where it is written as a constant; else `None`."""
+        flags = (f"--{name}", f"--{name.replace('_', '-')}")
+        pattern = re.compile(rf"--({'|'.join(flag[2:] for flag in flags)})\b")
+        for module in (self._machine.main, *self._machine.project.mentioning(pattern)):
+            for call in module.calls.get("add_argument", ()):
+                given = [each.value for each in call.args if isinstance(each, ast.Constant)]
+                default = next((each.value for each in call.keywords if each.arg == "default"), None)
+                if isinstance(default, ast.Constant) and any(flag in given for flag in flags):
+                    return default.value
+        return None
+
     @cached_property
     def _read_of_script(self) -> frozenset[str] | None:
         """What the files of a script and of those that import it read; ``None`` where unknown code may read all."""
@@ -67,8 +79,8 @@ class CommandLine(Sources):
             if any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords):
                 return True
             called = _last(node.func)
-            if called == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
-                return _last(node.args[0]) in names
+            if _names_an_attribute(node) and _last(node.args[0]) in names:
+                return True
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             root = imported.get(_root(node.func), "").partition(".")[0]
             if (
@@ -79,6 +91,11 @@ class CommandLine(Sources):
             ):
                 return True
         return False
+
+
+def _names_an_attribute(call: ast.Call) -> bool:
+    """Whether a call is `getattr(object, name)`, with a name that is no constant."""
+    return _last(call.func) == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
 
 
 def _namespaces(tree: ast.Module) -> Iterator[str]:
