@@ -116,7 +116,8 @@ def _rate_changes(ctx: Context) -> Iterator[_RateChange]:
         if made is None or optimizer is None:
             continue
         for loop in ctx.loops_around(event):
-            site = event.site if isinstance(event, SchedulerStep) else ctx.rate_setting(loop, optimizer)
+            setting = ctx.rate_setting(loop, optimizer) if isinstance(event, OptimizerStep) else None
+            site = event.site if isinstance(event, SchedulerStep) else setting and setting.site
             if site is not None:
                 yield _RateChange(optimizer, made, loop, site, event)
 
