@@ -56,6 +56,12 @@ class Rates(Optimizers, Sources):
                     return RateSetting(Site(module, setting), Site(loop.site.module, call))
         return None
 
+    def are_rates_written(self) -> bool:
+        """Whether any code of the program's files writes the rate of a group of parameters (``group["lr"] = …``)."""
+        nodes = (node for _, tree in self.trees("param_groups") for node in walk(tree))
+        written = (node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+        return any(isinstance(node.slice, ast.Constant) and node.slice.value == "lr" for node in written)
+
     def _functions_with(self, word: str) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
         found: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
         for module, tree in self.trees(word):
