@@ -26,7 +26,8 @@ say how processes are started, which is forking under Linux before Python 3.14 a
 only those see who select this rule.
 
 ## On real code
-284 public repositories, of which 4 spawn processes and have loaders: no finding.
+280 public repositories, of which 4 spawn processes and have loaders: no finding. Where the rule is selected, 21 notes
+in 16 of them, all true.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class UnpicklableWorkerCallable(Rule):
 
     def on_loader_created(self, event: LoaderCreated, ctx: Context) -> Iterator[Finding]:
         workers = ctx.data.workers(event)
-        if workers is None:
+        if workers is None or not ctx.data.is_read(event.loader):
             return
         for what, given in _sent(event, ctx):
             place = _without_name(given, ctx)
@@ -79,8 +80,10 @@ class UnpicklableWorkerCallable(Rule):
             f"{what} has no name that the workers can look it up by"
             if is_spawned
             else f"{what} has no name: where workers are spawned, they cannot get it",
-            on=[event, workers, workers.value, context, given, *(one.loop for one in passes)],
-            assuming=ctx.assumed_batches(event.loader),
+            on=[event, workers, workers.value, context, given, *(one.loop for one in passes)]
+            if is_spawned
+            else [given],
+            assuming=ctx.assumed_batches(event.loader) if is_spawned else (),  # a note speaks of what may come
             effect="the first iteration over the loader fails, as it cannot be pickled"
             if is_spawned
             else "under Windows, macOS and Python 3.14 the first iteration over the loader fails",
