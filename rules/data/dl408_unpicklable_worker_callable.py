@@ -73,7 +73,7 @@ class UnpicklableWorkerCallable(Rule):
     ) -> Finding:
         passes = [one for one in ctx.data.passes if any(each is event.loader for each in one.loaders)]
         context = event.options.get("multiprocessing_context")
-        is_spawned = _start_of(event, ctx) in _NEW
+        is_spawned = _start_of(event, ctx) in _NEW  # if not, the claim is about the function, whoever sends it
         return ctx.finding(
             self,
             place,
@@ -83,7 +83,7 @@ class UnpicklableWorkerCallable(Rule):
             on=[event, workers, workers.value, context, given, *(one.loop for one in passes)]
             if is_spawned
             else [given],
-            assuming=ctx.assumed_batches(event.loader) if is_spawned else (),  # a note speaks of what may come
+            assuming=ctx.assumed_batches(event.loader),
             effect="the first iteration over the loader fails, as it cannot be pickled"
             if is_spawned
             else "under Windows, macOS and Python 3.14 the first iteration over the loader fails",
