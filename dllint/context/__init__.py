@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
 from dllint.context.command_line import CommandLine
@@ -29,8 +30,9 @@ class Context(
     Averages,
     CommandLine,
     Coverage,
-    Schedules,
     Rates,
+    Schedules,
+    Accumulating,
     Tokenizing,
     Decisions,
 ):

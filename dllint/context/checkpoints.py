@@ -141,6 +141,15 @@ class CheckpointView:
             return ""
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
 
+    def unsure(self, saved: Saved, *kinds: str) -> list[Value]:
+        """The states of some kinds in a checkpoint that may also be something else."""
+        return [
+            part.given
+            for part in saved.parts
+            if (kind := self.kind(part.value)) in kinds
+            and any(self.kind(option) != kind for _, option in alternatives(part.given))
+        ]
+
     def refusal(self, value: Value) -> str:
         """What ``torch.load`` refuses by default about a value that is saved, in words; empty if that is not known."""
         return refusal(value, lambda each: classes.role_of(self._machine, each))

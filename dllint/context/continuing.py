@@ -11,6 +11,7 @@ from functools import cached_property
 from dllint.assumptions import Assumptions
 from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
+from dllint.context.loading import Load
 from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
 from dllint.interp.source.module import UNPARSABLE
@@ -94,6 +95,14 @@ class Continuing(Filtering):
         assumed = tuple(dict.fromkeys(each for _, _, assumptions in pairs for each in assumptions))
         kept = tuple({id(saved): saved for saved, _, _ in pairs}.values())
         return Continuation(reads, (*models, *others), keys, kept, assumed)
+
+    def resumed_elsewhere(self, saved: Saved) -> Iterator[Load]:
+        """Where code that this program does not run takes a model and its optimizer out of a checkpoint."""
+        keys: dict[str, set[str]] = {}
+        for part in saved.parts:
+            keys.setdefault(self.checkpoints.kind(part.value), set()).add(part.key)
+        needed = [keys.get(kind, set()) - {""} for kind in ("module", "optimizer")]
+        yield from (load for load in self.loads_elsewhere(saved) if all(each & load.keys for each in needed))
 
     def is_restored(self, target: Value) -> bool:
         """Whether the program puts a state back into an object, or hands it to code that may do so."""

@@ -72,7 +72,7 @@ class Phases(Precisions, Loops, Uses):
         """What a claim about the batches of a loader assumes if nobody takes any here: that somebody does."""
         if self.data.is_read(loader) and self.is_used(loader):
             return ()
-        return (Assumption("effect", "somebody takes batches from the loader"),)
+        return (Assumption("effect", "somebody takes batches from the loader", asks="batches"),)
 
     def has_batches_of_one(self, event: Event) -> bool:
         """Whether an event belongs to batches of one sample, at least by default: nothing in them has to be padded."""

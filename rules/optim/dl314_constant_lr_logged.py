@@ -71,14 +71,14 @@ class ConstantLrLogged(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
-        for change in _changes(ctx):
-            for rate in _names(change, ctx):
+        for change in _rate_changes(ctx):
+            for rate in _names_logged(change, ctx):
                 for place in _logged_in(change.loop, rate, ctx):
                     if id(place.node) not in reported:
                         reported.add(id(place.node))
                         yield self._report(place, change, ctx)
 
-    def _report(self, place: Site, change: _Change, ctx: Context) -> Finding:
+    def _report(self, place: Site, change: _RateChange, ctx: Context) -> Finding:
         return ctx.finding(
             self,
             place,
@@ -92,7 +92,7 @@ class ConstantLrLogged(Rule):
 
 
 @dataclass(frozen=True)
-class _Change:
+class _RateChange:
     """A loop in which the rate of an optimizer is changed, where that happens, and an event that says so."""
 
     optimizer: Value
@@ -102,7 +102,7 @@ class _Change:
     event: Event
 
 
-def _changes(ctx: Context) -> Iterator[_Change]:
+def _rate_changes(ctx: Context) -> Iterator[_RateChange]:
     """What changes rates: the steps of schedulers, and code that writes them into the groups of an optimizer."""
     schedulers = [event for event in ctx.all_of(SchedulerCreated) if isinstance(event, SchedulerCreated)]
     optimizers = [event for event in ctx.all_of(OptimizerCreated) if isinstance(event, OptimizerCreated)]
@@ -118,14 +118,14 @@ def _changes(ctx: Context) -> Iterator[_Change]:
         for loop in ctx.loops_around(event):
             site = event.site if isinstance(event, SchedulerStep) else ctx.rate_setting(loop, optimizer)
             if site is not None:
-                yield _Change(optimizer, made, loop, site, event)
+                yield _RateChange(optimizer, made, loop, site, event)
 
 
 def _is_made_for(made: OptimizerCreated, optimizer: Value | None, event: Event, ctx: Context) -> bool:
     return optimizer is not None and ctx.is_same(made.optimizer, optimizer) and not ctx.exclusive(made, event)
 
 
-def _names(change: _Change, ctx: Context) -> Iterator[str]:
+def _names_logged(change: _RateChange, ctx: Context) -> Iterator[str]:
     """What the rate that the optimizer began with is called in a loop; a plain name means nothing elsewhere."""
     for frame, name in ctx.rate_names(change.made):
         if frame is change.loop.frame or not name.isidentifier():

@@ -40,20 +40,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Class,
     Const,
     Context,
     Edits,
+    Event,
     Finding,
+    Guards,
     Instance,
     LoaderCreated,
     ModelChanged,
     Program,
     Rule,
     Site,
-    Trained,
+    Value,
     assumed_under,
     set_argument,
     spelling_of,
@@ -89,6 +92,15 @@ def is_prepared_by_a_library(event: LoaderCreated, wrapped: ModelChanged, ctx: C
     return ctx.is_prepared(event.loader) or ctx.imports("accelerate", "lightning", "pytorch_lightning", "ignite")
 
 
+@dataclass(frozen=True)
+class _Training:
+    """An event by which a model is trained, what says so, and the conditions under which it does."""
+
+    event: Event
+    evidence: tuple[Event | Value, ...]
+    guards: Guards
+
+
 class MissingDistributedSampler(Rule):
     code = "DL805"
     name = "missing-distributed-sampler"
@@ -119,20 +131,20 @@ class MissingDistributedSampler(Rule):
                     break
 
     def _report(
-        self, event: LoaderCreated, dataset: Instance, wrapped: ModelChanged, training: Trained, ctx: Context
+        self, event: LoaderCreated, dataset: Instance, wrapped: ModelChanged, training: _Training, ctx: Context
     ) -> Finding:
         return ctx.finding(
             self,
             event,
             f"{ctx.called(event.loader, 'loader')} has no `DistributedSampler`: each rank goes through all of the data",
-            on=[wrapped, training.backward, training.model, dataset, event.options.get("shuffle")],
+            on=[wrapped.guards, *training.evidence, dataset, event.options.get("shuffle")],
             assuming=assumed_under(training.guards),
             effect="an epoch takes as long as on one device, and ranks with one seed have the same batches",
             help="pass `sampler=DistributedSampler(dataset)` instead of `shuffle=True`",
             trace=[
                 (wrapped.site, "each rank has a copy of the model"),
                 (event.site, "and a loader of its own, over all of the data"),
-                (training.backward.site, "whose batches it is trained on"),
+                (training.event.site, "whose batches it is trained on"),
             ],
             fix=("Give each rank its share of the data", _with_sampler(event, ctx)),
         )
@@ -148,12 +160,20 @@ def _lines_without_sizes(site: Site, ctx: Context) -> list[str]:
     return lines.split("\n")
 
 
-def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> Trained | None:
-    """A backward pass through the wrapped model from batches of the loader."""
+def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> _Training | None:
+    """How the wrapped model is trained with batches of a loader.
+
+    An optimizer that has it, and steps in the loop over the loader, says so without the way through the loss.
+    """
+    loops = [each.loop for each in ctx.data.passes if each.trains and any(one is event.loader for one in each.loaders)]
+    for step in ctx.steps_for(wrapped.result):
+        is_inside = any(loop in ctx.loops_around(step) for loop in loops)
+        if is_inside and not ctx.exclusive(wrapped, step) and not ctx.is_managed(step):
+            return _Training(step, (step,), ())
     for training in ctx.trained_through(wrapped.result):
         is_of_loader = any(source is event.loader for source in ctx.sources(training.call))
         if is_of_loader and not ctx.is_managed(training.backward):
-            return training
+            return _Training(training.backward, (training.backward, training.model), training.guards)
     return None
 
 
