@@ -9,7 +9,7 @@ from functools import cached_property
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
-from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
+from dllint.context.sampling import Draw, Randomness, Workers, draws_in, start_method_of, workers_of
 from dllint.events import (
     Backward,
     Block,
@@ -289,6 +289,11 @@ class DataView:
     def workers(self, loader: LoaderCreated) -> Workers | None:
         """The worker processes of a loader; ``None`` where there are none, or none by default."""
         return workers_of(loader)
+
+    def start_method(self, loader: LoaderCreated) -> str:
+        """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""
+        calls = self._structure.all_of(LibraryCall)
+        return start_method_of(loader, [event for event in calls if isinstance(event, LibraryCall)])
 
     def randomness(self, loader: LoaderCreated) -> Randomness:
         """The random numbers that are drawn for each sample, by datasets, by their transforms and by ``collate_fn``."""

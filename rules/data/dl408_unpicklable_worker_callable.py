@@ -39,14 +39,13 @@ from dllint.api import Context, Finding, Function, Instance, LoaderCreated, Rule
 
 _SENT = ("collate_fn", "worker_init_fn")
 _NEW = ("spawn", "forkserver")
-_STARTING = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method")
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def is_forked(event: LoaderCreated, function: Site, ctx: Context) -> bool:
     """the workers are forked"""
-    return _start_of(event, ctx) == "fork"
+    return ctx.data.start_method(event) == "fork"
 
 
 class UnpicklableWorkerCallable(Rule):
@@ -73,7 +72,7 @@ class UnpicklableWorkerCallable(Rule):
     ) -> Finding:
         passes = [one for one in ctx.data.passes if any(each is event.loader for each in one.loaders)]
         context = event.options.get("multiprocessing_context")
-        is_spawned = _start_of(event, ctx) in _NEW  # if not, the claim is about the function, whoever sends it
+        is_spawned = ctx.data.start_method(event) in _NEW  # if not, the claim is about the function, whoever sends it
         return ctx.finding(
             self,
             place,
@@ -92,17 +91,6 @@ class UnpicklableWorkerCallable(Rule):
             pedantic=not is_spawned,
             trace=[(event.site, "the workers of this loader are started"), (place, "and are sent this")],
         )
-
-
-def _start_of(event: LoaderCreated, ctx: Context) -> str:
-    """How the workers of a loader are started; empty where nobody says it."""
-    given = event.options.get("multiprocessing_context")
-    if given is not None and not ctx.is_none(given):
-        start = ctx.constant(given)
-        return start if start in _NEW else "fork"
-    calls = [call for name in _STARTING for call in ctx.library_calls(name)]
-    starts = [ctx.constant(call.arguments.get(0, "method")) for call in calls]
-    return next((start for start in starts if start in _NEW), "fork" if starts else "")
 
 
 def _sent(event: LoaderCreated, ctx: Context) -> Iterator[tuple[str, Value]]:
