@@ -232,6 +232,14 @@ class DataView:
                 self._machine.run_arm((), lambda: (None, self._machine.call(function, Arguments(given), site)))
         return tuple(walk(body))
 
+    def collated(self, loader: LoaderCreated) -> Value | None:
+        """What the ``collate_fn`` of a loader makes of some samples; ``None`` where that is not known."""
+        collate = loader.options.get("collate_fn")
+        if not isinstance(collate, Function | BoundMethod | Partial | Instance | Class) or collate.site is None:
+            return None
+        with self._machine.aside():
+            return self._machine.call(collate, Arguments((Symbol("batch", site=loader.site),)), collate.site)
+
     def fetching(self, dataset: Instance) -> tuple[Event, ...]:
         """What happens when a sample of a dataset of the project is fetched."""
         known = self._fetched.get(id(dataset))
