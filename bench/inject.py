@@ -25,7 +25,6 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -34,7 +33,7 @@ import mutate_metrics
 import mutate_modules
 import mutate_scripts
 import tomllib
-from mutating import MUTATORS, Code, Edit
+from mutating import MUTATORS, Code, Edit, Repository
 
 CASES = 8
 """As many places are drawn for a rule."""
@@ -70,36 +69,25 @@ class Bug:
         return "\n".join(difflib.unified_diff(before, after, n=2, lineterm="", tofile=self.name))
 
 
-class _Texts:
-    """The texts of the files of a repository, which are read when one asks."""
-
-    def __init__(self, repository: Path) -> None:
-        self._repository = repository
-
-    @cached_property
-    def _all(self) -> dict[Path, str]:
-        files = (path for path in self._repository.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb"))
-        return {path: path.read_text("utf-8", "replace") for path in files if path.is_file()}
-
-    def but(self, path: Path) -> str:
-        return "\n".join(text for other, text in self._all.items() if other != path)
-
-
 def places(corpora: list[Path], rules: list[str]) -> Iterator[Bug]:
     """Every place of the repositories in some folders at which the bugs can be written."""
     folders = (folder for corpus in corpora for folder in corpus.resolve().iterdir() if folder.is_dir())
     for repository in sorted(folders, key=lambda folder: folder.name):
-        texts = _Texts(repository)
+        whole = Repository(repository)
         for path in sorted(repository.rglob("*.py")):
-            if not path.is_file() or path.stat().st_size > _MAX_SIZE:
+            if not path.is_file() or path.stat().st_size > _MAX_SIZE or _is_test(path):
                 continue
             try:
-                code = Code(path.read_text("utf-8"), partial(texts.but, path))
+                code = Code(path.read_text("utf-8"), path, whole)
             except (SyntaxError, UnicodeDecodeError, ValueError):
                 continue  # nothing can be written into what is no Python of today
             for rule in rules:
                 for edit in MUTATORS[rule](code):
                     yield Bug(rule, repository, path.relative_to(repository), edit)
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith("test_") or not {"test", "tests"}.isdisjoint(path.parts)
 
 
 def is_python(text: str) -> bool:

@@ -46,12 +46,18 @@ def seed_not_applied(code: Code) -> Iterator[Edit]:
         if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
             continue
         called = code.source(node.value.func)
-        draws = [draw for draw in SEEDS.get(called, ()) if f" {draw}" in code.text]
+        draws = [draw for draw in SEEDS.get(called, ()) if is_drawn_once(code, draw)]
         is_alone = code.text.count(f"{called}(") == 1
-        if (draws and is_alone and "torch.manual_seed(" in code.text and "backward()" in code.text) or (
-            called in functions and names_in(code.text).count(called) == 2
-        ):
+        is_trained = "backward()" in code.text and ".step()" in code.text
+        is_only = called in functions and names_in(code.text).count(called) == 2 and called not in code.others()
+        if is_trained and ((draws and is_alone and "torch.manual_seed(" in code.text) or is_only):
             yield code.replace(node, "pass")
+
+
+def is_drawn_once(code: Code, draw: str) -> bool:
+    """Whether the data is shuffled by a call that is in no loop, rather than in each epoch."""
+    calls = [node for node in code.nodes if isinstance(node, ast.Call) and f"{code.source(node.func)}(" == draw]
+    return any(code.outer(call, (ast.For, ast.While)) is None for call in calls)
 
 
 @mutates("DL845")
@@ -93,7 +99,8 @@ def trained_model_never_saved(code: Code) -> Iterator[Edit]:
     """Of a script that trains for many epochs, all lines are gone that speak of saving anything."""
     lines = code.text.splitlines(keepends=True)
     is_script = "backward()" in code.text and ".step()" in code.text and " epoch in range" in code.text
-    if not is_script or "torch.save(" not in code.text:
+    is_shown = any(word in str(code.path).lower() for word in SHOWN)
+    if not is_script or is_shown or "torch.save(" not in code.text or code.imports_own():
         return
     for node in code.nodes:
         is_simple = isinstance(node, ast.stmt) and not hasattr(node, "body")
@@ -105,6 +112,9 @@ def trained_model_never_saved(code: Code) -> Iterator[Edit]:
     if not speaks_of_saving(kept) and " epoch in range" in kept:
         at = next((number for number, line in enumerate(lines, 1) if " epoch in range" in line), 0)
         yield Edit(0, len(code.text), kept, at)
+
+
+SHOWN = ("demo", "example", "tutorial", "toy", "check", "search", "tune", "play", "bench", "debug", "eval")
 
 
 def speaks_of_saving(text: str) -> bool:
