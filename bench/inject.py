@@ -6,7 +6,7 @@ the code as it stands; what it reports there already, at that place, is an alarm
 
     python bench/inject.py CORPUS...                     # all rules, over the folders of repositories in CORPUS
     python bench/inject.py CORPUS... --rule DL825 --show # one rule, with the change of each bug that is missed
-    python bench/inject.py CORPUS... --write             # and the table in docs/recall.md
+    python bench/inject.py CORPUS... --write             # and the rows of the table in docs/recall.md
 
 Which drawn places are no bugs, says ``injected.toml`` with the reason: those are left out of the count. A bug that is
 found as a question (``--possible``) is found, and is counted beside the others; a question is no alarm.
@@ -157,12 +157,15 @@ def summed(name: str, counts: list[Count]) -> Count:
 
 
 def write(counts: list[Count]) -> None:
-    """Put the table into the page."""
-    head = ["| rule | cases | found | as questions | alarms on originals |", "| --- | --- | --- | --- | --- |"]
-    table = [*head, *(each.row() for each in counts), summed("**all**", counts).row()]
+    """Put the rows of some rules into the table of the page, and sum them up with those that stand there."""
     before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    PAGE.write_text(before + _BEGIN + "\n".join(table) + "\n" + _END + after, "utf-8")
+    table, _, after = rest.partition(_END)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    known = {row[0]: Count(row[0], *map(int, row[1:])) for row in cells if row[0] in MUTATORS}
+    rows = [count for _, count in sorted((known | {count.rule: count for count in counts}).items())]
+    head = ["| rule | cases | found | as questions | alarms on originals |", "| --- | --- | --- | --- | --- |"]
+    lines = [*head, *(each.row() for each in (*rows, summed("**all**", rows)))]
+    PAGE.write_text(before + _BEGIN + "\n".join(lines) + "\n" + _END + after, "utf-8")
 
 
 def main() -> int:
@@ -185,12 +188,12 @@ def main() -> int:
             judged = list(zip(drawn, pool.map(judge, drawn), strict=True))
         counts.append(summed(rule, [count for _, count in judged]))
         print(counts[-1], flush=True)
+        if given.write:
+            write(counts[-1:])
         for bug, count in judged if given.show else ():
             if count.alarms or not count.found:
                 print(f"--- {'alarm' if count.alarms else 'missed'}\n{bug.change()}\n")
     print(summed("all", counts))
-    if given.write:
-        write(counts)
     return 0
 
 

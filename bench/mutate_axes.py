@@ -29,7 +29,7 @@ def view_as_transpose(code: Code) -> Iterator[Edit]:
 
 @mutates("DL823")
 def softmax_over_wrong_axis(code: Code) -> Iterator[Edit]:
-    """The softmax over the last axis of attention, whose weights are multiplied afterwards, becomes one over queries."""
+    """The softmax of attention, whose weights are multiplied afterwards, is no longer over the last axis."""
     for call in code.calls("softmax"):
         dim = keyword_of(call, "dim")
         assigned = code.parents.get(id(call))
@@ -155,11 +155,17 @@ def device_compared_with_string(code: Code) -> Iterator[Edit]:
 
 @mutates("DL219")
 def bidirectional_last_step(code: Code) -> Iterator[Edit]:
-    """A recurrent layer of which the last step is used reads in both directions."""
-    if "[:, -1" in code.text:
-        for call in code.calls("LSTM", "GRU", "RNN"):
-            if keyword_of(call, "bidirectional") is None and isinstance(call.func, ast.Attribute):
-                yield Edit(*[code.span(call)[1] - 1] * 2, ", bidirectional=True", call.lineno)
+    """A recurrent layer of which the last step is used, as its class says, reads in both directions."""
+    for call in code.calls("LSTM", "GRU", "RNN"):
+        owner, statement = code.outer(call, ast.ClassDef), code.parents.get(id(call))
+        if not isinstance(owner, ast.ClassDef) or not isinstance(statement, ast.Assign):
+            continue
+        words = code.source(owner).replace(" ", "")
+        name = code.source(statement.targets[0])
+        outputs = [line.partition(",")[0].lstrip("(") for line in words.splitlines() if f"={name}(" in line]
+        is_taken = any(f"{each}[:,-1" in words for each in outputs)
+        if is_taken and keyword_of(call, "bidirectional") is None and "pack" not in words:
+            yield Edit(*[code.span(call)[1] - 1] * 2, ", bidirectional=True", call.lineno)
 
 
 @mutates("DL114")

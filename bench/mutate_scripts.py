@@ -27,7 +27,10 @@ def argparse_type_bool(code: Code) -> Iterator[Edit]:
 def call_does_not_bind(code: Code) -> Iterator[Edit]:
     """A call of a function of the same file loses its last positional argument, which has no default."""
     functions = {node.name: node for node in code.tree.body if isinstance(node, ast.FunctionDef)}
-    for call in code.calls(*functions):
+    for call in code.calls(*functions) if "import torch" in code.text else ():
+        around = code.outer(call, (ast.FunctionDef, ast.ClassDef))
+        if around is not None and getattr(around, "name", "") not in ("main", "train"):
+            continue  # nobody may come there
         function = functions[name_of(call.func)]
         plain = isinstance(call.func, ast.Name) and not call.keywords and not function.args.defaults
         if plain and len(call.args) == len(function.args.args) >= 2 and not function.args.vararg:
@@ -73,6 +76,9 @@ def debug_stop_left_in(code: Code) -> Iterator[Edit]:
             yield Edit(*[code.span(last)[1]] * 2, f"\n{' ' * last.col_offset}break", last.lineno + 1)
 
 
+HANDED_ON = ("vars(", "__dict__", "**args", "**opt", "argparse_args", "wandb.init", "save_hyperparameters")
+
+
 @mutates("DL846")
 def unread_option(code: Code) -> Iterator[Edit]:
     """The one place that reads a number among the options has the number itself."""
@@ -82,12 +88,15 @@ def unread_option(code: Code) -> Iterator[Edit]:
         name = getattr(call.args[-1], "value", "") if call.args else ""
         if default and isinstance(default.value, ast.Constant) and isinstance(default.value.value, int | float):
             defaults[str(name).lstrip("-").replace("-", "_")] = (code.source(default.value), call.lineno)
-    is_handed_on = any(f"vars({name})" in code.text or f"**{name}" in code.text for name in ("args", "opt", "FLAGS"))
+    if not defaults or any(word in code.text for word in HANDED_ON):
+        return
     for name, (value, line) in defaults.items():
         reads = [node for node in code.nodes if isinstance(node, ast.Attribute) and node.attr == name]
         mentions = code.text.count(name) + code.text.count(name.replace("_", "-")) * ("_" in name)
-        is_only = len(reads) == 1 and mentions == 2 and not is_handed_on
-        if is_only and name not in code.others() and name.replace("_", "-") not in code.others():
+        is_only = len(reads) == 1 and mentions == 2
+        others = code.others() if is_only else ""
+        is_only = is_only and not any(word in others for word in (name, name.replace("_", "-"), *HANDED_ON))
+        if is_only:
             yield Edit(*code.span(reads[0]), value, line)
 
 
@@ -121,9 +130,14 @@ def speaks_of_saving(text: str) -> bool:
     return any(word in text.lower() for word in WRITES)
 
 
+PINNED = ("numpy=", "numpy<", "torch=", "torch<", "torch 1", "torch 0", "python 2", "python=", "torch>=1", "pytorch: 1")
+
+
 @mutates("DL842")
 def removed_name(code: Code) -> Iterator[Edit]:
     """What a library has no more: ``np.Inf``, ``np.float``, and ``verbose`` of a scheduler."""
+    if any(word in code.repository.requirements for word in PINNED):
+        return
     for node in code.nodes:
         if isinstance(node, ast.Attribute) and code.source(node) == "np.inf":
             yield code.replace(node, "np.Inf")

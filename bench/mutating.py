@@ -15,6 +15,9 @@ from pathlib import Path
 MUTATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {}
 
 
+_REQUIREMENTS = ("requirement", "environment", "setup", "pyproject", "pipfile", "poetry", "readme", "conda", "env")
+
+
 @dataclass(frozen=True)
 class Edit:
     """What replaces the text from ``start`` to ``end`` (offsets), and the line on which the bug then stands."""
@@ -39,6 +42,12 @@ class Repository:
     def text_but(self, path: Path) -> str:
         """The text of all files but one."""
         return "\n".join(text for other, text in self._texts.items() if other != path)
+
+    @cached_property
+    def requirements(self) -> str:
+        """What the files say that tell which releases of packages the project runs with."""
+        files = (path for path in self.folder.rglob("*") if path.name.lower().startswith(_REQUIREMENTS))
+        return "\n".join(path.read_text("utf-8", "replace") for path in files if path.is_file()).lower()
 
     @cached_property
     def modules(self) -> set[str]:
