@@ -35,7 +35,7 @@ from run_mutators import MUTATORS, Mutator
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "confirm.md"
 STAND_INS = HERE / "standins"
-OPTIONS = ("--isolated", "--quiet", "--max-seconds", "60", "--steps", "48")
+OPTIONS = ("--isolated", "--quiet", "--max-seconds", "180", "--steps", "48")
 CASES = 6
 """In as many scripts is a kind of bug written."""
 
