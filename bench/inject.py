@@ -1,13 +1,15 @@
 """How many bugs are found that are written, one at a time, into real code that has none of their kind.
 
-Every mutator in ``mutators.py`` writes the bug of one rule. Of all places in a corpus where it can, some are drawn, the
+Every mutator in ``mutate_*.py`` writes the bug of one rule. Of all places in a corpus where it can, some are drawn, the
 same ones at every run and as many different repositories as there are. dllint must report the rule once more than in
 the code as it stands; what it reports there already, at that place, is an alarm on an original.
 
-    python bench/inject.py CORPUS                     # all rules, over the folders of repositories in CORPUS
-    python bench/inject.py CORPUS --rule DL825 --show # one rule, with the change of each bug that is missed
+    python bench/inject.py CORPUS...                     # all rules, over the folders of repositories in CORPUS
+    python bench/inject.py CORPUS... --rule DL825 --show # one rule, with the change of each bug that is missed
+    python bench/inject.py CORPUS... --write             # and the table in docs/recall.md
 
-Which drawn places are no bugs, says ``injected.toml`` with the reason: those are left out of the count.
+Which drawn places are no bugs, says ``injected.toml`` with the reason: those are left out of the count. A bug that is
+found as a question (``--possible``) is found, and is counted beside the others; a question is no alarm.
 """
 
 from __future__ import annotations
@@ -23,16 +25,24 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
+import mutate_axes
+import mutate_metrics
+import mutate_modules
+import mutate_scripts
 import tomllib
-from mutators import MUTATORS, Code, Edit
+from mutating import MUTATORS, Code, Edit
 
 CASES = 8
 """As many places are drawn for a rule."""
 
 NO_BUGS = Path(__file__).with_name("injected.toml")
+_WRITERS = (mutate_axes, mutate_metrics, mutate_modules, mutate_scripts)  # which enter their mutators
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "recall.md"
+_BEGIN, _END = "<!-- injected: begin -->\n", "<!-- injected: end -->\n"
 _MAX_SIZE = 200_000
 
 
@@ -60,14 +70,31 @@ class Bug:
         return "\n".join(difflib.unified_diff(before, after, n=2, lineterm="", tofile=self.name))
 
 
-def places(corpus: Path, rules: list[str]) -> Iterator[Bug]:
-    """Every place of the corpus at which the bugs can be written."""
-    for repository in sorted(folder for folder in corpus.iterdir() if folder.is_dir()):
+class _Texts:
+    """The texts of the files of a repository, which are read when one asks."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+
+    @cached_property
+    def _all(self) -> dict[Path, str]:
+        files = (path for path in self._repository.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb"))
+        return {path: path.read_text("utf-8", "replace") for path in files if path.is_file()}
+
+    def but(self, path: Path) -> str:
+        return "\n".join(text for other, text in self._all.items() if other != path)
+
+
+def places(corpora: list[Path], rules: list[str]) -> Iterator[Bug]:
+    """Every place of the repositories in some folders at which the bugs can be written."""
+    folders = (folder for corpus in corpora for folder in corpus.resolve().iterdir() if folder.is_dir())
+    for repository in sorted(folders, key=lambda folder: folder.name):
+        texts = _Texts(repository)
         for path in sorted(repository.rglob("*.py")):
             if not path.is_file() or path.stat().st_size > _MAX_SIZE:
                 continue
             try:
-                code = Code(path.read_text("utf-8"))
+                code = Code(path.read_text("utf-8"), partial(texts.but, path))
             except (SyntaxError, UnicodeDecodeError, ValueError):
                 continue  # nothing can be written into what is no Python of today
             for rule in rules:
@@ -94,60 +121,88 @@ def draw(bugs: list[Bug], number: int) -> list[Bug]:
     return list(islice((bug for bug in ordered if is_python(bug.texts()[1])), number))
 
 
-def lines_of(bug: Bug, text: str) -> list[int]:
-    """The lines, wherever in the project, at which the rule reports something once the file has this text."""
+@dataclass(frozen=True)
+class Count:
+    """How many bugs of a rule were written, and what became of them."""
+
+    rule: str
+    cases: int = 0
+    found: int = 0
+    questions: int = 0  # among those that were found
+    alarms: int = 0
+
+    def row(self) -> str:
+        return f"| {self.rule} | {self.cases} | {self.found} | {self.questions} | {self.alarms} |"
+
+    def __str__(self) -> str:
+        as_questions = f" ({self.questions} as questions)" if self.questions else ""
+        return f"{self.rule}: {self.found} of {self.cases} found{as_questions}, {self.alarms} alarms on originals"
+
+
+def findings_of(bug: Bug, text: str) -> list[tuple[int, bool]]:
+    """What the rule reports, wherever in the project, once the file has this text: lines, and whether it only asks."""
+    options = ["--isolated", "--no-cache", "--jobs", "1", "--notes", "--possible", "--select", bug.rule]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / bug.repository.name
         subprocess.run(["cp", "-r", "--reflink=auto", bug.repository, target], check=True)
         (target / bug.path).write_text(text, "utf-8")
-        options = [
-            "--isolated",
-            "--no-cache",
-            "--jobs",
-            "1",
-            "--notes",
-            "--select",
-            bug.rule,
-            "--output-format",
-            "json",
-        ]
-        command = [sys.executable, "-m", "dllint", "check", *options, str(target / bug.path)]
+        command = [sys.executable, "-m", "dllint", "check", *options, "--output-format", "json", str(target / bug.path)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode > 1:
         raise RuntimeError(f"{bug.name}: {done.stderr[-500:]}")
-    return [finding["line"] for finding in json.loads(done.stdout) if finding["code"] == bug.rule]
+    found = [finding for finding in json.loads(done.stdout) if finding["code"] == bug.rule]
+    return [(finding["line"], finding["confidence"] == "possible") for finding in found]
 
 
-def judge(bug: Bug) -> tuple[bool, bool]:
-    """Whether the bug is found, and whether there is an alarm at its place without it."""
-    without, with_bug = (lines_of(bug, text) for text in bug.texts())
-    return len(with_bug) > len(without), any(abs(line - bug.edit.line) <= 2 for line in without)
+def judge(bug: Bug) -> Count:
+    """Whether the bug is found, by what, and whether there is an alarm at its place without it."""
+    without, with_bug = (findings_of(bug, text) for text in bug.texts())
+    is_found = len(with_bug) > len(without)
+    is_reported = sum(not asks for _, asks in with_bug) > sum(not asks for _, asks in without)
+    is_alarm = any(abs(line - bug.edit.line) <= 2 and not asks for line, asks in without)
+    return Count(bug.rule, 1, is_found, is_found and not is_reported, is_alarm)
+
+
+def summed(name: str, counts: list[Count]) -> Count:
+    columns = [(each.cases, each.found, each.questions, each.alarms) for each in counts]
+    return Count(name, *(sum(column) for column in zip(*columns, strict=True))) if columns else Count(name)
+
+
+def write(counts: list[Count]) -> None:
+    """Put the table into the page."""
+    head = ["| rule | cases | found | as questions | alarms on originals |", "| --- | --- | --- | --- | --- |"]
+    table = [*head, *(each.row() for each in counts), summed("**all**", counts).row()]
+    before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    PAGE.write_text(before + _BEGIN + "\n".join(table) + "\n" + _END + after, "utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus", type=Path)
+    parser.add_argument("corpus", type=Path, nargs="+")
     parser.add_argument("--rule", action="append", choices=sorted(MUTATORS))
     parser.add_argument("--cases", type=int, default=CASES)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="show the change of each bug that is missed")
+    parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     given = parser.parse_args()
 
     rules = given.rule or sorted(MUTATORS)
     no_bugs = tomllib.loads(NO_BUGS.read_text("utf-8"))["no-bug"]
-    candidates = [bug for bug in places(given.corpus.resolve(), rules) if bug.name not in no_bugs]
-    totals = [0, 0, 0]
+    candidates = [bug for bug in places(given.corpus, rules) if bug.name not in no_bugs]
+    counts = []
     for rule in rules:
         drawn = draw([bug for bug in candidates if bug.rule == rule], given.cases)
         with ThreadPoolExecutor(given.jobs) as pool:
             judged = list(zip(drawn, pool.map(judge, drawn), strict=True))
-        found, alarms = (sum(answer[which] for _, answer in judged) for which in (0, 1))
-        totals = [total + more for total, more in zip(totals, (found, len(drawn), alarms), strict=True)]
-        print(f"{rule}: {found} of {len(drawn)} found, {alarms} alarms on originals", flush=True)
-        for bug, (is_found, is_alarm) in judged if given.show else ():
-            if is_alarm or not is_found:
-                print(f"--- {'alarm' if is_alarm else 'missed'}\n{bug.change()}\n")
-    print(f"all: {totals[0]} of {totals[1]} found, {totals[2]} alarms on originals")
+        counts.append(summed(rule, [count for _, count in judged]))
+        print(counts[-1], flush=True)
+        for bug, count in judged if given.show else ():
+            if count.alarms or not count.found:
+                print(f"--- {'alarm' if count.alarms else 'missed'}\n{bug.change()}\n")
+    print(summed("all", counts))
+    if given.write:
+        write(counts)
     return 0
 
 

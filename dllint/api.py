@@ -92,6 +92,8 @@ from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
+from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
+from dllint.interp.source.sample_reads import SampleRead, counted_attribute, sample_reads
 from dllint.rewriting import (
     add_entry,
     beside,
@@ -218,6 +220,7 @@ __all__ = [
     "Restored",
     "Resumption",
     "Rule",
+    "SampleRead",
     "Saved",
     "ScalerUnscale",
     "ScalerUpdate",
@@ -251,8 +254,10 @@ __all__ = [
     "alternatives",
     "assumed_under",
     "attribute_of",
+    "attribute_of_self",
     "beside",
     "cast_argument",
+    "counted_attribute",
     "detach_argument",
     "element_of",
     "flatten",
@@ -276,6 +281,8 @@ __all__ = [
     "rename_attribute",
     "rename_call",
     "replace_range",
+    "sample_caches",
+    "sample_reads",
     "set_argument",
     "spelling_of",
     "statement_around",

@@ -292,6 +292,11 @@ class TestVersions:
         (project / "Dockerfile").write_text(f"FROM {image}\nRUN pip install timm\n")
         assert find_limits(project, {}).get("torch") == limit
 
+    def test_the_image_of_a_dockerfile_may_have_arguments(self, project: Path) -> None:
+        text = 'ARG TORCH="1.5.1"\nARG CUDA="10.1"\nFROM pytorch/pytorch:${TORCH}-cuda${CUDA}-devel\n'
+        (project / "Dockerfile").write_text(text)
+        assert find_limits(project, {}) == {"python": "3.8", "torch": "1.5.1.1"}
+
     def test_setup_and_environments(self, project: Path) -> None:
         self.write(project, setup_py="from setuptools import setup\nsetup(install_requires=['numpy<1.24', 'torch'])\n")
         pinned = "dependencies:\n  - pytorch=1.7.1=py3.8_cuda\n  - pip:\n    - transformers==4.2.1\n    - timm>=0.4\n"

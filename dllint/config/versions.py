@@ -50,6 +50,8 @@ _COMMANDS = ("Dockerfile*", "*/Dockerfile*", "*.sh", "*/*.sh", "INSTALL*", "runt
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _IMAGE = re.compile(r"(?m)^FROM\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
 _PYTHON_IMAGE = re.compile(r"(?m)^FROM\s+python:(\d\.\d+)")
+_WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
+_DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
 _BY_YEAR = {
     20: "1.8",
     21: "1.12",
@@ -268,11 +270,16 @@ def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
     """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder of the project."""
     for path in sorted((*root.glob("Dockerfile*"), *root.glob("*/Dockerfile*"))):
-        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(_read(path)))
-        for version in _IMAGE.findall(_read(path)):
+        text = _read(path)
+        for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
+            text = text.replace(f"${{{name}}}", default)
+        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(text))
+        for version in _IMAGE.findall(text):
             year = version_key(version)[0]
             if year in _BY_YEAR or year < 10:
                 yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
+            if version_key(version) < _WITH_PYTHON_3_10:
+                yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
 
 
 def _from_commands(root: Path) -> Iterator[tuple[str, str]]:

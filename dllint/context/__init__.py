@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
 from dllint.context.command_line import CommandLine
@@ -11,6 +12,7 @@ from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
+from dllint.context.rates import Rates
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
 from dllint.context.tokenizing import Tokenizing
@@ -28,7 +30,9 @@ class Context(
     Averages,
     CommandLine,
     Coverage,
+    Rates,
     Schedules,
+    Accumulating,
     Tokenizing,
     Decisions,
 ):

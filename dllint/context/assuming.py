@@ -24,6 +24,7 @@ from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, descr
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_NAMED = frozenset(("parameters", "state"))  # of an optimizer, and what is loaded into something
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
 _MAX_BEHIND = 80
@@ -72,7 +73,7 @@ class Assuming(Decisions, Uses):
         yield from _behind_guards(event.guards)
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
-            if name != "parameters":  # of an optimizer, which matter to few claims: those name them
+            if name not in _NAMED:  # which matter to few claims: those name them
                 yield from _of_choice(value, f"the {name}")
             if name in _ROLES:
                 yield from self._behind_role(value, name)

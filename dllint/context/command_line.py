@@ -35,6 +35,18 @@ class CommandLine(Sources):
         read = self._read_of_script if where is self.program.module else self._read_anywhere
         return read is None or name in read
 
+    def default_of_option(self, name: str) -> object:
+        """The default of an option of a command line of the project, where it is written as a constant; else `None`."""
+        flags = (f"--{name}", f"--{name.replace('_', '-')}")
+        pattern = re.compile(rf"--({'|'.join(flag[2:] for flag in flags)})\b")
+        for module in (self._machine.main, *self._machine.project.mentioning(pattern)):
+            for call in module.calls.get("add_argument", ()):
+                given = [each.value for each in call.args if isinstance(each, ast.Constant)]
+                default = next((each.value for each in call.keywords if each.arg == "default"), None)
+                if isinstance(default, ast.Constant) and any(flag in given for flag in flags):
+                    return default.value
+        return None
+
     @cached_property
     def _read_of_script(self) -> frozenset[str] | None:
         """What the files of a script and of those that import it read; ``None`` where unknown code may read all."""

@@ -15,7 +15,7 @@ from dllint.interp.ask.norms import has_batch_norm, has_norm
 from dllint.interp.ask.numbers import NumberKind, number_kind
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
-from dllint.interp.ask.sensitivity import is_mode_sensitive
+from dllint.interp.ask.sensitivity import has_unknown_layers, is_mode_sensitive
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.modules import HEADS
 from dllint.interp.source.facts import Facts
@@ -142,6 +142,10 @@ class Objects(Naming):
             if parts:
                 return any(is_mode_sensitive(self._machine, part) for part in parts)
         return in_doubt and not isinstance(model, Instance)
+
+    def has_unknown_layers(self, model: Value) -> bool:
+        """Whether a model of the project calls layers that were made by something unresolved, or derives from it."""
+        return has_unknown_layers(self._machine, model)
 
     def assumed_sensitivity(self, model: Value) -> Assumptions:
         """What is assumed by whoever takes a module to depend on the mode, where no layer of it is known to do."""

@@ -20,7 +20,7 @@ heads viewed as `(batch, heads, time, size)`: .05 instead of 1.00 after 1,500 st
 ## Not reported
 Views that split axes, or join neighboring ones, in their order. Sizes of which it is not known that they are different
 axes. Views that a condition on the shape decides about. Where one of two axes that change places may have a single
-step, in which case nothing is mixed, the finding is a question.
+step, or has one by the default of an option, in which case nothing is mixed, the finding is a question.
 
 ## Fix (unsafe)
 Views in order, then transposes, where two neighboring axes change places. Unsafe because it changes what the network
@@ -57,6 +57,7 @@ class ViewAsTranspose(Rule):
     category = "correctness"
     severity = "error"
     triggers = (("view", "reshape"), ("size", "shape"))
+    confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_view.html",)
     excuses = (is_for_another_shape,)
@@ -75,16 +76,19 @@ class ViewAsTranspose(Rule):
             self,
             event,
             f"`{function}` mixes axes: {axis} becomes axis {mixture.after}, and no number moves",
-            assuming=_assumed(mixture),
+            assuming=_assumed(mixture, ctx),
             effect="every row is a mixture of what belongs to different samples, steps or channels; the sizes fit",
             help=f"use `transpose` or `permute` to exchange axes, and `{function}` only to split or join them in order",
             fix=("Move the axes", _transposed(event, sizes, mixture, ctx)),
         )
 
 
-def _assumed(mixture: Mixture) -> Iterator[Assumption]:
+def _assumed(mixture: Mixture, ctx: Context) -> Iterator[Assumption]:
     if mixture.may_be_empty:
         yield Assumption("effect", "neither of the two axes has a single step")
+    for size in mixture.settings:
+        if size.may_be_one or (size.known_as and ctx.default_of_option(size.known_as) == 1):
+            yield Assumption("effect", f"`{size.known_as}` is not 1, as it is by default")
 
 
 def _written_sizes(call: Site) -> list[ast.expr]:

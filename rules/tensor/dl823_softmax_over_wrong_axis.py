@@ -76,6 +76,7 @@ class SoftmaxOverWrongAxis(Rule):
     severity = "warning"
     since = "0.1.0"
     triggers = (("softmax", "Softmax", "log_softmax", "LogSoftmax"),)
+    confirmable = True
     fix_safety = "unsafe"
     references = ("https://arxiv.org/abs/1706.03762",)
     excuses = (is_of_two_softmaxes, is_competition)

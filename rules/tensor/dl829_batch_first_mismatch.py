@@ -78,6 +78,7 @@ class BatchFirstMismatch(Rule):
     severity = "error"
     since = "0.1.0"
     triggers = (("LSTM", "GRU", "RNN", "MultiheadAttention", "TransformerEncoderLayer", "Transformer"),)
+    confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html",)
     excuses = (is_over_samples, is_single_sequence)

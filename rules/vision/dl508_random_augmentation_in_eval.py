@@ -188,7 +188,7 @@ class RandomAugmentationInEval(Rule):
             assuming=[
                 *assumed_under(step.guards),
                 *_assumed_to_evaluate(dataset, name, ctx),
-                *([_MEASURED] if step.is_drawn and not _is_scored(dataset, ctx) else ()),
+                *([_MEASURED] if _is_to_look_at(dataset, step, ctx) else ()),
             ],
             effect=_EFFECT,
             help="give the evaluation data a transform of its own, without random steps",
@@ -221,6 +221,12 @@ def _loops_around_pass(event: ModelForward, loader: Value, ctx: Context) -> Sequ
 
 def _loaders_of(dataset: Instance, ctx: Context) -> list[Value]:
     return [made.loader for made in ctx.data.loaders if any(d is dataset for d in ctx.data.datasets(made.dataset))]
+
+
+def _is_to_look_at(dataset: Instance, step: TransformStep, ctx: Context) -> bool:
+    """Whether samples may only be shown: nobody goes over them, or one draws numbers without scoring anything."""
+    is_shown = all(map(ctx.data.is_only_glanced_at, _loaders_of(dataset, ctx) or [dataset]))
+    return is_shown or (step.is_drawn and not _is_scored(dataset, ctx))
 
 
 def _is_scored(dataset: Instance, ctx: Context) -> bool:

@@ -68,7 +68,8 @@ def test_what_no_rule_finds_says_what_to_do(explain: Callable[..., str]) -> None
 
 def test_whatever_a_run_confirms_is_told() -> None:
     of_two_runs = {"DL703", "DL712"}
-    assert {code for code, known in judged().items() if not known.speaks} == of_two_runs
+    told_as_another = {"DL821", "DL823"}  # what mixes samples is DL833, unless a finding asks
+    assert {code for code, known in judged().items() if not known.speaks} == of_two_runs | told_as_another
 
 
 def test_names_belong_to_one_code() -> None:

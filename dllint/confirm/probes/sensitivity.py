@@ -15,7 +15,6 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -23,6 +22,7 @@ from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.inside.spy import Spy
 from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
 from dllint.confirm.probes.random_states import random_states_kept
+from dllint.confirm.probes.replay import Inputs, can_be_called, tensors
 from dllint.events import ModelForward
 
 _MOST_MODELS = 4
@@ -31,8 +31,6 @@ _MOST_FEATURES = 64
 _SLOW = 2.0  # seconds of a call, above which features are not tried one by one
 _NO_EFFECT, _NOISE = 1e-6, 1e-3  # compared with how far outputs are apart
 _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest logit
-
-Inputs = dict[str | int, Any]  # arguments by position or name
 
 
 @dataclass(slots=True)
@@ -79,7 +77,7 @@ class Sensitivity(Probe):
             return
         for call in list(self._calls.values()):
             module = call.module()
-            if module is not None and call.calls >= ENOUGH and _can_be_called(module):
+            if module is not None and call.calls >= ENOUGH and can_be_called(module):
                 with _as_it_was(module):
                     yield from _Trial(module, call, self.run.steps).judge()
 
@@ -115,7 +113,7 @@ class _Trial:
         given = {**self._call.inputs, **changed}
         positional = [given[key] for key in sorted(key for key in given if isinstance(key, int))]
         named = {key: value for key, value in given.items() if isinstance(key, str)}
-        parts = [part.detach().float().reshape(-1) for part in _tensors(self._module(*positional, **named), 3)]
+        parts = [part.detach().float().reshape(-1) for part in tensors(self._module(*positional, **named), 3)]
         row = torch.cat(parts) if parts else None
         return row if row is not None and row.numel() and bool(row.isfinite().all()) else None
 
@@ -216,7 +214,7 @@ class _Trial:
         given = {**self._call.inputs, **changed}
         positional = [given[key] for key in sorted(key for key in given if isinstance(key, int))]
         named = {key: value for key, value in given.items() if isinstance(key, str)}
-        for part in _tensors(self._module(*positional, **named), 3):
+        for part in tensors(self._module(*positional, **named), 3):
             if part.dim() == 3 and part.shape[:2] == chosen.shape:
                 return part.detach().float()[chosen]
         return None
@@ -238,12 +236,6 @@ class _Trial:
         )
 
 
-def _can_be_called(module: nn.Module) -> bool:
-    """Whether calling a model once more involves no other process."""
-    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-    return not several or isinstance(module, DistributedDataParallel)
-
-
 @contextmanager
 def _as_it_was(module: nn.Module) -> Iterator[None]:
     """A model in evaluation mode, and random states as they are, for a while."""
@@ -255,17 +247,6 @@ def _as_it_was(module: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-def _tensors(value: Any, depth: int) -> Iterator[Tensor]:
-    """The floating tensors of an output, which may be a tuple, a dict or an object of several."""
-    if isinstance(value, Tensor):
-        if value.is_floating_point():
-            yield value
-    elif depth:
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-        for part in parts or getattr(value, "__dict__", {}).values():
-            yield from _tensors(part, depth - 1)
 
 
 def _varies(value: Tensor) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from dllint.interp.ask.data_shapes import loader_of, makes_batches
+from dllint.interp.ask.pipelines import inner_datasets, sample_of
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import name_of
-from dllint.values import Choice, Const, External, Items, Symbol, Value
+from dllint.values import Choice, Const, External, Instance, Items, Symbol, Table, Value, alternatives
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -32,9 +34,20 @@ _FUNCTIONS: dict[str, NumberKind] = {
     "torch.full": "", "torch.empty": "floating", ".sigmoid": "floating", ".softmax": "floating",
     "compare": "boolean",
 }  # fmt: skip
+_OF_NUMBERS = frozenset(("torch.tensor", "torch.as_tensor"))
+_PYTHON: dict[type, NumberKind] = {int: "integer", float: "floating", bool: "boolean"}
 _LIKE = frozenset(f"torch.{name}_like" for name in ("zeros", "ones", "empty", "rand", "randn"))
 _KEEPING = frozenset((".clone", ".detach", ".contiguous", ".cuda", ".cpu", ".scatter", ".scatter_", ".requires_grad_"))
-_DTYPED = ("torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.randint", *_LIKE)
+_DTYPED = (
+    "torch.zeros",
+    "torch.ones",
+    "torch.empty",
+    "torch.rand",
+    "torch.randn",
+    "torch.randint",
+    *_OF_NUMBERS,
+    *_LIKE,
+)
 _MAX_DEPTH = 20
 
 
@@ -53,6 +66,10 @@ def number_kind(machine: Machine, value: Value | None, depth: int = 0) -> Number
     told = _told(value)
     if told is not None:
         return told
+    if value.name in _OF_NUMBERS and value.inputs:
+        return _of_python(machine, value.inputs[0], depth + 1)
+    if value.name == "item" and isinstance(value.inputs[0], Symbol) and loader_of(value.inputs[0]) is not None:
+        return _of_batch(machine, value, value.inputs[0], depth + 1)
     if value.name in _METHODS:
         return _METHODS[value.name]
     if value.name in _FUNCTIONS:
@@ -60,6 +77,42 @@ def number_kind(machine: Machine, value: Value | None, depth: int = 0) -> Number
     if _keeps(machine, value) and value.inputs:
         return number_kind(machine, value.inputs[0], depth + 1)
     return ""
+
+
+def _of_python(machine: Machine, value: Value, depth: int) -> NumberKind:
+    """The kind of a tensor that is made of a number of Python's, of a list of such, or of another tensor."""
+    if isinstance(value, Const):
+        return _PYTHON.get(type(value.value), "")
+    if isinstance(value, Choice | Items) and depth < _MAX_DEPTH:
+        parts = value.items if isinstance(value, Items) else [option for _, option in value.options]
+        kinds = {_of_python(machine, each, depth + 1) for each in parts}
+        return kinds.pop() if len(kinds) == 1 and (isinstance(value, Choice) or value.exact) else ""
+    return number_kind(machine, value, depth)
+
+
+def _of_batch(machine: Machine, item: Symbol, batch: Symbol, depth: int) -> NumberKind:
+    """The kind of a part of a batch: that of the same part of a sample, where the loader itself stacks them."""
+    loader = loader_of(batch)
+    dataset = loader.arguments.get(0, "dataset") if loader is not None and makes_batches(loader) else None
+    while isinstance(dataset, Instance) and len(inner := inner_datasets(machine, dataset)) == 1:
+        dataset = inner[0]
+    if not isinstance(dataset, Instance):
+        return ""
+    if dataset.library_name.endswith(".TensorDataset"):
+        held = dataset.arguments.positional
+        is_known = isinstance(item.detail, int) and item.detail < len(held)
+        return number_kind(machine, held[item.detail], depth) if is_known else ""
+    sample = sample_of(machine, dataset)
+    options = [option for _, option in alternatives(sample)] if sample is not None else []
+    kinds = {_of_python(machine, part, depth) if (part := _part(option, item.detail)) else "" for option in options}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _part(sample: Value, index: object) -> Value | None:
+    """An entry of a sample, if all of them are known."""
+    if isinstance(sample, Items) and sample.exact and isinstance(index, int) and -len(sample.items) <= index:
+        return sample.items[index] if index < len(sample.items) else None
+    return sample.entries().get(index) if isinstance(sample, Table) and sample.exact else None
 
 
 def _told(value: Symbol) -> NumberKind | None:
@@ -81,9 +134,16 @@ def _told(value: Symbol) -> NumberKind | None:
 
 def _may_be_type(value: Value) -> bool:
     """Whether something that ``to`` is given may be a type, or another tensor that has one."""
+    if isinstance(value, Choice):
+        return any(_may_be_type(option) for _, option in value.options)
     if isinstance(value, Const | Items):
         return False
+    if isinstance(value, Symbol) and value.name.startswith(_DEVICES):
+        return False
     return not isinstance(value, Symbol) or "device" not in name_of(value)
+
+
+_DEVICES = ("torch.device", "torch.accelerator.", "torch.cuda.")
 
 
 def _keeps(machine: Machine, value: Symbol) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dllint.interp.ask.shape import Shape
-from dllint.interp.ask.sizes import Size, product, without_common
+from dllint.interp.ask.sizes import Factor, Size, product, without_common
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,20 @@ class Mixture:
         """
         return _may_be_one(self.axis) and _may_be_one(self.moved)
 
+    @property
+    def settings(self) -> tuple[Factor, ...]:
+        """The sizes of the axes that change places, where they are single values of the program."""
+        found = (_only(size) for size in (self.axis, self.moved))
+        return tuple(factor for factor in found if factor is not None and factor.axis is None)
+
+
+def _only(size: Size) -> Factor | None:
+    return size.factors[0] if size.number == 1 and len(size.factors) == 1 else None
+
 
 def _may_be_one(size: Size) -> bool:
-    return size.number == 1 and len(size.factors) == 1 and size.factors[0].axis not in (None, 0)
+    factor = _only(size)
+    return factor is not None and factor.axis not in (None, 0)
 
 
 def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:

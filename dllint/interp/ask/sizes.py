@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
-from dllint.values import Value
+from dllint.values import Const, Setting, Symbol, Value
 
 Meaning = Literal["", "batch", "time", "channel", "height", "width", "feature", "head", "layer"]
 
@@ -17,12 +17,14 @@ Meaning = Literal["", "batch", "time", "channel", "height", "width", "feature", 
 class Factor:
     """A size that only a run knows: that of an axis of some tensor, or a value that the program computes.
 
-    ``axis`` is the position of the axis, from the front. ``known_as`` is how the program calls it.
+    ``axis`` is the position of the axis, from the front. ``known_as`` is how the program calls it. ``may_be_one`` says
+    that it is a setting which is 1 by the program's own default.
     """
 
     owner: int
     axis: int | None = None
     known_as: str = ""
+    may_be_one: bool = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Factor) and (self.owner, self.axis) == (other.owner, other.axis)
@@ -69,7 +71,16 @@ def of_axis(tensor: Value, axis: int, known_as: str = "", meaning: Meaning = "")
 
 def of_value(value: Value, known_as: str = "") -> Size:
     """A size that a value stands for, whatever it is."""
-    return Size(1, (Factor(id(value), None, known_as),))
+    is_one = isinstance(value, Setting) and isinstance(value.default, Const) and value.default.value == 1
+    return Size(1, (Factor(id(value), None, known_as or _name_of(value), is_one),))
+
+
+def _name_of(value: Value) -> str:
+    """How a program calls a size: the name of an option, a parameter or an attribute."""
+    if isinstance(value, Setting):
+        return value.name
+    is_named = isinstance(value, Symbol) and value.name in ("parameter", "attribute")
+    return value.detail if is_named and isinstance(value, Symbol) and isinstance(value.detail, str) else ""
 
 
 def product(sizes: Iterable[Size]) -> Size:

@@ -11,6 +11,7 @@ _ONLY_OF_TENSORS = frozenset(
 )  # fmt: skip
 _ALSO_OF_MODULES = frozenset(("to", "cuda", "cpu", "float", "half", "double", "requires_grad", "device"))
 _TAKING = ("model", "net", "network", "criterion", "loss_fn", "loss_func", "loss_function", "generator", "generate")
+_WITH_TENSORS = frozenset(("eq", "ne", "gt", "lt", "ge", "le", "mul", "div", "matmul", "bmm", "type_as", "view_as"))
 
 
 def is_used_as_tensor(name: str, scope: ast.AST) -> bool:
@@ -19,6 +20,10 @@ def is_used_as_tensor(name: str, scope: ast.AST) -> bool:
     What a model or criterion gets counts as a tensor if it is one part of a batch: a whole batch may be a graph, or
     what a tokenizer returns, which move themselves.
     """
+    return _is_used_as_tensor(name, scope, aliases=True)
+
+
+def _is_used_as_tensor(name: str, scope: ast.AST, *, aliases: bool) -> bool:
     is_tensor = False
     is_part = _is_part_of_something(name, scope)
     for node in ast.walk(scope):
@@ -35,13 +40,20 @@ def is_used_as_tensor(name: str, scope: ast.AST) -> bool:
                 if isinstance(index, ast.Constant) and isinstance(index.value, str):
                     return False
                 is_tensor = is_tensor or isinstance(index, ast.Slice | ast.Tuple)
+            case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=owner)) if owner == name and aliases:
+                is_tensor = is_tensor or _is_used_as_tensor(alias, scope, aliases=False)
             case _:
                 is_tensor = is_tensor or (is_part and _is_given(name, node)) or _is_operand(name, node)
     return is_tensor
 
 
 def _is_part_of_something(name: str, scope: ast.AST) -> bool:
-    """Whether a variable is bound as one of several, as in ``for images, labels in loader``."""
+    """Whether a variable is bound as one of several: ``for images, labels in loader``, ``images = batch["image"]``."""
+    for node in ast.walk(scope):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=ast.Subscript(ast.Name(), ast.Constant(str()))):
+                if bound == name:
+                    return True
     stored = (node for node in ast.walk(scope) if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store))
     return any(name == getattr(element, "id", "") for node in stored for element in node.elts)
 
@@ -53,6 +65,8 @@ def _is_given(name: str, node: ast.AST) -> bool:
 
 
 def _is_operand(name: str, node: ast.AST) -> bool:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WITH_TENSORS:
+        return any(name == getattr(given, "id", "") for given in node.args)
     return isinstance(node, ast.BinOp) and name in (getattr(node.left, "id", ""), getattr(node.right, "id", ""))
 
 

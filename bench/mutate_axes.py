@@ -1,0 +1,198 @@
+"""Bugs of the rules about axes: shapes, layers, parameters and devices."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from mutating import Code, Edit, keyword_of, mutates, name_of, without_keyword
+
+
+@mutates("DL821")
+def view_as_transpose(code: Code) -> Iterator[Edit]:
+    """``x.view(a, b, c, d).transpose(1, 2)`` becomes ``x.view(a, c, b, d)``; ``permute`` of a name a ``reshape``."""
+    for call in code.calls("transpose"):
+        inner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        if not (isinstance(inner, ast.Call) and name_of(inner.func) == "view" and len(inner.args) == 4):
+            continue
+        if [getattr(each, "value", None) for each in call.args] == [1, 2]:
+            sizes = [code.source(each) for each in inner.args]
+            sizes[1], sizes[2] = sizes[2], sizes[1]
+            yield code.replace(call, f"{code.source(inner.func)}({', '.join(sizes)})")
+    for call in code.calls("permute"):
+        axes = [getattr(each, "value", None) for each in call.args]
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and axes[:1] == [0]:
+            name = call.func.value.id
+            if sorted(map(str, axes)) == [str(number) for number in range(len(axes))]:
+                yield code.replace(call, f"{name}.reshape({', '.join(f'{name}.size({axis})' for axis in axes)})")
+
+
+@mutates("DL823")
+def softmax_over_wrong_axis(code: Code) -> Iterator[Edit]:
+    """The softmax over the last axis becomes one over the first."""
+    for call in code.calls("softmax", "Softmax", "log_softmax"):
+        dim = keyword_of(call, "dim")
+        if dim is not None and ast.unparse(dim.value) in ("-1", "1"):
+            yield code.replace(dim.value, "0")
+
+
+@mutates("DL824")
+def layer_size_mismatch(code: Code) -> Iterator[Edit]:
+    """A linear layer in a ``Sequential`` expects one feature more than it gets."""
+    for call in code.calls("Linear"):
+        around = code.parents.get(id(call))
+        if not (isinstance(around, ast.Call) and name_of(around.func) == "Sequential" and call is not around.args[0]):
+            continue
+        if call.args and isinstance(call.args[0], ast.Constant):
+            yield code.replace(call.args[0], str(call.args[0].value + 1))
+
+
+PURE = ("to", "detach", "clone", "clamp", "float", "long", "contiguous", "squeeze", "unsqueeze", "masked_fill", "cuda")
+
+
+@mutates("DL825")
+def discarded_result(code: Code) -> Iterator[Edit]:
+    """``x = x.to(device)`` loses its assignment."""
+    for node in code.nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(ast.Name(receiver), method))
+            ):
+                if name == receiver and method in PURE and not any(word in name for word in ("model", "net")):
+                    yield code.replace(node, code.source(node.value))
+
+
+@mutates("DL826")
+def repeated_module(code: Code) -> Iterator[Edit]:
+    """``[Block(...) for _ in range(n)]`` becomes ``[Block(...)] * n``."""
+    for node in code.nodes:
+        match node:
+            case ast.ListComp(
+                elt=ast.Call(func=made),
+                generators=[ast.comprehension(ast.Name(index), ast.Call(ast.Name("range"), [count]), [])],
+            ):
+                uses = {each.id for each in ast.walk(node.elt) if isinstance(each, ast.Name)}
+                around = code.parents.get(id(node))
+                is_module = isinstance(around, ast.Call) and name_of(around.func) in ("ModuleList", "Sequential")
+                if is_module and index not in uses and name_of(made):
+                    yield code.replace(node, f"[{code.source(node.elt)}] * {code.source(count)}")
+
+
+@mutates("DL827")
+def unregistered_tensor(code: Code) -> Iterator[Edit]:
+    """``self.x = nn.Parameter(torch.randn(n))`` becomes ``torch.randn(n, requires_grad=True)``, others ``.cuda()``."""
+    for call in code.calls("Parameter"):
+        made = call.args[0] if call.args else None
+        if not isinstance(code.parents[id(call)], ast.Assign) or call.keywords:
+            continue
+        if isinstance(made, ast.Call) and code.source(made.func) in ("torch.randn", "torch.rand"):
+            yield code.replace(call, f"{code.source(made)[:-1]}, requires_grad=True)")
+        else:
+            yield code.replace(call, f"{code.source(call)}.cuda()")
+
+
+@mutates("DL828")
+def uninitialized_parameter(code: Code) -> Iterator[Edit]:
+    """``nn.Parameter(torch.zeros(n))`` becomes ``nn.Parameter(torch.empty(n))``."""
+    for call in code.calls("Parameter"):
+        match call.args:
+            case [ast.Call(func=ast.Attribute(ast.Name("torch"), "zeros" | "ones" | "randn")) as made, *_]:
+                yield code.replace(made.func, "torch.empty")
+
+
+_LAST_STEPS = ("[:, -1", ".mean(1)", ".mean(dim=1)", "mean(1, ")
+
+
+@mutates("DL829")
+def batch_first_mismatch(code: Code) -> Iterator[Edit]:
+    """A layer that was made with ``batch_first=True``, of which the last step or the mean is taken, is made without."""
+    for call in code.calls("LSTM", "GRU", "RNN", "MultiheadAttention", "TransformerEncoderLayer"):
+        owner = code.outer(call, ast.ClassDef)
+        around = code.source(owner) if isinstance(owner, ast.ClassDef) else ""
+        told = keyword_of(call, "batch_first")
+        is_told = told is not None and getattr(told.value, "value", None) is True
+        if is_told and "pack" not in around and any(step in around for step in _LAST_STEPS):
+            yield without_keyword(code, call, "batch_first")
+
+
+@mutates("DL830")
+def squeeze_drops_batch(code: Code) -> Iterator[Edit]:
+    """``squeeze`` of one axis becomes one of all, in what a binary cross-entropy is given or a model has returned."""
+    if not any(loss in code.text for loss in ("BCE", "binary_cross_entropy")) or "DataLoader" not in code.text:
+        return
+    for call in code.calls("squeeze"):
+        is_method = isinstance(call.func, ast.Attribute) and name_of(call.func.value) != "torch"
+        if not is_method or [ast.unparse(each) for each in call.args] not in (["1"], ["-1"]):
+            continue
+        around = code.parents.get(id(call))
+        is_given = isinstance(around, ast.Call) and any(
+            word in code.source(around.func).lower() for word in ("bce", "crit", "loss")
+        )
+        receiver = call.func.value
+        is_returned = (
+            isinstance(receiver, ast.Call)
+            and name_of(receiver.func) in ("model", "net")
+            and isinstance(around, ast.Assign)
+        )
+        if (is_given and around.args[0] is call) or is_returned:
+            yield code.replace(call, f"{code.source(call.func)}()")
+
+
+@mutates("DL831")
+def device_compared_with_string(code: Code) -> Iterator[Edit]:
+    """``device.type == "cuda"`` becomes ``device == "cuda"``."""
+    for node in code.nodes:
+        match node:
+            case ast.Compare(
+                left=ast.Attribute(ast.Name() as value, "type"), comparators=[ast.Constant("cuda" | "cpu" | "mps")]
+            ):
+                if "torch.device(" in code.text and "\ndef test_" not in code.text:
+                    yield code.replace(node.left, code.source(value))
+
+
+@mutates("DL219")
+def bidirectional_last_step(code: Code) -> Iterator[Edit]:
+    """A recurrent layer of which the last step is used reads in both directions."""
+    if "[:, -1" in code.text:
+        for call in code.calls("LSTM", "GRU", "RNN"):
+            if keyword_of(call, "bidirectional") is None and isinstance(call.func, ast.Attribute):
+                yield Edit(*[code.span(call)[1] - 1] * 2, ", bidirectional=True", call.lineno)
+
+
+@mutates("DL114")
+def implicit_softmax_dim(code: Code) -> Iterator[Edit]:
+    """A softmax is no longer told its axis."""
+    for call in code.calls("softmax", "log_softmax", "Softmax", "LogSoftmax"):
+        if code.source(call.func).startswith(("F.", "nn.")) and keyword_of(call, "dim") is not None:
+            yield without_keyword(code, call, "dim")
+
+
+_NUMBERS = ("MSELoss", "mse_loss", "L1Loss", "l1_loss", "SmoothL1Loss", "smooth_l1_loss", "huber_loss")
+
+
+@mutates("DL117")
+def loss_broadcast(code: Code) -> Iterator[Edit]:
+    """What brings the two sides of a loss over numbers to one shape is left out of one of them."""
+    criteria = {name_of(node.targets[0]) for node in code.nodes if isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Call) and name_of(node.value.func) in _NUMBERS}  # fmt: skip
+    for call in code.calls(*_NUMBERS, *criteria - {""}):
+        for side in call.args[:2]:
+            match side:
+                case ast.Call(ast.Attribute(inner, "squeeze" | "flatten"), _):
+                    yield code.replace(side, code.source(inner))
+                case ast.Call(ast.Attribute(inner, "view" | "reshape"), [_]):
+                    yield code.replace(side, code.source(inner))
+                case ast.Call(ast.Attribute(inner, "unsqueeze"), _):
+                    yield code.replace(side, code.source(inner))
+
+
+@mutates("DL822")
+def stray_axis_broadcast(code: Code) -> Iterator[Edit]:
+    """The difference of a loss that is written by hand loses what brings its sides to one shape."""
+    for node in code.nodes:
+        match node:
+            case ast.BinOp(ast.BinOp(left, ast.Sub(), right), ast.Pow(), ast.Constant(2)):
+                for side in (left, right):
+                    if isinstance(side, ast.Call) and name_of(side.func) in ("squeeze", "flatten", "unsqueeze"):
+                        assert isinstance(side.func, ast.Attribute)
+                        yield code.replace(side, code.source(side.func.value))

@@ -1,0 +1,113 @@
+"""What the mutators have in common, each of which writes the bug of one rule into code in which it does not stand.
+
+A mutator looks at the tree of a file and yields every place at which it can write its bug, as an edit of the text. It
+looks at no more than the syntax: whether the bug does harm there is asked of whoever reads the case.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+MUTATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What replaces the text from ``start`` to ``end`` (offsets), and the line on which the bug then stands."""
+
+    start: int
+    end: int
+    text: str
+    line: int
+
+
+class Code:
+    """The text of a file with its tree, each node of which knows its parent."""
+
+    def __init__(self, text: str, others: Callable[[], str] = str) -> None:
+        self.text = text
+        self.others = others
+        """The text of all other files of the repository."""
+        self.tree = ast.parse(text)
+        self.nodes = list(ast.walk(self.tree))
+        self.parents = {id(child): node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        self._starts = [0]
+        for line in text.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        self._lines = text.splitlines(keepends=True)
+
+    def offset(self, line: int, column: int) -> int:
+        """The place in the text of a place that ``ast`` gives, whose columns count bytes."""
+        before = self._lines[line - 1].encode()[:column].decode() if line <= len(self._lines) else ""
+        return self._starts[line - 1] + len(before)
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+
+    def source(self, node: ast.expr | ast.stmt) -> str:
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def replace(self, node: ast.expr | ast.stmt, text: str) -> Edit:
+        return Edit(*self.span(node), text, node.lineno)
+
+    def outer(self, node: ast.AST, kind: type[ast.AST] | tuple[type[ast.AST], ...]) -> ast.AST | None:
+        """The innermost node of a kind around a node."""
+        parent = self.parents.get(id(node))
+        while parent is not None and not isinstance(parent, kind):
+            parent = self.parents.get(id(parent))
+        return parent
+
+    def calls(self, *names: str) -> Iterator[ast.Call]:
+        """Calls of functions and methods with one of these names, whatever they belong to."""
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and name_of(node.func) in names:
+                yield node
+
+
+def name_of(node: ast.AST) -> str:
+    """The last part of a dotted name."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def statements_after(code: Code, node: ast.AST) -> str:
+    """The text of what follows a statement in the body that it stands in."""
+    body = getattr(code.parents.get(id(node)), "body", [])
+    after = body[body.index(node) + 1 :] if node in body else []
+    return "\n".join(code.source(each) for each in after)
+
+
+def names_in(text: str) -> list[str]:
+    """The words of a text that can be names."""
+    return "".join(sign if sign.isalnum() or sign == "_" else " " for sign in text).split()
+
+
+def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
+    return next((keyword for keyword in call.keywords if keyword.arg == name), None)
+
+
+def without_keyword(code: Code, call: ast.Call, name: str) -> Edit:
+    """The call without one of its keyword arguments."""
+    kept = [code.source(each) for each in call.args]
+    kept += [
+        f"{each.arg}={code.source(each.value)}" if each.arg else f"**{code.source(each.value)}"
+        for each in call.keywords
+        if each.arg != name
+    ]
+    return code.replace(call, f"{code.source(call.func)}({', '.join(kept)})")
+
+
+def mutates(code: str) -> Callable[[Callable[[Code], Iterator[Edit]]], Callable[[Code], Iterator[Edit]]]:
+    """Enter a mutator for a rule."""
+
+    def enter(mutator: Callable[[Code], Iterator[Edit]]) -> Callable[[Code], Iterator[Edit]]:
+        MUTATORS[code] = mutator
+        return mutator
+
+    return enter

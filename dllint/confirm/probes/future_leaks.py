@@ -1,0 +1,155 @@
+"""Whether a model that is trained to tell the next token has seen it: DL832, and with it DL821, DL823 and DL829.
+
+It is trained so where the targets of its loss are the tokens that it is given, one step on. When the script is over,
+the last tokens are replaced, in a copy of the model in evaluation mode, and the outputs for those before are compared.
+Tokens that the loss ignores, as a prefix that may see all of itself, do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
+from dllint.confirm.probes.base import LossCall
+from dllint.confirm.probes.replay import Culprit, KeptCall, Replaying, Trace
+
+_LOOKS = 5  # losses that are compared with the tokens of a model
+_EQUAL, _DULL = 0.99, 0.9  # shares of targets that are the next token, and of tokens that are the one before
+_LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest output
+_LEAST = 4  # tokens in a row
+_THRESHOLD = "over 1e-3 of the largest output; 1e-5 or less refutes"
+
+
+@dataclass(slots=True)
+class _Next:
+    """The input whose next tokens are the targets, the axis of its steps, and which of the targets count."""
+
+    key: str | int
+    axis: int
+    counts: Tensor  # (samples, steps - 1)
+
+
+class FutureLeaks(Replaying):
+    """Finds models that are trained to tell the next token, and replaces the last ones at the end."""
+
+    name = "future_leaks"
+
+    def __init__(self, run: Any) -> None:
+        super().__init__(run)
+        self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+        self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
+
+    def on_loss_call(self, call: LossCall) -> None:
+        target = call.target
+        if target.is_floating_point():
+            return
+        for module, kept in self.calls.items():
+            looks = self._looks.get(module, 0)
+            if looks < _LOOKS and any(_candidates(kept, target)):
+                self._looks[module] = looks + 1
+                found = _next_tokens(kept, target)
+                if found is not None:
+                    self._trained[module] = found
+
+    def judge(self) -> Iterator[Judgement]:
+        for call, module in self.copies():
+            original = call.module()
+            task = self._trained.get(original) if original is not None else None
+            if task is not None:
+                yield from _judged(call, module, task, self.run.steps)
+
+
+def _next_tokens(call: KeptCall, target: Tensor) -> _Next | None:
+    """The tokens of a call whose next ones are the targets of a loss."""
+    for key, axis in _candidates(call, target):
+        counts = _counting(call.inputs[key], target, axis)
+        if counts is not None:
+            return _Next(key, axis, counts)
+    return None
+
+
+def _candidates(call: KeptCall, target: Tensor) -> Iterator[tuple[str | int, int]]:
+    """The inputs that are rows of tokens, as many as there are targets, with or without the first, and their axis."""
+    for key, tokens in call.inputs.items():
+        if isinstance(tokens, Tensor) and tokens.dim() == 2 and not tokens.is_floating_point():
+            for axis in (1, 0):
+                steps, samples = tokens.shape[axis], tokens.shape[1 - axis]
+                if steps >= _LEAST and target.numel() in (steps * samples, (steps - 1) * samples):
+                    yield key, axis
+
+
+def _counting(tokens: Tensor, target: Tensor, axis: int) -> Tensor | None:
+    """Which targets count, by sample and step, if they are the tokens one step on along an axis."""
+    shape = list(tokens.shape)
+    shape[axis] = target.numel() // tokens.shape[1 - axis]
+    wanted = target.detach().reshape(shape).movedim(axis, 1)[:, : tokens.shape[axis] - 1].to(tokens.device)
+    given = tokens.movedim(axis, 1)
+    counts = wanted >= 0
+    is_next = (wanted == given[:, 1:])[counts].float()
+    is_same = (given[:, :-1] == given[:, 1:])[counts].float()
+    is_known = is_next.numel() and float(is_next.mean()) >= _EQUAL and float(is_same.mean()) < _DULL
+    return counts if is_known else None
+
+
+def _judged(call: KeptCall, module: nn.Module, task: _Next, steps: int) -> Iterator[Judgement]:
+    tokens = call.inputs[task.key]
+    if task.counts.shape != (tokens.shape[1 - task.axis], tokens.shape[task.axis] - 1):
+        return  # the last batch is another one
+    length = tokens.shape[task.axis]
+    first = int(task.counts.any(0).nonzero().min())
+    cut = max(first + 1, length // 2)
+    chosen = torch.arange(length, device=tokens.device) >= cut
+    late = chosen if task.axis else chosen[:, None]
+    replaced = torch.where(late, (tokens + 1) % (tokens.max() + 1), tokens)
+    trace = Trace(module, chosen)
+    before, after = trace.compare(call.inputs, {**call.inputs, task.key: replaced})
+    pairs = [_early(old, new, tokens, task, cut) for old, new in zip(before, after, strict=False)]
+    moved = next((each for each in pairs if each is not None), None)
+    if moved is None:
+        return
+    verdict: Verdict = "CONFIRMED" if moved > _LEAK else "REFUTED" if moved <= _NO_LEAK else "INCONCLUSIVE"
+    yield from _told(call, steps, verdict, moved, length - cut, trace.culprit)
+
+
+def _early(old: Tensor, new: Tensor, tokens: Tensor, task: _Next, cut: int) -> float | None:
+    """How far the outputs for early tokens move that count, compared with the largest of them."""
+    if old.shape != new.shape or old.dim() < 2:
+        return None
+    if old.shape[:2] == tokens.shape:
+        rows = [each.movedim(task.axis, 1) for each in (old, new)]
+    elif old.shape[0] == tokens.numel():
+        rows = [each.reshape(*tokens.shape, -1).movedim(task.axis, 1) for each in (old, new)]
+    else:
+        return None
+    counts = task.counts[:, :cut]
+    early = [each[:, :cut][counts] for each in rows]
+    return float((early[1] - early[0]).abs().max()) / (float(early[0].abs().max()) or 1.0) if len(early[0]) else None
+
+
+def _told(
+    call: KeptCall, steps: int, verdict: Verdict, moved: float, count: int, culprit: Culprit | None
+) -> Iterator[Judgement]:
+    where = (
+        f", first in `{culprit.name or type(culprit.modules[-1]).__name__}`"
+        if culprit and verdict == "CONFIRMED"
+        else ""
+    )
+    what = f"other tokens at the last {count} places move the outputs for those before by {moved:.3g} of the largest"
+    place = culprit.stack if culprit is not None and verdict == "CONFIRMED" else call.stack
+    stacks: tuple[Stack, ...] = (place,) if place == call.stack else (place, call.stack)
+
+    def judgement(rule: str, voice: Voice) -> Judgement:
+        numbers = {"moved": moved, "replaced": count}
+        at = (steps, steps)
+        return Judgement(rule, FutureLeaks.name, verdict, what + where, _THRESHOLD, numbers, 1, at, stacks, voice)
+
+    yield judgement("DL832", "alarm")
+    if verdict == "CONFIRMED" and culprit is not None:
+        for rule in ("DL821", "DL823", "DL829"):
+            yield judgement(rule, "")
