@@ -33,7 +33,7 @@ with a rank in their name; code that saves only where the model is not sharded. 
 note, and none where it is only loaded.
 
 ## On real code
-No finding yet: few public repositories shard a model by `fully_shard`, and those that do gather it.
+276 public repositories, of which one shards models in 6 files: no finding. It gathers them before they are saved.
 """
 
 from __future__ import annotations
