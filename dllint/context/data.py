@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
-from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
+from dllint.context.sampling import Draw, Randomness, Workers, draws_in, start_method_of, workers_of
 from dllint.events import (
     Backward,
     Block,
@@ -55,6 +55,10 @@ _MAX_SOURCES = 120
 _FETCHES = ("__getitem__", "__getitems__")
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
 _NOT_ITERATED = _NUMBERS | {"element", "item", "attribute", "slice"}
+
+
+_ASKING = frozenset(("len", "print", "type", "isinstance", "id", "str", "repr"))  # calls that take no sample
+_GLANCING = _ASKING | {"iter", "next"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +236,14 @@ class DataView:
                 self._machine.run_arm((), lambda: (None, self._machine.call(function, Arguments(given), site)))
         return tuple(walk(body))
 
+    def collated(self, loader: LoaderCreated) -> Value | None:
+        """What the ``collate_fn`` of a loader makes of some samples; ``None`` where that is not known."""
+        collate = loader.options.get("collate_fn")
+        if not isinstance(collate, Function | BoundMethod | Partial | Instance | Class) or collate.site is None:
+            return None
+        with self._machine.aside():
+            return self._machine.call(collate, Arguments((Symbol("batch", site=loader.site),)), collate.site)
+
     def fetching(self, dataset: Instance) -> tuple[Event, ...]:
         """What happens when a sample of a dataset of the project is fetched."""
         known = self._fetched.get(id(dataset))
@@ -289,6 +301,11 @@ class DataView:
     def workers(self, loader: LoaderCreated) -> Workers | None:
         """The worker processes of a loader; ``None`` where there are none, or none by default."""
         return workers_of(loader)
+
+    def start_method(self, loader: LoaderCreated) -> str:
+        """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""
+        calls = self._structure.all_of(LibraryCall)
+        return start_method_of(loader, [event for event in calls if isinstance(event, LibraryCall)])
 
     def randomness(self, loader: LoaderCreated) -> Randomness:
         """The random numbers that are drawn for each sample, by datasets, by their transforms and by ``collate_fn``."""
@@ -352,11 +369,22 @@ class DataView:
             return True
         if any(loader is each for one in self.passes for each in one.loaders) or self.is_trained_on(loader):
             return True
-        return any(id(loader) in reach(self._machine, given) for given in self._given())
+        return any(id(loader) in reach(self._machine, given) for given in self._given(without=_ASKING))
 
-    def _given(self) -> Iterator[Value]:
-        """Everything that calls of code which is not interpreted here are given."""
+    def is_only_glanced_at(self, data: Value) -> bool:
+        """Whether nobody goes over a dataset or loader, or hands it on: single samples are taken, to be looked at."""
+        if not self._program.complete or self._program.truncated:
+            return False
+        if any(data is each for one in self.passes for each in one.loaders):
+            return False
+        handed_on = (each for each in self._given(without=_GLANCING) if not isinstance(each, Symbol))
+        return not any(id(data) in reach(self._machine, given) for given in handed_on)
+
+    def _given(self, without: Collection[str] = ()) -> Iterator[Value]:
+        """Everything that calls of code which is not interpreted here are given, but for calls of some names."""
         for event in self._structure.all_of(LibraryCall, OpaqueCall, ModelForward):
+            if isinstance(event, LibraryCall) and event.name in without:
+                continue
             if isinstance(event, OpaqueCall):
                 yield from event.values
                 if event.receiver is not None:

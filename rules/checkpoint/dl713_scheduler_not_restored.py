@@ -146,7 +146,7 @@ class SchedulerNotRestored(Rule):
                 if not isinstance(state, Symbol) or state.name != "state_dict" or ctx.is_entry_read(part.key):
                     continue
                 for scheduler in ctx.objects(state.inputs[0]):
-                    load = next(ctx.resumed_elsewhere(saved), None) if _is_stepped(scheduler, ctx) else None
+                    load = next(ctx.resumed_elsewhere(saved), None) if _is_stepped_later(scheduler, ctx) else None
                     if load is None or not isinstance(scheduler, Instance):
                         continue
                     if not ctx.excused(self, scheduler, Continuation((), (), load.keys, (saved,))):
@@ -187,7 +187,7 @@ class SchedulerNotRestored(Rule):
         )
 
 
-def _is_stepped(scheduler: Value, ctx: Context) -> bool:
+def _is_stepped_later(scheduler: Value, ctx: Context) -> bool:
     return ctx.guessed_role(scheduler) == "scheduler" and bool(_own_steps(scheduler, ctx))
 
 

@@ -62,7 +62,7 @@ _HANDLES = ("open", "File", "ZipFile", "VideoReader", "VideoCapture", "connect",
 def is_limited(owner: ast.ClassDef, place: ast.AST, name: str, ctx: Context) -> bool:
     """something is removed from it, or its size is asked for"""
     for node in ast.walk(owner):
-        is_removing = isinstance(node, ast.Delete) or (isinstance(node, ast.Call) and _called(node) in _REMOVING)
+        is_removing = isinstance(node, ast.Delete) or (isinstance(node, ast.Call) and _name_called(node) in _REMOVING)
         if is_removing and any(attribute_of_self(each) == name for each in ast.walk(node)):
             return True
     return False
@@ -86,7 +86,7 @@ def is_shared(owner: ast.ClassDef, place: ast.AST, name: str, ctx: Context) -> b
 def is_small(owner: ast.ClassDef, place: ast.AST, name: str, ctx: Context) -> bool:
     """what is kept is a path, an open file or a number"""
     value = place.value if isinstance(place, ast.Assign) else None
-    is_handle = isinstance(value, ast.Call) and _called(value) in _HANDLES
+    is_handle = isinstance(value, ast.Call) and _name_called(value) in _HANDLES
     return is_handle or isinstance(value, ast.Constant | ast.BinOp | ast.Compare | ast.JoinedStr)
 
 
@@ -118,7 +118,7 @@ class UnboundedSampleCache(Rule):
         )
 
 
-def _called(call: ast.Call) -> str:
+def _name_called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 

@@ -167,10 +167,10 @@ def _is_pretrained(event: LibraryCall, ctx: Context) -> bool:
 def _trained(event: LibraryCall, ctx: Context) -> list[Value]:
     """What computes a loss that is sent backward, and is a model or has it."""
     losses = (each.loss for each in ctx.all_of(Backward) if each.loss is not None)
-    return [model for loss in losses for model in ctx.models_behind(loss) if _has(model, event.result, ctx)]
+    return [model for loss in losses for model in ctx.models_behind(loss) if _has_step(model, event.result, ctx)]
 
 
-def _has(model: Value, part: Value, ctx: Context) -> bool:
+def _has_step(model: Value, part: Value, ctx: Context) -> bool:
     """Whether a model is, or has, a module or its layers: `nn.Sequential(*list(resnet.children())[:-2])`."""
     if ctx.reaches(model, part):
         return True
