@@ -11,16 +11,24 @@ of .36, .46 and .55 with 3e-2 for all, .39, .53 and .59 with the pretrained part
 
     model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
     optimizer = optim.AdamW(model.parameters(), lr=1e-3)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
 
 ## Good
     from transformers import AutoModelForSequenceClassification
 
     model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased", num_labels=3)
     optimizer = optim.AdamW(model.parameters(), lr=2e-5)
+    for batch in loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
 
 ## Not reported
 Rates below 1e-3, or that are not known; groups of parameters; models of which anything is frozen, or that get adapters;
-models without a new head; other optimizers than Adam and AdamW.
+models without a new head; other optimizers than Adam and AdamW, and those that take no step here.
 
 ## On real code
 Off by default: what a rate does depends on how far the new task is from the old one.
@@ -43,6 +51,11 @@ def is_frozen_in_part(event: OptimizerCreated, model: Instance, ctx: Context) ->
     return bool(ctx.freezes) or bool(ctx.library_calls("peft.get_peft_model"))
 
 
+def steps_elsewhere(event: OptimizerCreated, model: Instance, ctx: Context) -> bool:
+    """the optimizer takes no step here"""
+    return not any(ctx.is_same(step.optimizer, event.optimizer) for step in ctx.steps())
+
+
 class OneLearningRateForPretrainedAndNew(Rule):
     code = "DL607"
     name = "one-learning-rate-for-pretrained-and-new"
@@ -51,7 +64,7 @@ class OneLearningRateForPretrainedAndNew(Rule):
     default = False
     triggers = (("Adam", "AdamW"), ("from_pretrained",))
     references = ("https://arxiv.org/abs/1905.05583",)
-    excuses = (is_frozen_in_part,)
+    excuses = (steps_elsewhere, is_frozen_in_part)
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer, given = event.optimizer, event.parameters
