@@ -99,13 +99,13 @@ def _pretrained_with_head(model: Value, ctx: Context) -> Instance | None:
     """The pretrained transformer that a model is or has, if a new head is beside it."""
     if not isinstance(model, Instance):
         return None
-    if _is_pretrained(model):
+    if _is_from_pretrained(model):
         is_new = model.library_name.removesuffix(_PRETRAINED).endswith(_WITH_NEW_HEAD)
         return model if is_new else None
     parts = [part for value in model.attributes.values() for part in ctx.objects(value) if isinstance(part, Instance)]
     heads = [part for part in parts if part.library_name.startswith("torch.nn.") and ctx.has_parameters(part) is True]
-    return next((part for part in parts if heads and _is_pretrained(part)), None)
+    return next((part for part in parts if heads and _is_from_pretrained(part)), None)
 
 
-def _is_pretrained(model: Instance) -> bool:
+def _is_from_pretrained(model: Instance) -> bool:
     return model.library_name.startswith("transformers.") and model.library_name.endswith(_PRETRAINED)
