@@ -67,16 +67,15 @@ class MissingMainGuard(Rule):
     excuses = (is_forked, is_guarded, is_in_a_notebook)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        reported: list[ast.AST] = []
         for event in ctx.data.loaders if program.kind == "module" else ():
             workers = ctx.data.workers(event)
             for each in ctx.data.passes:
                 start = _start(each)
                 if workers is None or not any(loader is event.loader for loader in each.loaders):
                     continue
-                if start.node not in reported and not ctx.excused(self, event, start):
-                    reported.append(start.node)
+                if not ctx.excused(self, event, start):
                     yield self._report(event, each, start, ctx)
+                    return  # what follows does not run
 
     def _report(self, event: LoaderCreated, each: Pass, start: Site, ctx: Context) -> Finding:
         workers = ctx.data.workers(event)

@@ -45,7 +45,7 @@ _OTHER_SCORES = (
     r"(?i)\bf1|fbeta|f_score|recall|\bauc|auroc|roc_|confusion|balanced_accuracy|kappa|matthews|sensitivity|jaccard|\biou"
     r"|average_precision|classification_report|per_class|macro|dice"
 )
-_ACCURACY = r"(?i)\bacc(uracy)?\b|_acc\b|accuracy|correct"
+_ACCURACY = r"(?i)accuracy|\bacc\b|_acc\b"
 
 # ------------------------------------------------------------------------------------------------- excuses
 
