@@ -8,6 +8,7 @@ Measured on torch 2.13 (normal numbers, whose variance is 1): over 2 values the 
 4 by .62, over 16 by .34, over 64 by .17.
 
 ## Bad
+    import torchvision
     model = torchvision.models.resnet50().cuda(rank)
     model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])
     for x, y in loader:
@@ -16,6 +17,7 @@ Measured on torch 2.13 (normal numbers, whose variance is 1): over 2 values the 
         optimizer.step()
 
 ## Good
+    import torchvision
     model = torchvision.models.resnet50().cuda(rank)
     model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])
@@ -83,11 +85,11 @@ class DdpWithoutSyncBatchnorm(Rule):
                     effect="with few samples on a rank the statistics are mostly chance",
                     help="convert the model first: `nn.SyncBatchNorm.convert_sync_batchnorm(model)`",
                     trace=[(event.site, "wraps a model with batch norm")],
-                    fix=("Synchronize batch norm", _converted(event.site, ctx)),
+                    fix=("Synchronize batch norm", _synchronized_model(event.site, ctx)),
                 )
 
 
-def _converted(call: Site, ctx: Context) -> Edits:
+def _synchronized_model(call: Site, ctx: Context) -> Edits:
     library = spelling_of("torch.nn.SyncBatchNorm", call)
     given = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
     if not library or given is None or isinstance(given, ast.Starred):

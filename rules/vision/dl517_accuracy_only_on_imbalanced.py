@@ -7,6 +7,7 @@ Measured: where 98 samples in 100 are of one class, always predicting that one h
 averaged over the classes.
 
 ## Bad
+    from torch.utils.data import WeightedRandomSampler
     sampler = WeightedRandomSampler(weights, len(weights))
     loader = DataLoader(train_set, batch_size=64, sampler=sampler)
 
@@ -18,6 +19,7 @@ averaged over the classes.
         return {"accuracy": correct / total}
 
 ## Good
+    from torch.utils.data import WeightedRandomSampler
     sampler = WeightedRandomSampler(weights, len(weights))
     loader = DataLoader(train_set, batch_size=64, sampler=sampler)
 
