@@ -2,7 +2,8 @@
 
     python bench/confirm_injected.py CORPUS                   # all: the table of docs/confirm.md
     python bench/confirm_injected.py CORPUS --only vae --show # some scripts, with what was said of each
-    python bench/confirm_injected.py CORPUS --write           # and put it into the page
+    python bench/confirm_injected.py CORPUS --results FILE    # keep what is known in a file, and go on from there
+    python bench/confirm_injected.py CORPUS --write           # and put the tables into the page
 
 ``confirm_injected.toml`` names the scripts, whose repositories lie in CORPUS. Nothing of them is copied into this one:
 ``run_mutators.py`` writes the bugs. A bug is found if its run is told of by one of its codes at one more place than
@@ -22,7 +23,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ from run_mutators import MUTATORS, Mutator
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "confirm.md"
 STAND_INS = HERE / "standins"
-OPTIONS = ("--isolated", "--quiet", "--max-seconds", "60")
+OPTIONS = ("--isolated", "--quiet", "--max-seconds", "180", "--steps", "48")
 CASES = 6
 """In as many scripts is a kind of bug written."""
 
@@ -157,6 +157,7 @@ def main() -> int:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--only", default="", help="scripts with this in their name")
     parser.add_argument("--kind", default="", help="bugs with this code")
+    parser.add_argument("--results", type=Path, help="a file that keeps outcomes; what it has is not run again")
     parser.add_argument("--originals", action="store_true", help="run the scripts as they stand, and write no bug")
     parser.add_argument("--show", action="store_true", help="show what was said of each bug")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/confirm.md")
@@ -164,29 +165,31 @@ def main() -> int:
 
     configuration = tomllib.loads((HERE / "confirm_injected.toml").read_text("utf-8"))
     no_bugs = configuration.get("no-bug", {})
-    outcomes: dict[str, list[tuple[Bug, str]]] = {}
-    alarms = 0
+    known = Known(given.results)
     scripts = [Script(**each) for each in configuration["script"]]
     corpus = given.corpus.resolve()
     bugs = draw([bug for script in scripts for bug in bugs_of(script, corpus) if bug.name not in no_bugs])
     for script in (script for script in scripts if given.only in script.name):
+        todo = [bug for bug in bugs if bug.script is script and given.kind in bug.mutator.codes[0]]
+        todo = [] if given.originals else [bug for bug in todo if bug.name not in known.outcomes]
+        if not todo and script.name in known.alarms:
+            continue
         with tempfile.TemporaryDirectory(prefix="dllint-injected-") as work:
             folder = Folder(corpus, script, Path(work))
-            begin = time.time()
             before, lines, failed = folder.told()
-            new = [line for line in lines if not line.startswith("NOTE") and line.split()[1] not in script.facts]
-            alarms += len(new)
-            print(f"\n{script.name}: {'fails, ' if failed else ''}{time.time() - begin:.0f} s", *lines, sep="\n  ")
-            for bug in bugs if not given.originals else ():
-                if bug.script is not script or given.kind not in bug.mutator.codes[0]:
-                    continue
-                outcome, lines = judge(bug, folder, before)
-                print(f"{outcome}: {bug.name} ({bug.mutator.name})", flush=True)
-                if given.show or outcome == "missed":
+            known.alarms[script.name] = [line for line in lines if is_false(line, script)]
+            print(f"\n{script.name}{' fails' if failed else ''}", *lines, sep="\n  ", flush=True)
+            for bug in todo:
+                known.outcomes[bug.name], lines = judge(bug, folder, before)
+                print(f"{known.outcomes[bug.name]}: {bug.name} ({bug.mutator.name})", flush=True)
+                if given.show or known.outcomes[bug.name] == "missed":
                     print(*(f"    {line}" for line in lines), sep="\n", flush=True)
-                outcomes.setdefault(script.name, []).append((bug, outcome))
-    print(f"\n{alarms} alarms on scripts as they stand")
+                known.write()
+        known.write()
+    outcomes = [(bug, known.outcomes[bug.name]) for bug in bugs if bug.name in known.outcomes]
+    alarms = sum(len(lines) for lines in known.alarms.values())
     tables = "\n\n".join((by_script(outcomes), by_kind(outcomes)))
+    print(f"\n{alarms} false alarms on {len(known.alarms)} scripts as they stand")
     print(tables)
     if given.write:
         page = PAGE.read_text("utf-8")
@@ -196,16 +199,36 @@ def main() -> int:
     return 0
 
 
-def by_script(outcomes: dict[str, list[tuple[Bug, str]]]) -> str:
+class Known:
+    """What is known of bugs and of scripts as they stand, in a file if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        kept = json.loads(path.read_text("utf-8")) if path is not None and path.exists() else {}
+        self.outcomes: dict[str, str] = kept.get("outcomes", {})
+        self.alarms: dict[str, list[str]] = kept.get("alarms", {})
+
+    def write(self) -> None:
+        if self._path is not None:
+            self._path.write_text(json.dumps({"outcomes": self.outcomes, "alarms": self.alarms}, indent=1), "utf-8")
+
+
+def is_false(line: str, script: Script) -> bool:
+    """Whether a line of the report on a script as it stands is an alarm that is not so."""
+    return not line.startswith("NOTE") and line.split()[1] not in script.facts
+
+
+def by_script(outcomes: list[tuple[Bug, str]]) -> str:
     rows = ["| script | bugs | found |", "| --- | --- | --- |"]
-    rows += [f"| {name} | {_counts(list(judged))} |" for name, judged in outcomes.items()]
-    return "\n".join([*rows, f"| all | {_counts([each for judged in outcomes.values() for each in judged])} |"])
+    for name in dict.fromkeys(bug.script.name for bug, _ in outcomes):
+        rows += [f"| {name} | {_counts([each for each in outcomes if each[0].script.name == name])} |"]
+    return "\n".join([*rows, f"| all | {_counts(outcomes)} |"])
 
 
-def by_kind(outcomes: dict[str, list[tuple[Bug, str]]]) -> str:
+def by_kind(outcomes: list[tuple[Bug, str]]) -> str:
     rows = ["| bug | named by | scripts | found |", "| --- | --- | --- | --- |"]
     for mutator in MUTATORS:
-        judged = [each for all_of in outcomes.values() for each in all_of if each[0].mutator is mutator]
+        judged = [each for each in outcomes if each[0].mutator is mutator and each[1] != "error"]
         if judged:
             names = ", ".join(code if code.startswith("DL") else f"`{code}`" for code in mutator.codes)
             rows.append(f"| {mutator.name} | {names} | {_counts(judged)} |")

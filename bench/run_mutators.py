@@ -108,7 +108,7 @@ def made_a_number(code: Code) -> Iterator[Edit]:
 
 @mutates("no `eval()`", "DL207")
 def no_evaluation_mode(code: Code) -> Iterator[Edit]:
-    if {"Dropout", "Dropout2d", "BatchNorm1d", "BatchNorm2d"} & {name_of(node) for node in code.nodes}:
+    if _depends_on_mode(code):
         for call in code.calls("eval"):
             if not call.args:
                 yield code.replace(call, "None")
@@ -116,7 +116,7 @@ def no_evaluation_mode(code: Code) -> Iterator[Edit]:
 
 @mutates("no `train()` after the evaluation", "DL208")
 def no_training_mode(code: Code) -> Iterator[Edit]:
-    if any(not call.args for call in code.calls("eval")):
+    if _depends_on_mode(code) and any(not call.args for call in code.calls("eval")):
         for call in code.calls("train"):
             if not call.args and isinstance(code.parents[id(call)], ast.Expr):
                 yield code.replace(call, "None")
@@ -133,7 +133,12 @@ def with_gradients(code: Code) -> Iterator[Edit]:
 @mutates("losses are added up with their graphs", "DL211")
 def kept_graphs(code: Code) -> Iterator[Edit]:
     for node in code.nodes:
-        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and "loss" in code.source(node.target):
+        if not isinstance(node, ast.AugAssign) or "loss" not in code.source(node.target):
+            continue
+        around = code.outer(node, ast.With)
+        if not (
+            isinstance(around, ast.With) and name_of(getattr(around.items[0].context_expr, "func", around)) == "no_grad"
+        ):
             for call in ast.walk(node.value):
                 if isinstance(call, ast.Call) and name_of(call.func) == "item" and isinstance(call.func, ast.Attribute):
                     yield code.replace(call, code.source(call.func.value))
@@ -233,6 +238,11 @@ def live_target(code: Code) -> Iterator[Edit]:
             item = node.items[0].context_expr
             if isinstance(item, ast.Call) and name_of(item.func) == "no_grad":
                 yield code.replace(item, "torch.enable_grad()")
+
+
+def _depends_on_mode(code: Code) -> bool:
+    layers = {"Dropout", "Dropout2d", "BatchNorm1d", "BatchNorm2d"}
+    return not layers.isdisjoint(map(name_of, code.nodes))
 
 
 def _losses(code: Code, *names: str) -> Iterator[ast.Call]:

@@ -27,6 +27,7 @@ from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
 from dllint.context.normalization import Normalization, NormalizationUse, Numbers
 from dllint.context.phases import Phase
+from dllint.context.rates import RateSetting
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
@@ -221,6 +222,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "RateSetting",
     "Remainder",
     "Removal",
     "Restored",

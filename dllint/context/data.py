@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -55,6 +55,10 @@ _MAX_SOURCES = 120
 _FETCHES = ("__getitem__", "__getitems__")
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
 _NOT_ITERATED = _NUMBERS | {"element", "item", "attribute", "slice"}
+
+
+_ASKING = frozenset(("len", "print", "type", "isinstance", "id", "str", "repr"))  # calls that take no sample
+_GLANCING = _ASKING | {"iter", "next"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,11 +369,22 @@ class DataView:
             return True
         if any(loader is each for one in self.passes for each in one.loaders) or self.is_trained_on(loader):
             return True
-        return any(id(loader) in reach(self._machine, given) for given in self._given())
+        return any(id(loader) in reach(self._machine, given) for given in self._given(without=_ASKING))
 
-    def _given(self) -> Iterator[Value]:
-        """Everything that calls of code which is not interpreted here are given."""
+    def is_only_glanced_at(self, data: Value) -> bool:
+        """Whether nobody goes over a dataset or loader, or hands it on: single samples are taken, to be looked at."""
+        if not self._program.complete or self._program.truncated:
+            return False
+        if any(data is each for one in self.passes for each in one.loaders):
+            return False
+        handed_on = (each for each in self._given(without=_GLANCING) if not isinstance(each, Symbol))
+        return not any(id(data) in reach(self._machine, given) for given in handed_on)
+
+    def _given(self, without: Collection[str] = ()) -> Iterator[Value]:
+        """Everything that calls of code which is not interpreted here are given, but for calls of some names."""
         for event in self._structure.all_of(LibraryCall, OpaqueCall, ModelForward):
+            if isinstance(event, LibraryCall) and event.name in without:
+                continue
             if isinstance(event, OpaqueCall):
                 yield from event.values
                 if event.receiver is not None:

@@ -95,10 +95,10 @@ def _cannot_be_pinned(batch: Instance, ctx: Context) -> bool:
 
 def _returns_nothing(method: ast.FunctionDef) -> bool:
     """Whether a method does something and ends without a `return`."""
-    does = [each for each in method.body if not isinstance(each, ast.Pass) and not _is_docstring(each)]
+    does = [each for each in method.body if not isinstance(each, ast.Pass) and not _is_of_texts(each)]
     leaves = any(isinstance(node, ast.Return | ast.Raise | ast.Yield) for node in ast.walk(method))
     return bool(does) and not leaves and not method.decorator_list
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
+def _is_of_texts(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

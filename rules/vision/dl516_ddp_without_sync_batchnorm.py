@@ -85,11 +85,11 @@ class DdpWithoutSyncBatchnorm(Rule):
                     effect="with few samples on a rank the statistics are mostly chance",
                     help="convert the model first: `nn.SyncBatchNorm.convert_sync_batchnorm(model)`",
                     trace=[(event.site, "wraps a model with batch norm")],
-                    fix=("Synchronize batch norm", _synchronized_model(event.site, ctx)),
+                    fix=("Synchronize batch norm", _sync_converted(event.site, ctx)),
                 )
 
 
-def _synchronized_model(call: Site, ctx: Context) -> Edits:
+def _sync_converted(call: Site, ctx: Context) -> Edits:
     library = spelling_of("torch.nn.SyncBatchNorm", call)
     given = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
     if not library or given is None or isinstance(given, ast.Starred):

@@ -85,7 +85,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         calls.outermost = module
         try:
             with_gradients = torch.is_grad_enabled()
-            if not with_gradients or run.is_due(sys._getframe(1)):
+            if run.is_due(sys._getframe(1), once_a_step=not with_gradients):
                 run.guard(forward, module, arguments, named, with_gradients)
             return original(module, *arguments, **named)
         finally:

@@ -139,6 +139,7 @@ class Run:
         self._all_steps = 0  # of all optimizers
         self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
         self._told: dict[tuple[int, int], int] = {}
+        self._told_at: dict[tuple[int, int], int] = {}  # after how many steps a line was told of last
         self._is_asleep = False  # was forked, and has done nothing yet that is observed
         self._is_late = False  # the time is over
         self._is_over = False  # observation is over
@@ -180,16 +181,22 @@ class Run:
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
-    def is_due(self, frame: FrameType) -> bool:
+    def is_due(self, frame: FrameType, *, once_a_step: bool = False) -> bool:
         """Whether to tell of what has no state that the next depends on, by the line of code that it is called from.
 
-        All of it, unless looking takes too much of the time; then the first from each line, and one in so many.
+        All of it, unless looking takes too much of the time; then the first from each line, and one in so many. With
+        ``once_a_step``, also the first from there since an optimizer has stepped: an evaluation is never passed over.
         """
         if self.every <= self.settings.every:
             return True
         line = (id(frame.f_code), frame.f_lineno)
         number = self._told[line] = self._told.get(line, 0) + 1
-        return number <= _ALWAYS or number % (self.every // self.settings.every) == 0
+        if number <= _ALWAYS or number % (self.every // self.settings.every) == 0:
+            return True
+        is_first = once_a_step and self._told_at.get(line) != self._all_steps
+        if is_first:
+            self._told_at[line] = self._all_steps
+        return is_first
 
     def mark(self, what: str) -> None:
         """Add to the timeline one of the things of ``MARKS``."""
