@@ -37,7 +37,7 @@ are not split by rank.
 Off by default: how long the parts are is in the data, not in the code.
 
 ## On real code
-NOT YET
+Not read yet: the rule is off.
 """
 
 from __future__ import annotations
