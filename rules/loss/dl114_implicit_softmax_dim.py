@@ -5,7 +5,7 @@ three. Over sequences, (batch, time, classes), they normalize over the batch: th
 other.
 
 Measured on torch 2.13: `F.softmax(x)` of a tensor with three axes sums to 1 over the first of them, and a `UserWarning`
-is all that says so. With two axes the result is the usual one.
+is all that says so. With two axes the result is the usual one; of four, (batch, heads, time, time), it takes the heads.
 
 ## Bad
     scores = x.view(64, 3, -1)
@@ -18,8 +18,9 @@ is all that says so. With two axes the result is the usual one.
     print(weights.sum(-1))
 
 ## Not reported
-Calls with `dim=`, also as the second argument, and tensors that are known to have two axes. It is a note as long as the
-number of axes is not known, and an error where there are three.
+Calls with `dim=`, also as the second argument, and tensors that are known to have two axes, or four of which the second
+may be the classes. It is a note as long as the number of axes is not known, and an error where there are three, or four
+in products of matrices.
 
 ## Fix (unsafe)
 Adds `dim=-1`. Unsafe because it changes the result where there are three axes, as it should.
@@ -49,6 +50,11 @@ from dllint.api import (
 )
 
 _FUNCTIONS = frozenset(("torch.softmax", "torch.log_softmax", "torch.nn.functional.softmin"))
+_TAKEN = {3: "the first of three, which is the batch", 4: "the second of four, which is the heads of attention"}
+_EFFECTS = {
+    3: "samples of a batch are normalized against each other",
+    4: "the heads are normalized against each other, and no position attends to others by their weights",
+}
 _LAYERS = frozenset(("torch.nn.Softmax", "torch.nn.LogSoftmax", "torch.nn.Softmin"))
 _NEAR = 12  # values before what a sequence returns
 
@@ -80,22 +86,28 @@ class ImplicitSoftmaxDim(Rule):
         self, event: LibraryCall | ModelForward, name: str, given: Value, written: Site, ctx: Context
     ) -> Iterator[Finding]:
         axes = ctx.shape(given).rank
-        if axes in (2, 4):
+        if axes == 2 or (axes == 4 and not _is_attention(given, ctx)):
             return
+        taken = _TAKEN.get(axes or 0, "")
         edits = set_argument(written, "dim", "-1") if written.module is event.site.module else Edits()
         yield ctx.finding(
             self,
             event,
-            f"`{name}` is not told its axis"
-            + (", and takes the first of three, which is the batch" if axes == 3 else ""),
-            severity="error" if axes == 3 else None,
-            effect="samples of a batch are normalized against each other"
-            if axes == 3
-            else "with three axes it normalizes over the batch; torch warns once",
+            f"`{name}` is not told its axis" + (f", and takes {taken}" if taken else ""),
+            severity="error" if taken else None,
+            effect=_EFFECTS.get(axes or 0, "with three axes it normalizes over the batch; torch warns once"),
             help="pass `dim=-1`, or the axis of the classes",
             assuming=ctx.assumed_use(event.result, "the result"),
             fix=("Normalize over the last axis", edits),
         )
+
+
+def _is_attention(scores: Value, ctx: Context) -> bool:
+    """Whether a tensor is a product of matrices, for each sample and head; `einsum` puts the axes in any order."""
+    sources = ctx.sources_inside(scores, deep=False)
+    return ctx.is_of_products(scores) and not any(
+        isinstance(each, Symbol) and each.name == "torch.einsum" for each in sources
+    )
 
 
 def _layers_called(event: ModelForward, ctx: Context) -> Iterator[tuple[Instance, Value]]:
