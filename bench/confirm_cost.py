@@ -1,6 +1,6 @@
 """What the probes of `dllint confirm` cost: time per training step, and memory.
 
-    python bench/confirm_cost.py [--write]
+    python bench/confirm_cost.py [NAME...] [--write]
 
 Time: each model trains in one process that is run by `dllint confirm`, on one thread. After a while in which the probes
 settle how often they look, every second block of steps is trained while the observers are idle; what is shown is the
@@ -32,6 +32,8 @@ BLOCK = 0.15  # seconds that a block of steps takes, about
 SETTLING = 6.0  # seconds of training before it is measured
 MODELS = {
     "mlp": "multi-layer perceptron",
+    "hand": "the same, updated without an optimizer",
+    "acting": "a policy that acts on single samples, and learns",
     "small": "small convolutions",
     "transformer": "transformer",
     "conv": "convolutions",
@@ -44,7 +46,8 @@ HEADING = "## Confirm"
 
 def main() -> None:
     """Train each model under probes and without, and print what they cost."""
-    rows = [row for name in MODELS for row in measure(name)]
+    named = [name for name in sys.argv[1:] if name in MODELS]
+    rows = [row for name in named or MODELS for row in measure(name)]
     text = "\n".join(["| what | measured | budget | |", "| --- | --- | --- | --- |", *rows])
     print(text)
     if "--write" in sys.argv:
@@ -140,7 +143,9 @@ def make(name: str) -> Callable[[], None]:
     from torch.nn import functional
 
     torch.manual_seed(0)
-    if name == "mlp":
+    if name == "acting":
+        return make_agent()
+    if name in ("mlp", "hand"):
         hidden = [nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
         model: nn.Module = nn.Sequential(*hidden, nn.Linear(256, 10))
         x = torch.randn(64, 128)
@@ -161,6 +166,33 @@ def make(name: str) -> Callable[[], None]:
         optimizer.zero_grad()
         functional.cross_entropy(model(x), y).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    def step_by_hand() -> None:
+        functional.cross_entropy(model(x), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 1e-3 * parameter.grad
+                parameter.grad = None
+
+    return step_by_hand if name == "hand" else step
+
+
+def make_agent() -> Callable[[], None]:
+    """A policy that takes ten actions, one by one, and learns from them."""
+    import torch
+    from torch import nn
+
+    policy = nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Dropout(0.6), nn.Linear(128, 2), nn.Softmax(-1))
+    optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
+
+    def step() -> None:
+        chances = []
+        for _ in range(10):
+            distribution = torch.distributions.Categorical(policy(torch.randn(1, 4)))
+            chances.append(-distribution.log_prob(distribution.sample()))
+        optimizer.zero_grad()
+        torch.cat(chances).sum().backward()
         optimizer.step()
 
     return step

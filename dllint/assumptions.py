@@ -26,7 +26,9 @@ class Assumption:
     """One thing that a claim takes for granted. ``text`` completes the sentence "this assumes that …".
 
     Of a value that is one of several, ``choice`` identifies the choice and ``option`` tells which of its ``options``
-    it is: claims about all of them together do not assume any.
+    it is: claims about all of them together do not assume any. ``asks`` is what a run can be asked instead, if it can:
+    ``reached`` (the place of the claim is), ``batches`` (are taken from the loader that is made there), or the name of
+    the class that an object there has.
     """
 
     kind: Kind
@@ -34,16 +36,20 @@ class Assumption:
     choice: str = ""
     option: int = 0
     options: int = 0
+    asks: str = ""
 
 
 Assumptions = tuple[Assumption, ...]
 
 
-def one_of(text: str, choice: str, option: int, options: int, *, by_default: bool = False) -> Assumption:
+def one_of(
+    text: str, choice: str, option: int, options: int, *, by_default: bool = False, asks: str = ""
+) -> Assumption:
     """That a value is this one of several; ``text`` says which. ``choice`` identifies the choice among ``options``."""
     if by_default:
-        return Assumption("default", f"{text}, as by default", choice, option, options)
-    return Assumption("alternative", f"{text}, which is one of {options} things it may be", choice, option, options)
+        return Assumption("default", f"{text}, as by default", choice, option, options, asks)
+    text = f"{text}, which is one of {options} things it may be"
+    return Assumption("alternative", text, choice, option, options, asks)
 
 
 def union(*parts: Iterable[Assumption]) -> Assumptions:

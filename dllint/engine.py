@@ -199,7 +199,8 @@ def _distinct(findings: list[Finding]) -> list[Finding]:
 def _best(group: list[Finding]) -> Finding:
     best = max(group, key=_weight)
     assumed = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
-    assumptions = union(Assumption(each.kind, each.text) for each in assumed)  # choices have no name beyond this file
+    # choices have no name beyond this file
+    assumptions = union(Assumption(each.kind, each.text, asks=each.asks) for each in assumed)
     return replace(best, assumptions=assumptions, confidence=confidence_of(assumptions))
 
 

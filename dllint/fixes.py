@@ -11,7 +11,7 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -151,7 +151,7 @@ def _edited(source: SourceFile, edits: Sequence[Edit]) -> SourceFile:
         done = edit.end
     text = "".join([*parts, source.text[done:]])
     digest = blake2b(text.encode(source.encoding), digest_size=16).hexdigest()
-    return replace(source, text=text, digest=digest, _starts=[])
+    return SourceFile(source.path, source.display, text, source.encoding, source.notebook, digest)
 
 
 def fix_source(source: SourceFile, lint: Lint, *, unsafe: bool, rounds: int = 10) -> FixOutcome:

@@ -453,7 +453,7 @@ def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guard
     choice = f"value {next(_numbers)}"
     for index, (guards, value) in enumerate(options):
         if not guards:
-            assumption = one_of(f"a value is {described(value)}", choice, index, len(options))
+            assumption = one_of(f"a value is {described(value)}", choice, index, len(options), asks=class_of(value))
             guards = (Guard(choice, "==", index, True, assumption=assumption),)
         yield guards, value
 
@@ -480,7 +480,7 @@ def described(value: Value) -> str:
     if isinstance(value, Const):
         return f"`{value.value!r}`"
     if isinstance(value, Instance):
-        return f"`{value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition('.')[2]}`"
+        return f"`{class_of(value)}`"
     if isinstance(value, Class | Function):
         return f"`{value.name}`"
     if isinstance(value, BoundMethod):
@@ -493,6 +493,13 @@ def described(value: Value) -> str:
         else ""
     )
     return f"`{name}`" if name else "something unresolved"
+
+
+def class_of(value: Value) -> str:
+    """The name of the class of an object; empty for what is none."""
+    if not isinstance(value, Instance):
+        return ""
+    return value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition(".")[2]
 
 
 def same(left: Value, right: Value) -> bool:

@@ -292,6 +292,11 @@ class TestVersions:
         (project / "Dockerfile").write_text(f"FROM {image}\nRUN pip install timm\n")
         assert find_limits(project, {}).get("torch") == limit
 
+    def test_the_image_of_a_dockerfile_may_have_arguments(self, project: Path) -> None:
+        text = 'ARG TORCH="1.5.1"\nARG CUDA="10.1"\nFROM pytorch/pytorch:${TORCH}-cuda${CUDA}-devel\n'
+        (project / "Dockerfile").write_text(text)
+        assert find_limits(project, {}) == {"python": "3.8", "torch": "1.5.1.1"}
+
     def test_setup_and_environments(self, project: Path) -> None:
         self.write(project, setup_py="from setuptools import setup\nsetup(install_requires=['numpy<1.24', 'torch'])\n")
         pinned = "dependencies:\n  - pytorch=1.7.1=py3.8_cuda\n  - pip:\n    - transformers==4.2.1\n    - timm>=0.4\n"
@@ -321,6 +326,23 @@ class TestVersions:
         ):
             (project / "README.md").write_text(text + "\n")
             assert find_limits(project, {}).get("python") == limit
+
+    @pytest.mark.parametrize(
+        ("file", "text", "limits"),
+        [
+            ("Dockerfile", "RUN pip install torch==1.4.0 tqdm\n", {"torch": "1.4.1"}),
+            ("run.sh", "python3.6 train.py --lr 0.1\n", {"python": "3.7"}),
+            ("jobs/train.sh", "module load python/3.7.4\n", {"python": "3.7.5"}),
+            (".travis.yml", "python:\n  - 3.6\ninstall: pip install torch==1.0\n", {"torch": "1.1"}),
+            (".github/workflows/test.yml", "        python-version: '3.8'\n", {"python": "3.9"}),
+            ("runtime.txt", "python-3.6.9\n", {"python": "3.6.10"}),
+            ("run.sh", "python train.py --model torch-1 --epochs 3.5\n", {}),
+        ],
+    )
+    def test_commands_tell_a_limit(self, project: Path, file: str, text: str, limits: dict[str, str]) -> None:
+        (project / file).parent.mkdir(parents=True, exist_ok=True)
+        (project / file).write_text(text)
+        assert find_limits(project, {}) == limits
 
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:
@@ -365,6 +387,10 @@ timm = "~1.0"
         (project / "env" / "Lib" / "site-packages" / "torch-2.0.1.dist-info").mkdir(parents=True)
         monkeypatch.setenv("VIRTUAL_ENV", str(project / "env"))
         assert find_versions(project, {}) == {"torch": "2.0.1"}
+
+    def test_the_python_that_a_project_requires(self, project: Path) -> None:
+        self.write(project, pyproject_toml="[project]\nrequires-python = '>=3.8,<3.10'\n")
+        assert find_limits(project, {}) == {"python": "3.10"}
 
     @pytest.mark.parametrize("text", ["[project\n", "project = 1", "[project]\ndependencies = 'torch>=2'", "\x00"])
     def test_a_broken_pyproject_gives_no_version(self, project: Path, text: str) -> None:

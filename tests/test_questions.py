@@ -182,8 +182,10 @@ def test_a_run_answers_questions(
         assert shown[0]["trace"][-1]["message"] == settled
     main(["confirm", "train.py"])
     out = capsys.readouterr().out
+    told, _, asked = out.partition("The linter asked 1 more question")
     answers = ["CONFIRMED", "NOT REACHED"] if verdict == "CONFIRMED" else ["NOT REACHED"]
-    assert [line[:12].strip() for line in out.splitlines() if "DL101" in line] == answers
+    assert [line[:12].strip() for line in told.splitlines() if "DL101" in line] == answers
+    assert (f"{verdict:12} DL101" in asked) is (verdict != "CONFIRMED")
     main(["confirm", "--possible", "train.py"])
     assert f"{verdict:12} DL101 train.py:3 doubtful-loss: numbers" in capsys.readouterr().out
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dllint.files.source import (
     SourceError,
+    SourceFile,
     decode_source,
     read_source,
     source_from_bytes,
@@ -265,3 +266,14 @@ def test_the_declaration_is_found_where_python_finds_it(raw: bytes) -> None:
     text, encoding = decode_source(raw)
     assert text == expected_text
     assert (encoding == "utf-8-sig") == (expected == "utf-8-sig")
+
+
+@pytest.mark.parametrize("text", ["x = 1\ny = 2\n", "# \U0001f917 \udc80\r\nx = 'ä'\r\n", ""])
+def test_a_packed_text_comes_back_as_it_was(text: str) -> None:
+    source = SourceFile(Path("/p/train.py"), "train.py", text)
+    starts = source.line_starts
+    source.pack()
+    assert source.characters == len(text)
+    assert (source.text, source.line_starts) == (text, starts)
+    source.pack()
+    assert source.text == text

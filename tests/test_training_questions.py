@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_model import ask, last
 
-from dllint.api import Context, LossCall, ModelForward, OptimizerStep
+from dllint.api import Backward, Context, LossCall, ModelForward, OptimizerCreated, OptimizerStep
 from dllint.interp.ask.shape import Shape
 
 
@@ -106,6 +106,7 @@ def test_batch_norms(network: str, has: bool) -> None:
         ("total += loss", ["total"]),
         ("total = total + 2 * loss", ["total"]),
         ("losses.append(loss)", ["losses"]),
+        ("loss += 1; total += loss", ["total"]),
         ("total += loss.item()", []),
         ("total = loss", []),
         ("loss = loss.item(); total += loss", []),
@@ -115,6 +116,51 @@ def test_where_a_loss_is_kept(line: str, kept: list[str]) -> None:
     body = "".join(f"    {each}\n" for each in ("loss = F.cross_entropy(net(x), y)", *line.split("; ")))
     code = f"total, losses = 0, []\nfor x, y in train_loader:\n{body}"
     assert ask(code, lambda ctx: [each.target for each in ctx.kept_in(last(ctx, LossCall).result)]) == kept
+
+
+def test_where_a_loss_of_several_arms_is_kept() -> None:
+    arms = "if binary:\n        loss = F.cross_entropy(net(x), y)\n    else:\n        loss = F.mse_loss(net(x), y)"
+    code = f"total = 0\nfor x, y in train_loader:\n    {arms}\n    loss.backward()\n    total += loss\n"
+    assert ask(code, lambda ctx: [each.target for each in ctx.kept_in(last(ctx, Backward).loss)]) == ["total"]
+
+
+_MADE = "def make(net, lr):\n    return torch.optim.SGD(net.parameters(), lr=lr)\n\noptimizer = make(net, args.rate)\n"
+
+
+def test_what_a_rate_is_called_on_the_way() -> None:
+    names = ask(_MADE, lambda ctx: [name for _, name in ctx.rate_names(last(ctx, OptimizerCreated))])
+    assert names == ["lr", "args.rate"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_set"),
+    [
+        ("optimizer.param_groups[0]['lr'] = 0.1", True),
+        ("for g in optimizer.param_groups: g['lr'] *= 0.5", True),
+        ("adjust(optimizer)", True),
+        ("adjust(other)", False),
+        ("for g in optimizer.param_groups: g['momentum'] = 0.5", False),
+        ("for g in other.param_groups: g['lr'] = 0.5", False),
+        ("print(optimizer.param_groups[0]['lr'])", False),
+    ],
+)
+def test_where_a_rate_is_set_by_hand(line: str, is_set: bool) -> None:
+    helper = "def adjust(opt):\n    for g in opt.param_groups:\n        g['lr'] = 0.1\n\n"
+    code = f"{helper}{_MADE}for x, y in train_loader:\n    {line}\n    optimizer.step()\n"
+
+    def setting(ctx: Context) -> bool:
+        step = last(ctx, OptimizerStep)
+        return ctx.rate_setting(ctx.loops_around(step)[0], step.optimizer) is not None
+
+    assert ask(code, setting) is is_set
+
+
+@pytest.mark.parametrize(
+    ("line", "is_written"),
+    [("for g in optimizer.param_groups: g['lr'] *= 0.5", True), ("print(optimizer.param_groups[0]['lr'])", False)],
+)
+def test_whether_rates_are_written(line: str, is_written: bool) -> None:
+    assert ask(f"{_MADE}{line}\n", lambda ctx: ctx.are_rates_written()) is is_written
 
 
 def test_what_goes_backward_by_name() -> None:

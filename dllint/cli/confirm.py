@@ -105,9 +105,9 @@ def _run(given: dict[str, Any], target: Target) -> int:
     if given["resume_check"]:
         _check_resuming(target, given, outcome, verdicts)
     from dllint.confirm.terminal import render
-    from dllint.confirm.verdicts import drop_questions
+    from dllint.confirm.verdicts import set_questions_aside
 
-    drop_questions(verdicts)
+    set_questions_aside(verdicts)
     streams.write(render(verdicts, outcome.records, color=streams.has_color(sys.stdout)))
     _write_files(given, verdicts, outcome)
     return _exit_code(verdicts, outcome)
@@ -185,7 +185,7 @@ def settle_project(project: Project, text: str) -> None:
     from tempfile import TemporaryDirectory
 
     from dllint.confirm.evidence import Settings
-    from dllint.confirm.verdicts import drop_questions, settle, upheld
+    from dllint.confirm.verdicts import set_questions_aside, settle, upheld
 
     findings = [finding for part in project.parts for finding in part.report.findings]
     questions = [finding for part in project.parts for finding in part.report.questions]
@@ -196,7 +196,7 @@ def settle_project(project: Project, text: str) -> None:
     for part in project.parts:
         answered = settle(part.report.findings, outcome.records, part.report.questions)
         part.report.findings = upheld(answered)
-    drop_questions(verdicts)
+    set_questions_aside(verdicts)
     answers = Counter(item.answer.lower() for item in verdicts.settled)
     told = ", ".join(f"{number} {answer}" for answer, number in answers.items())
     streams.note(f"a run settled: {told or 'nothing'}")

@@ -4,8 +4,9 @@ A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and t
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
 the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
 ``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
-read off such files in the folders of the project, off the image that a Dockerfile begins with, and off its README; of
-all these the strictest counts.
+read off such files in the folders of the project, off the image that a Dockerfile begins with, off commands that
+install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its README; of all these the
+strictest counts.
 """
 
 from __future__ import annotations
@@ -40,9 +41,17 @@ _IN_PROSE = re.compile(
     r"(\d+\.\d+(?:\.\d+)?)(\+(?!cu)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater))?",
     re.IGNORECASE,
 )
+_IN_COMMANDS = re.compile(
+    r"\b(?:(pytorch|torch|numpy|transformers|pytorch-lightning)(?:==?|[/-])"
+    r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
+)
+_COMMANDS = ("Dockerfile*", "*/Dockerfile*", "*.sh", "*/*.sh", "INSTALL*", "runtime.txt", ".travis.yml",
+             ".github/workflows/*.y*ml")  # fmt: skip
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _IMAGE = re.compile(r"(?m)^FROM\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
 _PYTHON_IMAGE = re.compile(r"(?m)^FROM\s+python:(\d\.\d+)")
+_WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
+_DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
 _BY_YEAR = {
     20: "1.8",
     21: "1.12",
@@ -173,6 +182,8 @@ def _from_pyproject(root: Path) -> Iterator[tuple[str, str]]:
     except ValueError:
         return
     project = _table(data, "project")
+    if isinstance(python := project.get("requires-python"), str):
+        yield "python", python
     groups = [project.get("dependencies"), *_table(project, "optional-dependencies").values()]
     groups += _table(data, "dependency-groups").values()
     for group in groups:
@@ -197,7 +208,7 @@ def _table(data: object, key: str) -> dict[str, Any]:
 
 
 def _from_requirements(root: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted((*root.glob("requirements*.txt"), *root.glob("requirements/*.txt"))):
+    for path in sorted((*root.glob("*require*.txt"), *root.glob("requirements/*.txt"))):
         for line in _read(path).splitlines():
             yield from _requirement(line)
 
@@ -259,11 +270,23 @@ def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
     """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder of the project."""
     for path in sorted((*root.glob("Dockerfile*"), *root.glob("*/Dockerfile*"))):
-        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(_read(path)))
-        for version in _IMAGE.findall(_read(path)):
+        text = _read(path)
+        for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
+            text = text.replace(f"${{{name}}}", default)
+        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(text))
+        for version in _IMAGE.findall(text):
             year = version_key(version)[0]
             if year in _BY_YEAR or year < 10:
                 yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
+            if version_key(version) < _WITH_PYTHON_3_10:
+                yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
+
+
+def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
+    """``pip install torch==1.4.0``, ``module load python/3.6`` and ``python3.6 train.py``, in scripts and for CI."""
+    for path in sorted({path for pattern in _COMMANDS for path in root.glob(pattern)}):
+        for name, python, version in _IN_COMMANDS.findall(_read(path)):
+            yield _called(name or python), f"={version}"
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
@@ -276,4 +299,4 @@ def _from_below(root: Path) -> Iterator[tuple[str, str]]:
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_below, _from_dockerfile, _from_readme)
+_FOR_LIMITS = (*_SOURCES, _from_below, _from_dockerfile, _from_commands, _from_readme)

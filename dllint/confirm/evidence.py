@@ -84,6 +84,15 @@ class Told:
 
 
 @dataclass(slots=True)
+class Sight:
+    """A line of the user's at which something happened, and what: a ``loader`` was made there, its ``batches`` were
+    taken, or there was an object, by what it is and its class (``loss cross_entropy``, ``optimizer Adam``, ...)."""
+
+    line: Line
+    things: list[str]
+
+
+@dataclass(slots=True)
 class Shard:
     """A part of a model that a rank has saved, where the others have the rest."""
 
@@ -187,6 +196,7 @@ class Record:
     collectives: list[str] = field(default_factory=list)  # of all ranks together, in their order
     notes: RankNotes = field(default_factory=RankNotes)
     told: list[Told] = field(default_factory=list)  # the events, where the run is made for them
+    seen: list[Sight] = field(default_factory=list)
 
     def write(self, folder: str) -> None:
         """Write the record to a folder. Raises OSError."""
@@ -207,6 +217,7 @@ def read_record(path: Path) -> Record:
     shards = [Shard(item["path"], _stack(item["stack"])) for item in data["notes"].pop("shards")]
     data["notes"] = RankNotes(**data["notes"], shards=shards)
     data["told"] = [Told(item["name"], _stack(item["stack"])) for item in data["told"]]
+    data["seen"] = [Sight(Line(**item["line"]), item["things"]) for item in data["seen"]]
     data["pictures"] = pictures_from(data["pictures"])
     return Record(**data)
 

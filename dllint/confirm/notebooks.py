@@ -30,6 +30,8 @@ class NotebookScript:
         for record in records:
             for judgement in record.judgements:
                 judgement.stacks = tuple(tuple(map(self._in_cell, stack)) for stack in judgement.stacks)
+            for sight in record.seen:
+                sight.line = self._in_cell(sight.line)
 
     def _in_cell(self, frame: Line) -> Line:
         if self.source.notebook is None or os.path.realpath(frame.path) != os.path.realpath(self.script):

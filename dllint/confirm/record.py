@@ -19,6 +19,7 @@ def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
         "command": outcome.command,
         "exit_code": outcome.exit_code,
         "verdicts": [_settled(item) for item in verdicts.settled],
+        "questions": [_settled(item) for item in verdicts.questions],
         "alarms": [_judgement(judgement) for judgement in verdicts.alarms],
         "notes": [_judgement(judgement) for judgement in verdicts.notes],
         "experiments": [_judgement(judgement) for judgement in verdicts.experiments],
@@ -42,7 +43,9 @@ def _settled(item: Settled) -> dict[str, Any]:
     place = {"path": finding.location.path, "line": finding.location.line, "cell": finding.location.cell}
     evidence = _judgement(item.judgement) if item.judgement is not None else None
     assumptions = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
+    answers = [{"about": each.assumption.text, "answer": each.answer, "why": each.why} for each in item.answers]
     about |= {"confidence": finding.confidence, "assumptions": assumptions, "premise": item.premise}
+    about["answers"] = answers
     return {**about, **place, "reason": item.reason if item.answer not in ("CONFIRMED", "REFUTED") else "",
             "evidence": evidence}  # fmt: skip
 
@@ -53,5 +56,5 @@ def _judgement(judgement: Judgement) -> dict[str, Any]:
 
 def _run(record: Record) -> dict[str, Any]:
     known = {**asdict(record), "judgements": [_judgement(judgement) for judgement in record.judgements]}
-    del known["told"]  # which is no evidence
+    del known["told"], known["seen"]  # which are no evidence
     return known

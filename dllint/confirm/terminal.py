@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dllint.confirm.evidence import Judgement, Record
 from dllint.confirm.verdicts import Settled, Verdicts
@@ -27,12 +27,13 @@ _ENDS = {
 def render(verdicts: Verdicts, records: Sequence[Record], *, color: bool) -> str:
     """The whole report."""
     style = Style(color)
-    lines = [_settled(item, style) for item in verdicts.settled]
+    lines = [line for item in verdicts.settled for line in (_settled(item, style), *_answers(item))]
     lines += [_unasked("ALARM", judgement, style) for judgement in verdicts.alarms]
     lines += [_unasked("NOTE", judgement, style) for judgement in verdicts.notes]
     lines += [_experiment(judgement, style) for judgement in verdicts.experiments]
     for record in records:
         lines += ["", *_run(record)]
+    lines += _questions(verdicts.questions, style)
     return "\n".join([*lines, "", _summary(verdicts)]) + "\n"
 
 
@@ -53,8 +54,22 @@ def _settled(item: Settled, style: Style) -> str:
     place = _place(finding.location.path, finding.location.cell, finding.location.line)
     what = item.judgement.message if item.judgement is not None else item.reason
     steps = "" if item.judgement is None else _steps(item.judgement)
-    premise = f" ({one_line(item.premise)})" if item.premise else ""
+    premise = f" ({one_line(item.premise)})" if item.premise and not item.answers else ""
     return f"{_label(item.answer, style)} {finding.code} {place} {finding.name}: {one_line(what)}{steps}{premise}"
+
+
+def _answers(item: Settled) -> Iterator[str]:
+    """A line for each thing that the finding assumes, with what the run answers to it."""
+    for each in item.answers:
+        yield f"{'':13}{one_line(each.assumption.text)}? {each.answer}: {one_line(each.why)}"
+
+
+def _questions(questions: Sequence[Settled], style: Style) -> list[str]:
+    """What the linter has asked without being sure, and the run has not answered with yes."""
+    if not questions:
+        return []
+    told = [line for item in questions for line in (_settled(item, style), *_answers(item))]
+    return ["", f"The linter asked {count(len(questions), 'more question')}, which no finding depends on:", *told]
 
 
 def _unasked(label: str, judgement: Judgement, style: Style) -> str:

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.questions import Answer, Sights
 from dllint.confirm.ranks import compare_ranks
 from dllint.confirm.rules import EXPERIMENTS, judged
 from dllint.findings import Finding, Hop, Location, sort_key
 
-Answer = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
+Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
 
 _RANK = {"REFUTED": 0, "INCONCLUSIVE": 1, "CONFIRMED": 2}
 
@@ -21,14 +22,15 @@ _RANK = {"REFUTED": 0, "INCONCLUSIVE": 1, "CONFIRMED": 2}
 class Settled:
     """A finding, and what the run says about it: by a judgement, or by the reason for which there is none.
 
-    One that ``is_question`` is possible only, and nothing to show unless the run confirms it.
+    One that ``is_question`` is possible only. ``answers`` are those to what it assumes.
     """
 
     finding: Finding
-    answer: Answer
+    answer: Verdict
     judgement: Judgement | None = None
     reason: str = ""
     is_question: bool = False
+    answers: tuple[Answer, ...] = ()
 
     @property
     def premise(self) -> str:
@@ -44,12 +46,16 @@ class Settled:
 
 @dataclass(slots=True)
 class Verdicts:
-    """The outcome of a run: settled findings, and what it showed that no finding is about."""
+    """The outcome of a run: settled findings, and what it showed that no finding is about.
+
+    ``questions`` are those that the run does not answer with yes.
+    """
 
     settled: list[Settled] = field(default_factory=list)
     alarms: list[Judgement] = field(default_factory=list)
     notes: list[Judgement] = field(default_factory=list)
     experiments: list[Judgement] = field(default_factory=list)
+    questions: list[Settled] = field(default_factory=list)
 
     @property
     def confirmed(self) -> int:
@@ -66,12 +72,15 @@ def settle(findings: Sequence[Finding], records: Sequence[Record], questions: Se
     judgements = [judgement for judgement in judgements if judgement.rule not in EXPERIMENTS]
     used: set[int] = set()
     asked = frozenset(map(id, questions))
+    sights = Sights(records)
     every = sorted([*findings, *questions], key=sort_key) if questions else findings
     for finding in every:
         about = [judgement for judgement in judgements if judgement.rule == finding.code]
         matching = _matching(finding, about)
         used.update(map(id, matching))
-        verdicts.settled.append(replace(_settled(finding, matching), is_question=id(finding) in asked))
+        settled = _settled(finding, matching)
+        answers = () if settled.answer == "CONFIRMED" else tuple(sights.answers(finding))
+        verdicts.settled.append(replace(settled, is_question=id(finding) in asked, answers=answers))
     found = {finding.code for finding in findings}
     for judgement in judgements:
         is_new = id(judgement) not in used and (any(judgement.stacks) or judgement.rule not in found)
@@ -100,7 +109,7 @@ def _drop_consequences(verdicts: Verdicts) -> None:
 def settle_by_resuming(verdicts: Verdicts, judgement: Judgement) -> None:
     """Add what two runs have shown, and decide the findings that it is about and that nothing has decided yet."""
     verdicts.experiments.append(judgement)
-    answers: dict[str, Answer] = dict.fromkeys(judgement.statistics.get("kept", []), "REFUTED")
+    answers: dict[str, Verdict] = dict.fromkeys(judgement.statistics.get("kept", []), "REFUTED")
     answers |= dict.fromkeys(judgement.statistics.get("lost", []), "CONFIRMED")
     for at, item in enumerate(verdicts.settled):
         answer = answers.get(item.finding.code)
@@ -161,8 +170,9 @@ def promoted(settled: Settled) -> Finding:
     return replace(settled.finding, confidence="certain", assumptions=(), trace=(*settled.finding.trace, hop))
 
 
-def drop_questions(verdicts: Verdicts) -> None:
-    """Leave out the questions that the run does not answer with yes."""
+def set_questions_aside(verdicts: Verdicts) -> None:
+    """Put the questions that the run does not answer with yes apart."""
+    verdicts.questions = [item for item in verdicts.settled if item.is_question and item.answer != "CONFIRMED"]
     verdicts.settled = [item for item in verdicts.settled if item.answer == "CONFIRMED" or not item.is_question]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
+from dllint.context.chance import Chance
 from dllint.context.command_line import CommandLine
 from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
@@ -11,6 +13,7 @@ from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.modes import ModesOfModules
+from dllint.context.rates import Rates
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
 from dllint.context.tokenizing import Tokenizing
@@ -26,9 +29,12 @@ class Context(
     Expressions,
     Continuing,
     Averages,
+    Chance,
     CommandLine,
     Coverage,
+    Rates,
     Schedules,
+    Accumulating,
     Tokenizing,
     Decisions,
 ):

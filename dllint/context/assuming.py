@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from functools import cached_property
@@ -17,11 +19,12 @@ from dllint.interp.ask.origins import Origin
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.topics import speaks_of
-from dllint.sites import Guard, Guards
+from dllint.sites import Guard, Guards, Site
 from dllint.values import Choice, Const, Instance, Setting, Symbol, Value, described
 
 _ROLES = {"optimizer": "an optimizer", "scheduler": "a learning-rate scheduler", "scaler": "a gradient scaler"}
 _ACTORS = frozenset((*_ROLES, "model", "criterion", "loader", "dataset", "composition", "target"))
+_NAMED = frozenset(("parameters", "state"))  # of an optimizer, and what is loaded into something
 _LOOKUPS = frozenset((".get", ".pop", ".setdefault"))
 _MAX_SOURCES = 60
 _MAX_BEHIND = 80
@@ -70,7 +73,7 @@ class Assuming(Decisions, Uses):
         yield from _behind_guards(event.guards)
         yield from self._behind_circumstances(event)
         for name, value in _parts_of(event):
-            if name != "parameters":  # of an optimizer, which matter to few claims: those name them
+            if name not in _NAMED:  # which matter to few claims: those name them
                 yield from _of_choice(value, f"the {name}")
             if name in _ROLES:
                 yield from self._behind_role(value, name)
@@ -85,6 +88,9 @@ class Assuming(Decisions, Uses):
     def _behind_circumstances(self, event: Event) -> Iterator[Assumption]:
         """That what happens is part of training: nobody measures its speed, and somebody uses what is computed."""
         yield from self.is_training(frame.function for frame in event.frame.stack())
+        for frame in event.frame.stack():
+            if frame.definition is not None and self._tries_out(frame.definition):
+                yield Assumption("effect", f"`{frame.function}` trains, and does not only try out its file")
         if isinstance(event, LossCall) and not self.is_used(event.result):
             yield Assumption("effect", "somebody uses the loss")
 
@@ -92,6 +98,18 @@ class Assuming(Decisions, Uses):
         """That code trains: none of the functions it belongs to, nor the file, speaks of a benchmark."""
         if any(speaks_of("benchmark", name) for name in (*names, self.program.module.file.stem)):
             yield Assumption("effect", "this is training, and no measurement of speed as its name says")
+
+    def _tries_out(self, definition: Site) -> bool:
+        """Whether a function tries out its own file, which others import, as `test_model()` below a main guard does."""
+        node = definition.node
+        if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
+            return False
+        given, project = node.args, self._machine.project
+        needs_something = len(given.posonlyargs) + len(given.args) > len(given.defaults) or bool(given.kwonlyargs)
+        own = re.compile(rf"\b{re.escape(definition.module.name.rpartition('.')[2])}\b")
+        return not needs_something and any(
+            definition.module in project.imported_by(module) for module in project.mentioning(own)
+        )
 
     def left_alone(self, event: Event, value: Value) -> Assumptions:
         """What is assumed of an object at an event by who takes it to be as it was: that no code changed it unseen."""

@@ -14,6 +14,7 @@ from dllint.sites import Site
 
 _UPDATES = frozenset(("update", "update_parameters", "step", "update_average", "update_model_average", "update_ema"))
 _RATE = re.compile(r"decay|beta|alpha|tau|rate|momentum", re.IGNORECASE)
+_COUNTS = re.compile(r"updates|decay|step|count|num_", re.IGNORECASE)
 _KEEPS = ("save", "state_dict", "register", "checkpoint", "push", "export", "dump")
 
 
@@ -49,11 +50,22 @@ class Averages(Sources):
         So it is where what does the averaging is given the averaged model, and that is saved.
         """
         models = [name for name in average.given if name != average.name and speaks_of("weight-average", name)]
-        return self._is_saved(average.name) or any(map(self._is_saved, models))
+        copies = [name for name in self._copies_of(average.name) if name not in average.given]
+        return any(map(self._is_saved, (average.name, *models, *copies)))
+
+    def _copies_of(self, name: str) -> Iterator[str]:
+        """The names of what is a copy or a part of an average: `best = deepcopy(ema.module)`."""
+        for _, tree in self.trees(name):
+            for node in walk(tree):
+                if isinstance(node, ast.Assign) and any(_is_of(each, name) for each in _weights_in(node.value)):
+                    yield from (found for target in node.targets if (found := _name_of(target)) not in ("", name))
 
     def _is_saved(self, name: str) -> bool:
         for _, tree in self.trees(name):
+            gone_over = {id(call) for node in walk(tree) for call in _gone_over(node)}
             for node in walk(tree):
+                if id(node) in gone_over:
+                    continue
                 if isinstance(node, ast.Dict | ast.Subscript):
                     stored = node.values if isinstance(node, ast.Dict) else []
                 elif isinstance(node, ast.Assign):
@@ -62,7 +74,7 @@ class Averages(Sources):
                     stored = [node] if "load" not in ast.unparse(node.func) else []
                 else:
                     continue
-                if any(_name_of(each) == name for value in stored for each in walk(value)):
+                if any(_is_of(each, name) for value in stored for each in _weights_in(value)):
                     return True
         return False
 
@@ -80,6 +92,26 @@ class Averages(Sources):
                 ):
                     return True
         return False
+
+
+def _gone_over(node: ast.AST) -> tuple[ast.AST, ...]:
+    """A call that takes entries one by one, as `ema.state_dict().items()`, and what they are of: nobody keeps them."""
+    function = node.func if isinstance(node, ast.Call) else None
+    is_entries = isinstance(function, ast.Attribute) and function.attr in ("items", "values", "keys")
+    return (node, function.value) if isinstance(function, ast.Attribute) and is_entries else ()
+
+
+def _weights_in(value: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of an expression without what only counts: `ema.updates` has no weights."""
+    if isinstance(value, ast.Attribute) and _COUNTS.search(value.attr):
+        return
+    yield value
+    for child in ast.iter_child_nodes(value):
+        yield from _weights_in(child)
+
+
+def _is_of(node: ast.AST, name: str) -> bool:
+    return _name_of(node) == name
 
 
 def _is_given_weights(node: ast.AST) -> bool:

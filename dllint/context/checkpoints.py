@@ -65,11 +65,15 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """``load_state_dict`` with what was read from a file. ``key`` is the entry that was taken, if that is known."""
+    """``load_state_dict`` with what was read from a file. ``key`` is the entry that was taken, if that is known.
+
+    ``unsure`` is the state where some of the things that it may be are not from a file.
+    """
 
     event: StateRestored
     read: StateRead
     key: str
+    unsure: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,8 @@ class CheckpointView:
                 sources = list(graph.sources(event.state, 60))
                 read = next((reads[id(source)] for source in sources if id(source) in reads), None)
                 if read is not None:
-                    found.append(Restored(event, read, _key_of(sources, read.result)))
+                    unsure = None if _is_all_read(event.state, set(reads)) else event.state
+                    found.append(Restored(event, read, _key_of(sources, read.result), unsure))
         return tuple(found)
 
     def kind(self, value: Value) -> str:
@@ -135,6 +140,15 @@ class CheckpointView:
         if len(kinds - {"wrapper"}) > 1:
             return ""
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
+
+    def unsure(self, saved: Saved, *kinds: str) -> list[Value]:
+        """The states of some kinds in a checkpoint that may also be something else."""
+        return [
+            part.given
+            for part in saved.parts
+            if (kind := self.kind(part.value)) in kinds
+            and any(self.kind(option) != kind for _, option in alternatives(part.given))
+        ]
 
     def refusal(self, value: Value) -> str:
         """What ``torch.load`` refuses by default about a value that is saved, in words; empty if that is not known."""
@@ -240,6 +254,39 @@ def _key_of(sources: list[Value], result: Value) -> str:
             if source.name in ("item", ".get", ".pop") and isinstance(index, Const) and isinstance(index.value, str):
                 return index.value
     return ""
+
+
+def _is_all_read(state: Value, results: set[int], steps: int = 8) -> bool:
+    """Whether a state comes from a file whichever of several things it is: read here, or by another of torch's."""
+    for _, option in alternatives(state):
+        while id(option) not in results and _is_taken_of(option):
+            option = option.inputs[0]
+        if isinstance(option, Choice) and steps and _is_all_read(option, results, steps - 1):
+            continue
+        if id(option) not in results and not (is_loader(option) and _maker(option).startswith("torch.")):
+            return False
+    return True
+
+
+def _is_taken_of(value: Value) -> TypeGuard[Symbol]:
+    """Whether a value is an entry of another, or that one itself; what may be a default of the call's is not."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return False
+    if value.name in (".get", ".pop"):
+        default = value.arguments.get(1, "default") if value.arguments is not None else None
+        return default is None or isinstance(default, Const)
+    return value.name == "item" or value.name in graph.SELF_RETURNING
+
+
+def is_loader(value: Value) -> bool:
+    """Whether a value is what a call returned that reads a file, or what is not on this machine yet, by its name."""
+    last = _maker(value).rpartition(".")[2]
+    return last.startswith("load") or "download" in last
+
+
+def _maker(value: Value) -> str:
+    """The name of what returned a value; empty if that is not known."""
+    return value.name if isinstance(value, Symbol) else value.library_name if isinstance(value, Instance) else ""
 
 
 def key_loaded(call: ast.Call) -> str:

@@ -79,8 +79,8 @@ class CommandLine(Sources):
             if any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords):
                 return True
             called = _last(node.func)
-            if called == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
-                return _last(node.args[0]) in names
+            if _names_an_attribute(node) and _last(node.args[0]) in names:
+                return True
             given = [*node.args, *(keyword.value for keyword in node.keywords)]
             root = imported.get(_root(node.func), "").partition(".")[0]
             if (
@@ -91,6 +91,11 @@ class CommandLine(Sources):
             ):
                 return True
         return False
+
+
+def _names_an_attribute(call: ast.Call) -> bool:
+    """Whether a call is `getattr(object, name)`, with a name that is no constant."""
+    return _last(call.func) == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
 
 
 def _namespaces(tree: ast.Module) -> Iterator[str]:

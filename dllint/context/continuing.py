@@ -11,9 +11,13 @@ from functools import cached_property
 from dllint.assumptions import Assumptions
 from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
+from dllint.context.loading import Load
+from dllint.context.uses import is_read
 from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
 from dllint.interp.source.module import UNPARSABLE
+from dllint.interp.source.positions import statement_around
+from dllint.interp.source.trees import walk
 from dllint.values import Const, Symbol, Value, alternatives
 
 _GETTERS = frozenset(("get", "pop"))
@@ -44,6 +48,39 @@ class Continuing(Filtering):
 
         Who loads weights alone begins a run of its own; who restores an optimizer, or counts on from an epoch, goes on.
         """
+        found = self._restoring
+        if found is None:
+            return None
+        has_optimizer = any(self.guessed_role(each.event.target) == "optimizer" for each in found.restored)
+        begins_there = has_optimizer or any(self._begins_at(loop, found.reads) for loop in self._training_loops)
+        return found if begins_there else None
+
+    @cached_property
+    def restart(self) -> Continuation | None:
+        """How the program takes up a checkpoint of its own whose epoch it looks up for nothing, if it does."""
+        found = self._restoring
+        if found is None or not found.saved:
+            return None
+        items = [item for read in found.reads for item in _items(read) if self._is_progress(item, found.reads)]
+        return found if items and not any(map(self._is_made_use_of, items)) else None
+
+    def _is_made_use_of(self, item: Symbol) -> bool:
+        """Whether what was looked up is ever read, also as an attribute."""
+        statement = statement_around(item.site) if item.site is not None else None
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+        if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Attribute):
+            return item.site is None or is_read(item.site)
+        if item.site is None or statement.value is not item.site.node:
+            return True  # something is computed from it
+        attributes = (node for _, tree in self.trees(target.attr) for node in walk(tree))
+        return any(
+            isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)
+            for node in attributes
+        )
+
+    @cached_property
+    def _restoring(self) -> Continuation | None:
+        """What the program puts back before it trains, if a model that it trains is among it."""
         steps = self.steps()
         early = [
             each
@@ -54,16 +91,21 @@ class Continuing(Filtering):
         models = [each for each in models if any(self.may_train(s.optimizer, each.event.target) for s in steps)]
         if not models:
             return None
-        optimizers = [each for each in early if self.guessed_role(each.event.target) == "optimizer"]
         reads = tuple(dict.fromkeys(each.read for each in (*models, *early)))
-        if not optimizers and not any(self._begins_at(loop, reads) for loop in self._training_loops):
-            return None
         others = [each for each in early if each not in models]
         pairs = [(saved, *pair) for saved in self.checkpoints.saved for pair in self.readers(saved) if pair[0] in reads]
         keys = frozenset(key for read in reads for key in keys_read(read))
         assumed = tuple(dict.fromkeys(each for _, _, assumptions in pairs for each in assumptions))
         kept = tuple({id(saved): saved for saved, _, _ in pairs}.values())
         return Continuation(reads, (*models, *others), keys, kept, assumed)
+
+    def resumed_elsewhere(self, saved: Saved) -> Iterator[Load]:
+        """Where code that this program does not run takes a model and its optimizer out of a checkpoint."""
+        keys: dict[str, set[str]] = {}
+        for part in saved.parts:
+            keys.setdefault(self.checkpoints.kind(part.value), set()).add(part.key)
+        needed = [keys.get(kind, set()) - {""} for kind in ("module", "optimizer")]
+        yield from (load for load in self.loads_elsewhere(saved) if all(each & load.keys for each in needed))
 
     def is_restored(self, target: Value) -> bool:
         """Whether the program puts a state back into an object, or hands it to code that may do so."""
@@ -78,7 +120,8 @@ class Continuing(Filtering):
     def counts_on(self, continuation: Continuation) -> bool:
         """Whether an epoch or step that was read decides where the training begins, or how it is counted."""
         reads = continuation.reads
-        names = {name for read in reads for item in _items(read) if (name := self.name_of(item))}
+        progress = (item for read in reads for item in _items(read) if self._is_progress(item, reads))
+        names = {name for item in progress if (name := self.name_of(item))}
         for loop in self._training_loops:
             if loop.kind != "for" or self._begins_at(loop, reads):
                 return True

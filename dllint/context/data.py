@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
-from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
+from dllint.context.sampling import Draw, Randomness, Workers, draws_in, start_method_of, workers_of
 from dllint.events import (
     Backward,
     Block,
@@ -26,9 +26,10 @@ from dllint.events import (
     walk,
 )
 from dllint.flow import Structure
-from dllint.interp.ask import images, pipelines, splits
-from dllint.interp.ask.images import Image
+from dllint.interp.ask import images, pictures, pipelines, splits
+from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
+from dllint.interp.ask.ragged import ragged_in
 from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
@@ -54,6 +55,10 @@ _MAX_SOURCES = 120
 _FETCHES = ("__getitem__", "__getitems__")
 _NUMBERS = frozenset(("range", "len", "counter", "+", "-", "*", "/", "//", "%"))
 _NOT_ITERATED = _NUMBERS | {"element", "item", "attribute", "slice"}
+
+
+_ASKING = frozenset(("len", "print", "type", "isinstance", "id", "str", "repr"))  # calls that take no sample
+_GLANCING = _ASKING | {"iter", "next"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +128,11 @@ class DataView:
         calls = list(pipelines.calls_in(self._machine, sample)) if sample is not None else []
         return sorted(calls, key=lambda call: call.result.site.line if call.result.site is not None else 0)
 
+    def ragged(self, dataset: Instance) -> list[tuple[Guards, Symbol]]:
+        """What makes parts of the samples of a dataset of the project differ in length, with its conditions."""
+        sample = pipelines.sample_of(self._machine, dataset)
+        return list(ragged_in(sample)) if sample is not None else []
+
     def windows_in(self, value: Value) -> list[Symbol]:
         """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""
         sample = pipelines.sample_of(self._machine, value) if isinstance(value, Instance) else None
@@ -149,6 +159,10 @@ class DataView:
         given = step.value.arguments.get(0, "p") if isinstance(step.value, Instance) else None
         is_flip = step.kind.endswith("Flip")
         return not (is_flip and isinstance(given, Const) and given.value in (0, 1))
+
+    def picture_use(self, transform: Value) -> tuple[Guards, Site] | None:
+        """Where, and when, a transform of the project does what only images of PIL can (``image.convert("L")``)."""
+        return pictures.picture_use(self._machine, transform)
 
     # ------------------------------------------------------------------------------------------ datasets
 
@@ -222,6 +236,14 @@ class DataView:
                 self._machine.run_arm((), lambda: (None, self._machine.call(function, Arguments(given), site)))
         return tuple(walk(body))
 
+    def collated(self, loader: LoaderCreated) -> Value | None:
+        """What the ``collate_fn`` of a loader makes of some samples; ``None`` where that is not known."""
+        collate = loader.options.get("collate_fn")
+        if not isinstance(collate, Function | BoundMethod | Partial | Instance | Class) or collate.site is None:
+            return None
+        with self._machine.aside():
+            return self._machine.call(collate, Arguments((Symbol("batch", site=loader.site),)), collate.site)
+
     def fetching(self, dataset: Instance) -> tuple[Event, ...]:
         """What happens when a sample of a dataset of the project is fetched."""
         known = self._fetched.get(id(dataset))
@@ -261,6 +283,13 @@ class DataView:
             for guards, image in images.images_in(self._machine, sample)
         )
 
+    @cached_property
+    def model_images(self) -> tuple[tuple[ModelForward, Image], ...]:
+        """The images that models get, as far as it is known from which batches they are, each with the call."""
+        calls = (event for event in self._structure.all_of(ModelForward) if isinstance(event, ModelForward))
+        given = ((call, image_of(self._machine, each)) for call in calls for each in call.arguments.positional[:1])
+        return tuple((call, image) for call, image in given if image is not None)
+
     def assumed_reading(self, dataset: Instance) -> Assumptions:
         """What a claim about samples assumes if no loader of their dataset is read here: that somebody takes some."""
         drawing = [made for made in self.loaders if any(d is dataset for d in self.datasets(made.dataset))]
@@ -272,6 +301,11 @@ class DataView:
     def workers(self, loader: LoaderCreated) -> Workers | None:
         """The worker processes of a loader; ``None`` where there are none, or none by default."""
         return workers_of(loader)
+
+    def start_method(self, loader: LoaderCreated) -> str:
+        """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""
+        calls = self._structure.all_of(LibraryCall)
+        return start_method_of(loader, [event for event in calls if isinstance(event, LibraryCall)])
 
     def randomness(self, loader: LoaderCreated) -> Randomness:
         """The random numbers that are drawn for each sample, by datasets, by their transforms and by ``collate_fn``."""
@@ -313,9 +347,16 @@ class DataView:
     def batch_size(self, loader: Value) -> int | None:
         """How many samples the batches of a loader have, at least by default; ``None`` where that is not known."""
         made = next((event for event in self.loaders if event.loader is loader), None)
-        if made is None or "batch_sampler" in made.options:
+        if made is None:
             return None
         given = made.options.get("batch_size", Const(1))
+        if "batch_sampler" in made.options:
+            sampler = made.options["batch_sampler"]
+            is_plain = isinstance(sampler, Instance) and sampler.library_name == "torch.utils.data.BatchSampler"
+            held = sampler.arguments.get(1, "batch_size") if isinstance(sampler, Instance) and is_plain else None
+            if held is None:
+                return None
+            given = held
         given = given.default if isinstance(given, Setting) else given
         return given.value if isinstance(given, Const) and isinstance(given.value, int) else None
 
@@ -328,11 +369,22 @@ class DataView:
             return True
         if any(loader is each for one in self.passes for each in one.loaders) or self.is_trained_on(loader):
             return True
-        return any(id(loader) in reach(self._machine, given) for given in self._given())
+        return any(id(loader) in reach(self._machine, given) for given in self._given(without=_ASKING))
 
-    def _given(self) -> Iterator[Value]:
-        """Everything that calls of code which is not interpreted here are given."""
+    def is_only_glanced_at(self, data: Value) -> bool:
+        """Whether nobody goes over a dataset or loader, or hands it on: single samples are taken, to be looked at."""
+        if not self._program.complete or self._program.truncated:
+            return False
+        if any(data is each for one in self.passes for each in one.loaders):
+            return False
+        handed_on = (each for each in self._given(without=_GLANCING) if not isinstance(each, Symbol))
+        return not any(id(data) in reach(self._machine, given) for given in handed_on)
+
+    def _given(self, without: Collection[str] = ()) -> Iterator[Value]:
+        """Everything that calls of code which is not interpreted here are given, but for calls of some names."""
         for event in self._structure.all_of(LibraryCall, OpaqueCall, ModelForward):
+            if isinstance(event, LibraryCall) and event.name in without:
+                continue
             if isinstance(event, OpaqueCall):
                 yield from event.values
                 if event.receiver is not None:

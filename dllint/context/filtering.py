@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from dllint.context.checkpoints import is_loader, is_same_path
 from dllint.context.resuming import Resuming
 from dllint.events import StateRestored
 from dllint.interp.run import graph
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
-from dllint.values import Instance, Symbol, Table, Value
+from dllint.values import Class, Instance, Symbol, Table, Value
 
 _TAKING_OUT = frozenset(("pop", "filter", "filter_state_dict", "intersect_dicts"))
 _NEAREST = 30  # values that a state is made of
@@ -21,15 +22,12 @@ class Filtering(Resuming):
 
     def is_from_file(self, restored: StateRestored) -> bool:
         """Whether a state that is loaded was read from a file, by torch or by what is called a loader."""
-        return any(
-            isinstance(source, Table) or (isinstance(source, Symbol | Instance) and _is_loader(_made_by(source)))
-            for source in self._made_of(restored)
-        )
+        return any(isinstance(source, Table) or is_loader(source) for source in self._made_of(restored))
 
     def is_made_unseen(self, restored: StateRestored) -> bool:
         """Whether code that is not seen had a hand in a state that is loaded: anything may have been left out."""
         calls = (source for source in self._made_of(restored) if isinstance(source, Symbol) and source.arguments)
-        return any(not _is_loader(each.name) and not each.name.startswith((".", "torch.")) for each in calls)
+        return any(not is_loader(each) and not each.name.startswith((".", "torch.")) for each in calls)
 
     def is_filtered(self, restored: StateRestored) -> bool:
         """Whether the code that makes a state to load chooses among its entries, or takes some out."""
@@ -37,23 +35,49 @@ class Filtering(Resuming):
         places = {id(place): place for site in sites if site is not None and (place := _around(site)) is not None}
         return any(True for place in places.values() for _ in _choices(place))
 
+    def is_of_other_make(self, event: StateRestored) -> bool:
+        """Whether the program saves the file with the state of another class of model, or of one in another wrapper."""
+        for restored in self.checkpoints.restored:
+            if restored.event is not event or not _is_direct(event.state, restored.read.result):
+                continue
+            owners = [
+                part.value.inputs[0]
+                for saved in self.checkpoints.saved
+                for part in saved.parts
+                if is_same_path(saved.event.path, restored.read.path)
+                if part.key == restored.key and isinstance(part.value, Symbol) and part.value.name == "state_dict"
+            ]
+            return bool(owners) and all(self._differ(owner, event.target) for owner in owners)
+        return False
+
+    def _differ(self, saved: Value, loaded: Value) -> bool:
+        """Whether two models are of different classes, or differ in what wraps them, whichever objects they are."""
+        prefixes = [{each.prefix for each in self.checkpoints.wrappings(model)} for model in (saved, loaded)]
+        classes = [{each for one in self.objects(model) for each in _classes_of(one)} for model in (saved, loaded)]
+        if not all(classes) or any(None in found for found in classes):
+            return False
+        return prefixes[0].isdisjoint(prefixes[1]) or classes[0].isdisjoint(classes[1])
+
     def _made_of(self, restored: StateRestored) -> list[Value]:
         """The values that a state was made of, up to where it was read; not the path of the file."""
         found: list[Value] = [] if restored.state is None else [restored.state]
         for value in found:  # which grows meanwhile
-            is_read = isinstance(value, Symbol | Instance) and _is_loader(_made_by(value))
-            inputs = () if is_read or len(found) > _NEAREST else graph.inputs_of(value)
+            inputs = () if is_loader(value) or len(found) > _NEAREST else graph.inputs_of(value)
             found.extend(each for each in inputs if not any(each is known for known in found))
         return found
 
 
-def _made_by(source: Symbol | Instance) -> str:
-    return source.name if isinstance(source, Symbol) else source.library_name
+def _is_direct(state: Value | None, result: Value) -> bool:
+    """Whether a state is what was read or an entry of it, as it is."""
+    is_entry = isinstance(state, Symbol) and state.name in ("item", ".get", ".pop") and bool(state.inputs)
+    return state is result or (isinstance(state, Symbol) and is_entry and state.inputs[0] is result)
 
 
-def _is_loader(name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last.startswith("load") or "download" in last
+def _classes_of(model: Value) -> tuple[Class | str | None, ...]:
+    """The class of a model and its ancestors in the project, or its name in a library; ``None`` if it is not known."""
+    if not isinstance(model, Instance):
+        return (None,)
+    return model.cls.lineage if isinstance(model.cls, Class) else (model.cls,)
 
 
 def _around(site: Site) -> ast.AST | None:

@@ -39,9 +39,9 @@ def assumed_under(guards: Guards) -> Assumptions:
     return tuple(
         guard.assumption
         or (
-            Assumption("default", f"`{_text(guard)}`, as by default")
+            Assumption("default", f"`{_text(guard)}`, as by default", asks="reached")
             if guard.by_default
-            else Assumption("alternative", f"`{_text(guard)}`")
+            else Assumption("alternative", f"`{_text(guard)}`", asks="reached")
         )
         for guard in guards
     )

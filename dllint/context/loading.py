@@ -15,6 +15,13 @@ from dllint.sites import Module, Site
 LOADS = re.compile(r"\bload\b")
 _STRICT = ("weights_only", "pickle_module")
 _GETTERS = frozenset(("get", "pop"))
+# What tensors, dicts and lists have; whatever has another attribute is none of them.
+PLAIN_ATTRIBUTES = frozenset(
+    ("shape", "dtype", "device", "data", "grad", "T", "mT", "H", "mH", "ndim", "is_cuda", "requires_grad", "real",
+     "imag", "grad_fn", "is_leaf", "layout", "is_sparse", "itemsize", "nbytes", "names", "size", "keys", "values",
+     "items", "get", "pop", "copy", "update", "append", "__class__", "__dict__", "__len__", "name", "state_dict",
+     "_metadata", "module", "_orig_mod")
+)  # fmt: skip
 _MAX_STEPS = 3  # from a name to what it was assigned
 
 
@@ -23,14 +30,15 @@ class Load:
     """A call of ``torch.load``: the name of the file, and the keys that are looked up in what was read.
 
     ``file`` is the last part of the path, with `*` for what is filled in; empty if nothing of it is known. ``needed``
-    are the keys without which the lookup fails. ``is_default`` says that the call leaves it to torch what may be
-    unpickled.
+    are the keys without which the lookup fails, ``objects`` those of entries of which an attribute is read that only
+    objects have. ``is_default`` says that the call leaves it to torch what may be unpickled.
     """
 
     site: Site
     file: str
     keys: frozenset[str]
     needed: frozenset[str]
+    objects: frozenset[str]
     is_default: bool
 
 
@@ -55,7 +63,7 @@ def _find_loads(module: SourceModule) -> Iterator[Load]:
             file = file_name(_pattern(path, module, call, _MAX_STEPS)) if path is not None else ""
             is_default = None not in names and not any(name in _STRICT for name in names)
             keys, needed = keys_written(call, module), keys_written(call, module, needed=True)
-            yield Load(Site(module, call), file, keys, needed, is_default)
+            yield Load(Site(module, call), file, keys, needed, _objects_in(call, module, keys), is_default)
 
 
 def _spellings(module: SourceModule) -> frozenset[str]:
@@ -118,6 +126,29 @@ def _assigned(node: ast.Name | ast.Attribute, module: SourceModule, place: ast.A
         if any(flag.lstrip("-").replace("-", "_") == node.attr for flag in flags):
             return next((keyword.value for keyword in call.keywords if keyword.arg == "default"), None)
     return None
+
+
+def _objects_in(call: ast.Call, module: Module, keys: frozenset[str]) -> frozenset[str]:
+    """The keys of entries that the function reads an attribute of, which only an object of some class can have."""
+    around = enclosing_definition(Site(module, call)) or module.tree
+    entries = {
+        target.id: key
+        for each in walk(around)
+        if isinstance(each, ast.Assign) and (key := _key_of(each.value)) in keys
+        for target in each.targets
+        if isinstance(target, ast.Name)
+    }
+    called = {id(each.func) for each in walk(around) if isinstance(each, ast.Call)}
+    read = [each for each in walk(around) if isinstance(each, ast.Attribute) and id(each) not in called]
+    owners = [each.value for each in read if each.attr not in PLAIN_ATTRIBUTES]
+    found = {entries.get(each.id, "") if isinstance(each, ast.Name) else _key_of(each) for each in owners}
+    return frozenset(found & keys)
+
+
+def _key_of(node: ast.expr) -> str:
+    """The constant key of `checkpoint["args"]`; empty for anything else."""
+    key = node.slice if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) else None
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
 
 
 def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> frozenset[str]:

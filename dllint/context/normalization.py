@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.facts import Facts
 from dllint.sites import Guards, Site
-from dllint.values import Const, External, Instance, Items, Symbol, Value, alternatives
+from dllint.values import Instance, Value, alternatives
 
 Numbers = tuple[float, ...]
-_ARRAYS = ("numpy.array", "torch.tensor")
 _KINDS = ("Normalize", "A.Normalize")
 
 
@@ -108,14 +107,3 @@ def _options(value: Value | None, default: Numbers | None, facts: Facts) -> list
     if value is None:
         return [((), default)]
     return [(guards, numbers_in(option, facts)) for guards, option in alternatives(value)]
-
-
-def numbers_in(value: Value, facts: Facts) -> Numbers | None:
-    """The numbers in a list, tuple or array, or a single one; ``None`` where they are not all known."""
-    if isinstance(value, Symbol) and value.name in _ARRAYS and value.inputs:
-        return numbers_in(value.inputs[0], facts)
-    if isinstance(value, External):
-        return facts.constants.get(value.name)
-    items = value.items if isinstance(value, Items) and value.exact else (value,)
-    found = [item.value for item in items if isinstance(item, Const) and isinstance(item.value, int | float)]
-    return tuple(float(number) for number in found) if len(found) == len(items) else None

@@ -26,6 +26,15 @@ class Optimizers(Modules):
                     found.append(optimizer)
         return found
 
+    def steps_for(self, model: Value) -> list[OptimizerStep]:
+        """The steps of optimizers that have parameters of a model, and of nothing else."""
+        found = []
+        for step in self.steps():
+            modules, is_all = self.parameters_of(step.optimizer)
+            if is_all and modules and all(self.is_same(model, each) or self.reaches(model, each) for each in modules):
+                found.append(step)
+        return found
+
     def modules_in(self, value: Value | None) -> tuple[list[Value], bool]:
         """The modules whose parameters a value leads to, and whether they are all.
 

@@ -72,7 +72,13 @@ class Phases(Precisions, Loops, Uses):
         """What a claim about the batches of a loader assumes if nobody takes any here: that somebody does."""
         if self.data.is_read(loader) and self.is_used(loader):
             return ()
-        return (Assumption("effect", "somebody takes batches from the loader"),)
+        return (Assumption("effect", "somebody takes batches from the loader", asks="batches"),)
+
+    def trained_with(self, loader: Value) -> list[Value]:
+        """The models that are trained with the batches of a loader."""
+        losses = [event.loss for event in self.all_of(Backward) if isinstance(event, Backward)]
+        drawn = [loss for loss in losses if loss is not None and any(each is loader for each in self.sources(loss))]
+        return [model for loss in drawn for model in self.models_behind(loss, with_gradients=True)]
 
     def has_batches_of_one(self, event: Event) -> bool:
         """Whether an event belongs to batches of one sample, at least by default: nothing in them has to be padded."""

@@ -92,9 +92,11 @@ class Reporting(Assuming):
         name = self.program.name.partition(".")[0]
         definitions = [self.program.alone.node] if self.program.alone is not None else self._top_level(name)
         if not all(self._may_be_called(definition, name) for definition in definitions):
-            yield Assumption("effect", f"somebody uses `{self.program.name}`, which nothing in the project names")
+            told = f"somebody uses `{self.program.name}`, which nothing in the project names"
+            yield Assumption("effect", told, asks="reached")
         elif self.program.alone is not None:
-            yield Assumption("entry", f"`{self.program.name}` is called, which nothing that could be followed does")
+            told = f"`{self.program.name}` is called, which nothing that could be followed does"
+            yield Assumption("entry", told, asks="reached")
 
     def _needed(self) -> Iterator[Assumption]:
         """That a file which the program cannot do without, and which Python cannot parse, is mended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dllint.context.optimizers import Optimizers
@@ -31,12 +32,11 @@ class Schedules(Optimizers, Paths, Sources):
 
         None where any step is taken by a scheduler that is not known, or where one goes to code that may step it.
         """
-        steps = [event for event in self.all_of(SchedulerStep) if isinstance(event, SchedulerStep)]
+        steps = self.all_of(SchedulerStep)
         if not all(isinstance(each, Instance) for event in steps for each in self.objects(event.scheduler)):
             return []
         found: list[Unstepped] = []
         for made in self.all_of(SchedulerCreated):
-            assert isinstance(made, SchedulerCreated)
             taken = self._step_after(made)
             if taken is None or any(self.reaches(event.scheduler, made.scheduler) for event in steps):
                 continue
@@ -55,8 +55,10 @@ class Schedules(Optimizers, Paths, Sources):
         return None
 
     def _has_optimizer(self, scheduler: Value, optimizer: Value | None) -> bool:
-        created = (each for each in self.all_of(SchedulerCreated) if isinstance(each, SchedulerCreated))
-        return any(self.is_same(m.scheduler, scheduler) and self.is_same(m.optimizer, optimizer) for m in created)
+        return any(
+            self.is_same(made.scheduler, scheduler) and self.is_same(made.optimizer, optimizer)
+            for made in self.all_of(SchedulerCreated)
+        )
 
     def _is_handed_on(self, made: SchedulerCreated) -> bool:
         """Whether a scheduler goes to another one, to code that is not seen, or to a caller that is not."""
@@ -84,8 +86,8 @@ class Schedules(Optimizers, Paths, Sources):
         ]
         return any(isinstance(node, ast.Name) and node.id == name for value in returned for node in ast.walk(value))
 
-    def _is_stepped_unseen(self, made: SchedulerCreated, steps: list[SchedulerStep]) -> bool:
-        """Whether code of the project that was not followed steps something that may be the scheduler, by its name."""
+    def _is_stepped_unseen(self, made: SchedulerCreated, steps: Sequence[SchedulerStep]) -> bool:
+        """Whether code of the program's files that was not followed steps what may be the scheduler, by its name."""
         followed = {event.site.node for event in (*steps, *self.steps())}
         name = self.name_of(made.scheduler)
         for call in self.method_calls("step"):

@@ -100,7 +100,7 @@ class Scores(Phases):
         loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
         made = (event for event in self.data.loaders if any(event.loader is loader for loader in loaders))
         sizes = (size for event in made if (size := event.options.get("batch_size")) is not None)
-        return any(isinstance(each, Symbol) and each.name == "len" for size in sizes for each in self.sources(size))
+        return any(isinstance(each, Symbol) and _is_length(each) for size in sizes for each in self.sources(size))
 
     def means_after(self, one: BatchLoop, name: str) -> Iterator[Mean]:
         """Where a sum of some name is averaged after a loop over batches, as the loop left it."""
@@ -157,6 +157,31 @@ class Scores(Phases):
             names.extend(self.names_behind(one.loop.iterable))
         return self.speaks_of("test-set", *names) and not self.speaks_of("validation-set", *names)
 
+    def is_of_validation(self, score: Site, loops: Iterable[Loop]) -> bool:
+        """Whether a score is added up over data that is not called a test set, in one of some loops."""
+        adding = (self._adding(score, loop) for loop in loops)
+        return any(one is not None and not self._is_test(one) for one in adding)
+
+    def _made_in(self, score: Site, outer: Loop) -> ast.expr | None:
+        """What a score was last bound to in a loop, before it is read."""
+        assert isinstance(score.node, ast.expr)
+        return last_bound(ast.unparse(as_number(score.node)), outer.site.node, score.node.lineno)
+
+    def _adding(self, score: Site, outer: Loop) -> BatchLoop | None:
+        """The last loop over batches, in a loop over epochs, that adds up a score which is read after it."""
+        assert isinstance(score.node, ast.expr)
+        line, made = score.node.lineno, self._made_in(score, outer)
+        roots = [score.node] if made is None else [score.node, made]
+        named = {ast.unparse(each) for root in roots for each in ast.walk(root) if isinstance(each, ast.expr)}
+        adding = [
+            one
+            for one in self.batch_loops
+            if one.outer is outer
+            and (one.node.end_lineno or 0) < line
+            and named & {each.name for each in self.summed_in(one)}
+        ]
+        return max(adding, key=lambda one: one.node.lineno, default=None)
+
     @staticmethod
     def phase_of_name(name: str) -> str:
         """What something is for by its name: `training`, `evaluation`, `inference` or `unknown`."""
@@ -167,21 +192,11 @@ class Scores(Phases):
 
         The loop over batches tells it that adds it up, or else its name, or that of the function that returns it.
         """
-        score = place.node
+        score, made = place.node, self._made_in(place, outer)
         assert isinstance(score, ast.expr)
-        line = score.lineno
-        made = last_bound(ast.unparse(as_number(score)), outer.site.node, line)
-        roots = [score] if made is None else [score, made]
-        named = {ast.unparse(each) for root in roots for each in ast.walk(root) if isinstance(each, ast.expr)}
-        adding = [
-            one
-            for one in self.batch_loops
-            if one.outer is outer
-            and (one.node.end_lineno or 0) < line
-            and named & {each.name for each in self.summed_in(one)}
-        ]
-        if adding:
-            return self.phase(max(adding, key=lambda one: one.node.lineno).event)
+        adding = self._adding(place, outer)
+        if adding is not None:
+            return self.phase(adding.event)
         calls = [each.func for each in ast.walk(made) if isinstance(each, ast.Call)] if made is not None else []
         for text in (ast.unparse(as_number(score)), *map(ast.unparse, calls)):
             phase = phase_of(text.rpartition(".")[2])
@@ -189,3 +204,8 @@ class Scores(Phases):
                 told = f"`{text}` is of {phase}, as its name says"
                 return Phase(phase, told, (Assumption("name", told),))
         return Phase("unknown")
+
+
+def _is_length(value: Symbol) -> bool:
+    """Whether a value is the length or the shape of something."""
+    return value.name in ("len", ".size") or (value.name == "attribute" and value.detail == "shape")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from dllint.context.loading import PLAIN_ATTRIBUTES
 from dllint.events import (
     Event,
     ModeChange,
@@ -104,13 +105,6 @@ def _options(value: Value) -> Iterator[tuple[object, Value]]:
 
 _ASKING = frozenset(("isinstance", "hasattr", "type", "callable", "getattr", "issubclass"))
 _WRAPPED = ("module", "_orig_mod")
-# What tensors, dicts and lists have; whatever has another attribute is none of them.
-_ATTRIBUTES = frozenset(
-    ("shape", "dtype", "device", "data", "grad", "T", "mT", "H", "mH", "ndim", "is_cuda", "requires_grad", "real",
-     "imag", "grad_fn", "is_leaf", "layout", "is_sparse", "itemsize", "nbytes", "names", "size", "keys", "values",
-     "items", "get", "pop", "copy", "update", "append", "__class__", "__dict__", "__len__", "name", "state_dict",
-     "_metadata", *_WRAPPED)
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +133,7 @@ def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[s
     for held in (each for each in (read.result, *_items(read.result)) if isinstance(each, Symbol)):
         for name, value in held.attributes.items():
             is_read = isinstance(value, Symbol) and value.name == "attribute" and value.inputs[0] is held
-            if is_read and name not in _ATTRIBUTES and held.site is not None and not _is_asked_around(value.site):
+            if is_read and name not in PLAIN_ATTRIBUTES and held.site is not None and not _is_asked_around(value.site):
                 return ObjectUse(value.site or held.site, f"an object with an attribute `{name}`")
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ from dllint.events import Backward
 from dllint.interp.run import graph
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.sites import Site
-from dllint.values import Value
+from dllint.values import Value, alternatives
 
 _MAX_HOPS = 3  # from a variable to the next that is computed from it
 _MAX_SOURCES = 2000
@@ -36,20 +37,10 @@ class Uses(ProgramView):
         """Where a value that is assigned to a variable is added to another, or appended to a list, as it is.
 
         Terms of it count (``total += loss * n``), and what is made of it by a call or an attribute does not
-        (``loss.item()``, ``float(loss)``).
+        (``loss.item()``, ``float(loss)``). What is one of several things is kept where one of them is.
         """
-        statement = statement_around(value.site) if value.site is not None else None
-        variable = _variable_of(statement) if statement is not None else None
-        if statement is None or value.site is None or variable is None:
-            return []
-        made: Any = getattr(statement, "value", None)
-        if not _is_term(value.site.node, made):
-            return []  # it may be one of several things, or go through something
-        module: Any = value.site.module
-        around = enclosing_definition(value.site) or module.tree
-        places = (Site(module, node) for node in _reads_of(variable, statement, value.site))
-        later = [place for place in places if not _is_rebound(variable, around, statement, place.line)]
-        return [kept for place in later if (kept := _kept_at(place)) is not None]
+        found = (kept for _, option in alternatives(value) for kept in _keepings(option))
+        return list({id(kept.site.node): kept for kept in found}.values())
 
     def names_sent_backward(self, site: Site) -> frozenset[str]:
         """What the function around a place computes gradients of, and what that is computed from, as it is written."""
@@ -87,14 +78,32 @@ class Uses(ProgramView):
         """
         if self.goes_backward(value):
             return True
-        return value.site is None or _is_read(value.site, _MAX_HOPS)
+        return value.site is None or is_read(value.site)
 
     def is_read_at(self, site: Site) -> bool:
         """Whether anything reads the value of the expression at a place; what is thrown away is not read."""
-        return _is_read(site, _MAX_HOPS)
+        return is_read(site)
 
 
-def _is_read(site: Site, hops: int) -> bool:
+def _keepings(value: Value) -> Iterator[Kept]:
+    """Where a value is kept that is no choice."""
+    statement = statement_around(value.site) if value.site is not None else None
+    variable = _variable_of(statement) if statement is not None else None
+    if statement is None or value.site is None or variable is None:
+        return
+    made: Any = getattr(statement, "value", None)
+    if value.site.node is not statement and not _is_term(value.site.node, made):
+        return  # it may be one of several things, or go through something
+    module: Any = value.site.module
+    around = enclosing_definition(value.site) or module.tree
+    places = (Site(module, node) for node in _reads_of(variable, statement, value.site))
+    for place in places:
+        kept = _kept_at(place) if not _is_rebound(variable, around, statement, place.line) else None
+        if kept is not None:
+            yield kept
+
+
+def is_read(site: Site, hops: int = _MAX_HOPS) -> bool:
     """Whether the value of an expression is read by anything."""
     statement = statement_around(site)
     if statement is None or hops == 0:
@@ -103,7 +112,7 @@ def _is_read(site: Site, hops: int) -> bool:
         return statement.value is not site.node or _is_shown(statement, site)
     variable = _variable_of(statement)
     return variable is None or any(
-        _is_read(Site(site.module, node), hops - 1) for node in _reads_of(variable, statement, site)
+        is_read(Site(site.module, node), hops - 1) for node in _reads_of(variable, statement, site)
     )
 
 
@@ -142,12 +151,17 @@ def _reads_of(variable: str, statement: ast.stmt, site: Site) -> list[ast.Name]:
 
 
 def _is_rebound(variable: str, around: ast.AST, statement: ast.stmt, line: int) -> bool:
-    """Whether a variable gets another value, or is detached, between a statement and a later line; in doubt, it is."""
+    """Whether a variable gets another value, or is detached, between a statement and a later line; in doubt, it is.
+
+    What is added to it leaves in it what was there.
+    """
     if line <= statement.lineno:
         return True
     between = [node for node in ast.walk(around) if statement.lineno < getattr(node, "lineno", 0) < line]
+    grown = {id(node.target) for node in between if isinstance(node, ast.AugAssign)}
     for node in between:
-        if isinstance(node, ast.Name) and node.id == variable and isinstance(node.ctx, ast.Store):
+        is_bound = isinstance(node, ast.Name) and node.id == variable and isinstance(node.ctx, ast.Store)
+        if is_bound and id(node) not in grown:
             return True
         if isinstance(node, ast.Attribute) and node.attr == "detach_" and ast.unparse(node.value) == variable:
             return True

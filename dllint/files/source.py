@@ -10,8 +10,9 @@ import codecs
 import os
 import re
 import stat
+import zlib
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 from pathlib import Path
@@ -32,6 +33,7 @@ _BLANK_OR_COMMENT = re.compile(rb"^[ \t\f]*(?:#|$)")
 _FIRST_LINES = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)?([^\r\n]*)")
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_FASTEST = 1  # level of compression
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -43,23 +45,48 @@ class SourceError(Exception):
         self.kind = kind
 
 
-@dataclass(slots=True)
 class SourceFile:
     """One source file, decoded.
 
     ``path`` is absolute; ``display`` is what users see (relative to the working directory when below it, with
-    forward slashes). ``text`` keeps its line ends; for a notebook it is one module made of all code cells.
-    ``encoding`` is the declared one, or ``utf-8``, or ``utf-8-sig`` with a byte order mark (which is not in
-    ``text``). ``digest`` identifies the bytes of the file.
+    forward slashes). ``text`` keeps its line ends; for a notebook it is one module made of all code cells, and
+    ``characters`` is its length. ``encoding`` is the declared one, or ``utf-8``, or ``utf-8-sig`` with a byte order
+    mark (which is not in ``text``). ``digest`` identifies the bytes of the file.
     """
 
-    path: Path
-    display: str
-    text: str
-    encoding: str = "utf-8"
-    notebook: Notebook | None = None
-    digest: str = ""
-    _starts: list[int] = field(default_factory=list, repr=False, compare=False)
+    __slots__ = ("_packed", "_starts", "_text", "characters", "digest", "display", "encoding", "notebook", "path")
+
+    def __init__(
+        self,
+        path: Path,
+        display: str,
+        text: str,
+        encoding: str = "utf-8",
+        notebook: Notebook | None = None,
+        digest: str = "",
+    ) -> None:
+        self.path = path
+        self.display = display
+        self.encoding = encoding
+        self.notebook = notebook
+        self.digest = digest
+        self.characters = len(text)
+        self._text: str | None = text
+        self._packed = b""
+        self._starts: list[int] = []
+
+    @property
+    def text(self) -> str:
+        """The text, which is unpacked where it is asked for again."""
+        if self._text is None:
+            self._text = zlib.decompress(self._packed).decode("utf-8", "surrogatepass")
+        return self._text
+
+    def pack(self) -> None:
+        """Hold the text compressed. Most files of a library are read once; one rare character makes a text fourfold."""
+        if self._text is not None:
+            self._packed = self._packed or zlib.compress(self._text.encode("utf-8", "surrogatepass"), _FASTEST)
+            self._text, self._starts = None, []
 
     @property
     def line_starts(self) -> list[int]:
@@ -214,15 +241,15 @@ def source_from_text(
 
 def _source(text: str, encoding: str, path: Path, display: str | None, max_bytes: int, digest: str) -> SourceFile:
     absolute = os.path.abspath(path)
-    source = SourceFile(Path(absolute), display or display_path(absolute), text, encoding, None, digest)
+    notebook = None
     if path.suffix == ".ipynb":
         from dllint.files.notebook import read_notebook  # json is needed for notebooks only
 
-        source.notebook = read_notebook(text, encoding)
-        source.text = source.notebook.text
-    if len(source.text) > max_bytes:
+        notebook = read_notebook(text, encoding)
+        text = notebook.text
+    if len(text) > max_bytes:
         raise SourceError(_too_large(max_bytes), "limit")
-    return source
+    return SourceFile(Path(absolute), display or display_path(absolute), text, encoding, notebook, digest)
 
 
 def display_path(absolute: str) -> str:

@@ -33,8 +33,9 @@ restored runs past its end, and the rate has risen to .35 of the base rate in th
         torch.save(state, "last.pt")
 
 ## Not reported
-Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer;
-checkpoints without an epoch; loops that do not go over a plain range.
+Loops whose beginning, or whose count, comes from what was read; weights that are loaded without the optimizer, unless
+the epoch of a checkpoint of the program's own is looked up and not used; checkpoints without an epoch; loops that do
+not go over a plain range.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
@@ -71,10 +72,12 @@ class EpochRestarts(Rule):
     excuses = (counted_on, read_elsewhere)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        found = ctx.continuation if ctx.all_of(StateRead) else None
+        found = (ctx.continuation or ctx.restart) if ctx.all_of(StateRead) else None
         if found is None or not any(map(ctx.progress_in, found.saved)):
             return
         restored = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
+        if not restored and found is ctx.restart:
+            restored = list(found.restored)
         loops = [loop for step in ctx.steps() for loop in ctx.loops_around(step)[-1:] if _begins_at_0(loop, ctx)]
         if restored and loops and not ctx.excused(self, found):
             yield self._report(loops[0], restored[0], found, ctx)
@@ -86,7 +89,7 @@ class EpochRestarts(Rule):
             self,
             loop.site,
             f"training goes on from a checkpoint, and its `{key}` is not taken up: the loop starts again",
-            on=[restored.event, restored.event.state, loop, parts[0].given],
+            on=[restored.event, restored.unsure, loop, parts[0].given],
             assuming=found.assumptions,
             effect="all epochs are made once more, and whatever depends on their number is repeated",
             help=f'begin with the epoch after that of the checkpoint: `range(checkpoint["{key}"] + 1, epochs)`',

@@ -53,18 +53,23 @@ from dllint.api import (
     Edits,
     Finding,
     Instance,
+    Load,
     OptimizerStep,
+    Part,
     Program,
     Restored,
     Rule,
+    Saved,
     SchedulerCreated,
     SchedulerStep,
     StateRead,
+    Symbol,
     Value,
     insert_after,
     is_bound_at,
 )
 
+_EFFECT = "the schedule is repeated from its beginning, with other learning rates than in a run in one piece"
 _WITHOUT_A_PLACE = ("ReduceLROnPlateau", "ConstantLR")
 
 
@@ -122,6 +127,7 @@ class SchedulerNotRestored(Rule):
         reads, steps = ctx.all_of(StateRead), ctx.all_of(SchedulerStep)
         found = ctx.continuation if reads and steps else None
         if found is None:
+            yield from self._left_elsewhere(ctx) if steps else ()
             return
         for event in ctx.all_of(SchedulerCreated):
             scheduler = event.scheduler
@@ -132,15 +138,45 @@ class SchedulerNotRestored(Rule):
                 yield self._report(event, place, found, ctx)
                 return
 
+    def _left_elsewhere(self, ctx: Context) -> Iterator[Finding]:
+        """Code that this program does not run, such as a method, and that takes all but the scheduler out of a file."""
+        for saved in ctx.checkpoints.saved:
+            for part in saved.parts:
+                state = part.value
+                if not isinstance(state, Symbol) or state.name != "state_dict" or ctx.is_entry_read(part.key):
+                    continue
+                for scheduler in ctx.objects(state.inputs[0]):
+                    load = next(ctx.resumed_elsewhere(saved), None) if _is_stepped_later(scheduler, ctx) else None
+                    if load is None or not isinstance(scheduler, Instance):
+                        continue
+                    if not ctx.excused(self, scheduler, Continuation((), (), load.keys, (saved,))):
+                        yield self._report_left(scheduler, part, saved, load, ctx)
+                        return
+
+    def _report_left(self, scheduler: Instance, part: Part, saved: Saved, load: Load, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            load.site,
+            f"training goes on from here, and `{part.key}` is left in the file",
+            on=[
+                saved.event,
+                *ctx.checkpoints.unsure(saved, "module", "optimizer", "scheduler"),
+                *_own_steps(scheduler, ctx)[:1],
+            ],
+            effect=_EFFECT,
+            help=f'load `checkpoint["{part.key}"]` into the scheduler where the optimizer\'s state is loaded',
+            trace=[(saved.place_of(part), "this is saved"), (load.site, "and not taken out here")],
+        )
+
     def _report(self, made: SchedulerCreated, place: Restored, found: Continuation, ctx: Context) -> Finding:
         called = ctx.called(made.scheduler, "scheduler")
         return ctx.finding(
             self,
             place.event,
             f"training goes on from here, and {called} starts again",
-            on=[made, place.event.state, *_own_steps(made.scheduler, ctx)[:1]],
+            on=[made, place.unsure, *_own_steps(made.scheduler, ctx)[:1]],
             assuming=found.assumptions,
-            effect="the schedule is repeated from its beginning, with other learning rates than in a run in one piece",
+            effect=_EFFECT,
             help="save the state of the scheduler, and load it where the optimizer's is loaded",
             trace=[
                 (made.site, "the scheduler is built"),
@@ -149,6 +185,10 @@ class SchedulerNotRestored(Rule):
             ],
             fix=("Restore the scheduler, too", _restored_after(made, place, found, ctx)),
         )
+
+
+def _is_stepped_later(scheduler: Value, ctx: Context) -> bool:
+    return ctx.guessed_role(scheduler) == "scheduler" and bool(_own_steps(scheduler, ctx))
 
 
 def _own_steps(scheduler: Value, ctx: Context) -> list[SchedulerStep]:

@@ -46,7 +46,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, OptimizerStep, Program, Rule, StateRead
+from dllint.api import Context, Finding, Instance, OptimizerStep, Program, Rule, StateRead, Value
+
+_EFFECT = "it begins at a scale of 65536 again, and skips steps until the gradients fit"
 
 
 def restored_or_handed_on(scaler: Instance, ctx: Context) -> bool:
@@ -60,7 +62,7 @@ def switched_off(scaler: Instance, ctx: Context) -> bool:
     return enabled is not None and ctx.constant(enabled) is not True
 
 
-def needs_none(scaler: Instance, ctx: Context) -> bool:
+def needs_none(scaler: Value, ctx: Context) -> bool:
     """training is in bfloat16"""
     return ctx.mentions("bfloat16", where="here") or ctx.mentions("bf16", where="here")
 
@@ -89,10 +91,29 @@ class ScalerNotRestored(Rule):
                         self,
                         each.event,
                         f"training goes on from here, and {ctx.called(scaler, 'gradient scaler')} starts again",
-                        on=[step, each.event.state],
+                        on=[step, each.unsure],
                         assuming=found.assumptions if found is not None else (),
-                        effect="it begins at a scale of 65536 again, and skips steps until the gradients fit",
+                        effect=_EFFECT,
                         help="save `scaler.state_dict()`, and load it where the optimizer's state is loaded",
                         trace=[(each.read.site, "a checkpoint is read"), (step.site, "the scaler is used")],
+                    )
+                    return
+        yield from self._left_elsewhere(ctx)
+
+    def _left_elsewhere(self, ctx: Context) -> Iterator[Finding]:
+        """Code that this program does not run, such as a method, and that takes all but the scaler out of a file."""
+        for saved in ctx.checkpoints.saved:
+            for part in saved.parts:
+                is_left = ctx.checkpoints.kind(part.value) == "scaler" and not ctx.is_entry_read(part.key)
+                load = next(ctx.resumed_elsewhere(saved), None) if is_left else None
+                if load is not None and not needs_none(part.value, ctx):
+                    yield ctx.finding(
+                        self,
+                        load.site,
+                        f"training goes on from here, and `{part.key}` is left in the file",
+                        on=[saved.event, *ctx.checkpoints.unsure(saved, "module", "optimizer", "scaler")],
+                        effect=_EFFECT,
+                        help=f'load `checkpoint["{part.key}"]` into the scaler where the optimizer\'s state is loaded',
+                        trace=[(saved.place_of(part), "this is saved"), (load.site, "and not taken out here")],
                     )
                     return

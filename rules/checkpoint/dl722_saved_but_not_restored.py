@@ -91,7 +91,7 @@ class SavedButNotRestored(Rule):
             self,
             place,
             f"`{part.key}` is saved, and nothing restores it when training goes on",
-            on=[saved.event, restored.event, restored.event.state, part.given],
+            on=[saved.event, restored.event, restored.unsure, part.given],
             assuming=found.assumptions,
             effect="the first epoch of a resumed run is taken for the best so far, and overwrites the best model"
             if is_score

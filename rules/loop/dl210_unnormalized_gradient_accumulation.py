@@ -53,19 +53,15 @@ from dllint.api import (
     Const,
     Context,
     Edits,
-    Event,
     Finding,
     Guard,
-    Guards,
     Instance,
-    OpaqueCall,
     OptimizerStep,
     Program,
     Rule,
     Site,
     Symbol,
     Value,
-    ZeroGrad,
     remove,
     replace_range,
     statement_around,
@@ -106,7 +102,7 @@ def is_scaled(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
 
 def counts_to_one(backward: Backward, step: OptimizerStep, ctx: Context) -> bool:
     """gradients are accumulated over one batch, at least by default"""
-    boundary = _boundary(backward, step, ctx)
+    boundary = ctx.period_between(backward, step)
     if any(guard.by_default for guard in boundary):
         return True
     remainder = next((found for guard in boundary if (found := _remainder(guard))), None)
@@ -150,7 +146,7 @@ class UnnormalizedGradientAccumulation(Rule):
             division = _second_division(backward, ctx)
             if division is not None:
                 yield self._report_second(backward, division, ctx)
-            for step in _steps_after_several(backward, ctx):
+            for step in ctx.steps_after_several(backward):
                 if not ctx.excused(self, backward, step):
                     yield self._report(backward, step, ctx)
 
@@ -191,59 +187,6 @@ class UnnormalizedGradientAccumulation(Rule):
             fix=("Divide once", _undivided(site, ctx)),
             severity="warning",
         )
-
-
-# ------------------------------------------------------------------------------------- what is accumulated
-
-
-def _steps_after_several(backward: Backward, ctx: Context) -> list[OptimizerStep]:
-    """The steps that use what several runs of this backward pass have added up."""
-    loops = ctx.loops_around(backward)
-    if not loops:
-        return []
-    inside = ctx.beside(backward, loops[0])
-    steps = [event for event in inside if isinstance(event, OptimizerStep)]
-    if steps:
-        return _every_kth(backward, steps, inside, ctx)
-    may_clear = (event for event in inside if isinstance(event, ZeroGrad) or _gets_optimizer(event, ctx))
-    if any(may_clear) or ctx.loop_unit(loops[0]) != "micro-batches":
-        return []
-    return [event for event in ctx.beside(backward, loops[1]) if isinstance(event, OptimizerStep)]
-
-
-def _every_kth(
-    backward: Backward, steps: list[OptimizerStep], inside: list[Event], ctx: Context
-) -> list[OptimizerStep]:
-    """``if (i + 1) % k == 0: optimizer.step()`` after a backward pass that happens every time."""
-    found = []
-    for step in steps:
-        boundary = _boundary(backward, step, ctx)
-        if not boundary:
-            return []
-        clearings = [e for e in inside if isinstance(e, ZeroGrad) and ctx.may_concern(e.target, step.optimizer)]
-        same_turn = any(isinstance(event, Backward) and _shares(event, boundary) for event in inside)
-        always = any(not _boundary(backward, event, ctx) for event in (*steps, *clearings))
-        if any(_shares(e, boundary) and ctx.position(e) < ctx.position(backward) for e in clearings):
-            return []  # cleared right before the backward pass that is used: nothing adds up
-        if clearings and not same_turn and not always:
-            found.append(step)
-    return found
-
-
-def _boundary(backward: Backward, event: Event, ctx: Context) -> Guards:
-    """The conditions by which something happens only every few times that the backward pass does."""
-    return tuple(guard for guard in ctx.conditions_beyond(event, backward) if guard.topic == "period")
-
-
-def _shares(event: Event, boundary: Guards) -> bool:
-    wanted = {guard.key() for guard in boundary}
-    return any(guard.key() in wanted for guard in event.guards)
-
-
-def _gets_optimizer(event: Event, ctx: Context) -> bool:
-    """Whether an unresolved call gets something that can clear gradients."""
-    given = event.values if isinstance(event, OpaqueCall) else ()
-    return any(ctx.guessed_role(value) in ("optimizer", "scaler") for value in given)
 
 
 def _remainder(guard: Guard) -> ast.BinOp | None:

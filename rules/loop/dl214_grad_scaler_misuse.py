@@ -1,7 +1,10 @@
-"""A step past the gradient scaler that has scaled the gradients.
+"""A step past the gradient scaler that has scaled the gradients, or a scaler that is never updated.
 
 After `scaler.scale(loss).backward()` gradients are 65,536 times too large. `scaler.step(optimizer)` divides them before
 the step, and skips it where one has overflowed; `optimizer.step()` does neither.
+
+Without `scaler.update()` the second step ends the run, with "step() has already been called since the last update()":
+where the scaler is switched on by an option, only that of those who use it.
 
 Measured on torch 2.13: one step of SGD changes the weights by 1254 instead of .0191. Adam does not notice the scale,
 but clipping, and infinite gradients, which spoil its averages for good.
@@ -29,9 +32,12 @@ but clipping, and infinite gradients, which spoil its averages for good.
 ## Not reported
 Steps after `scaler.unscale_(optimizer)`; steps of another optimizer than the one that the loss is for, or whose
 parameters are not known; arms of a condition of which one scales and another steps; scalers that are switched off.
+Scalers without an update where they come from elsewhere, or unknown code gets hold of them, and single steps outside
+of loops.
 
 ## Fix (unsafe)
-Lets the scaler take the step, where both stand in one function. Unsafe because it changes training, as it should.
+Lets the scaler take the step, where both stand in one function, or updates it after the step. Unsafe because it changes
+training, as it should.
 
 ## On real code
 206 public repositories: no finding.
@@ -45,6 +51,7 @@ from dllint.api import (
     Backward,
     Context,
     Edits,
+    Event,
     Finding,
     Instance,
     OpaqueCall,
@@ -62,8 +69,7 @@ from dllint.api import (
 def is_switched_off(event: OptimizerStep, scaled: Backward, ctx: Context) -> bool:
     """the scaler is switched off"""
     scalers = [each for each in ctx.objects(scaled.scaler) if isinstance(each, Instance)]
-    given = [scaler.arguments.keywords.get("enabled") for scaler in scalers]
-    return any(each is not None and not ctx.constant(each) for each in given)
+    return not all(_may_be_on(each, ctx) for each in scalers)
 
 
 def is_for_another(event: OptimizerStep, scaled: Backward, ctx: Context) -> bool:
@@ -92,7 +98,10 @@ class GradScalerMisuse(Rule):
     excuses = (is_switched_off, is_for_another, is_unscaled_by_hand)
 
     def on_optimizer_step(self, event: OptimizerStep, ctx: Context) -> Iterator[Finding]:
-        if event.scaler is not None or ctx.is_managed(event):
+        if ctx.is_managed(event):
+            return
+        if event.scaler is not None:
+            yield from self._never_updated(event, ctx)
             return
         scaled = _scaled_backward(event, ctx)
         if scaled is None or ctx.excused(self, event, scaled):
@@ -108,6 +117,43 @@ class GradScalerMisuse(Rule):
             trace=[(scaled.site, "the gradients are scaled here"), (event.site, "and used as they are")],
             fix=("Let the scaler take the step", _by_the_scaler(event, scaled, ctx)),
         )
+
+    def _never_updated(self, step: OptimizerStep, ctx: Context) -> Iterator[Finding]:
+        made = [each for each in ctx.objects(step.scaler) if isinstance(each, Instance)] if step.scaler else []
+        others = [each for each in ctx.all_of(ScalerUpdate, OpaqueCall) if _may_update(each, made, ctx)]
+        is_known = len(made) == 1 and made[0].library_name == "torch.amp.GradScaler"
+        if not is_known or others or not ctx.loops_around(step) or not _may_be_on(made[0], ctx):
+            return
+        name, optimizer = ctx.called(step.scaler, "scaler"), ctx.called(step.optimizer, "optimizer")
+        yield ctx.finding(
+            self,
+            step,
+            f"{name} takes steps and is never updated: the second of them raises",
+            on=[step.scaler],
+            effect="the run ends at its second step, wherever the scaler is switched on",
+            help=f"call `update` of {name} after each step of {optimizer}",
+            trace=[(made[0].site or step.site, "the scaler is made here"), (step.site, "and takes a step here")],
+            fix=("Update the scaler", _updated(step, ctx)),
+        )
+
+
+def _may_be_on(scaler: Instance, ctx: Context) -> bool:
+    given = scaler.arguments.keywords.get("enabled")
+    return given is None or ctx.is_setting(given) or ctx.constant(given) is not False
+
+
+def _may_update(event: Event, scalers: list[Instance], ctx: Context) -> bool:
+    """Whether an event is an update of a scaler, or a call that could not be followed and gets hold of it."""
+    if isinstance(event, OpaqueCall):
+        return any(ctx.opaque_to(event, each) for each in scalers)
+    return isinstance(event, ScalerUpdate) and any(ctx.is_same(event.scaler, each) for each in scalers)
+
+
+def _updated(step: OptimizerStep, ctx: Context) -> Edits:
+    """``scaler.update()`` after ``scaler.step(optimizer)``, where that is a statement of its own."""
+    scaler, found, _ = ctx.source_of(step.site).partition(".step(")
+    is_named = bool(found) and all(part.isidentifier() for part in scaler.split("."))
+    return insert_after(step.site, f"{scaler}.update()") if is_named else Edits()
 
 
 def _scaled_backward(step: OptimizerStep, ctx: Context) -> Backward | None:

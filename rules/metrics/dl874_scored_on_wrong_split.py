@@ -134,6 +134,7 @@ class ScoredOnWrongSplit(Rule):
             for score in ctx.compared_with_best(event):
                 name = ctx.source_of(score)
                 is_of_test = ctx.speaks_of("test-set", name) and not ctx.speaks_of("validation-set", name)
+                is_of_test = is_of_test and not ctx.is_of_validation(score, ctx.loops_around(event))
                 if is_of_test and id(score.node) not in reported and not ctx.excused(self, event):
                     reported.add(id(score.node))
                     yield self._report_choice(score, name, event, ctx)

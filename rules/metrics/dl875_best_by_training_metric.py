@@ -56,7 +56,7 @@ from collections.abc import Iterator
 
 from dllint.api import Context, Event, Finding, LibraryCall, Loop, Phase, Program, Rule, Site, StateSaved, StateTaken
 
-_CALLBACKS = ("ModelCheckpoint", "EarlyStopping")
+_CALLBACKS = {"ModelCheckpoint": 2, "EarlyStopping": 0}  # the position of `monitor`
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -90,20 +90,20 @@ class BestByTrainingMetric(Rule):
                 yield self._report(score, event, phase, ctx)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        name = event.name.rpartition(".")[2]
-        given = event.arguments.get(2 if name == "ModelCheckpoint" else 0, "monitor")
-        metric = ctx.constant(given)
-        if name not in _CALLBACKS or given is None or not isinstance(metric, str):
+        metric = _monitored(event, ctx)
+        if metric is None or ctx.phase_of_name(metric) != "training" or not any(ctx.trees("validation_step")):
             return
-        if ctx.phase_of_name(metric) == "training" and any(ctx.trees("validation_step")):
-            yield ctx.finding(
-                self,
-                event,
-                f"`{metric}`, of the training, decides here, though there is a validation",
-                on=[given],
-                effect="the most overfitted checkpoint counts as the best one",
-                help="monitor a metric of the validation",
-            )
+        others = [_monitored(each, ctx) for each in ctx.all_of(LibraryCall)]
+        if any(other is not None and ctx.phase_of_name(other) != "training" for other in others):
+            return  # one more callback, that of the validation: both checkpoints are kept
+        yield ctx.finding(
+            self,
+            event,
+            f"`{metric}`, of the training, decides here, though there is a validation",
+            on=[event.arguments.get(_CALLBACKS[event.name.rpartition(".")[2]], "monitor")],
+            effect="the most overfitted checkpoint counts as the best one",
+            help="monitor a metric of the validation",
+        )
 
     def _report(self, score: Site, event: Event, phase: Phase, ctx: Context) -> Finding:
         name = ctx.source_of(score)
@@ -116,6 +116,13 @@ class BestByTrainingMetric(Rule):
             help="compare a metric of the validation",
             trace=[(score, "what is best is decided here"), (event.site, "this state is kept")],
         )
+
+
+def _monitored(event: LibraryCall, ctx: Context) -> str | None:
+    """The metric that a callback of Lightning's watches, if a call makes one."""
+    position = _CALLBACKS.get(event.name.rpartition(".")[2])
+    metric = ctx.constant(event.arguments.get(position, "monitor")) if position is not None else None
+    return metric if isinstance(metric, str) else None
 
 
 def _choices(event: Event, ctx: Context) -> Iterator[tuple[Site, Phase]]:

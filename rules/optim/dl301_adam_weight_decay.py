@@ -15,7 +15,8 @@ at a test accuracy of .6012 instead of .6420, its gains at .257 instead of 1.148
 
 ## Not reported
 `decoupled_weight_decay=True`, a decay of zero, and other optimizers; a value that is called `l2` or a call that a
-comment calls L2; a call that makes an `AdamW` as well, to compare the two. Values below 5e-3, such as the 5e-4 of graph
+comment calls L2; a call that makes an `AdamW` as well, to compare the two; DDPG, whose paper trains its critic with an
+L2 of 0.01 (arXiv:1509.02971). Values below 5e-3, such as the 5e-4 of graph
 networks, and values that are not known, are shown only when the rule is selected by name, and so are larger ones in
 files that use a library of graph networks, where L2 is tuned on purpose.
 
@@ -66,6 +67,12 @@ def is_called_l2(event: OptimizerCreated, optimizer: Instance, decays: list[Valu
     return any(ctx.speaks_of("coupled-decay", *ctx.lines_at(place)) for place in places)
 
 
+def is_of_ddpg(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
+    """it is for a critic of DDPG, whose paper asks for an L2 of 0.01 with Adam"""
+    names = (event.site.module.name, *(part for frame in event.frame.stack() for part in frame.scope.split(".")))
+    return any(ctx.speaks_of("l2-recipe", name) for name in names)
+
+
 def is_compared(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
     """the same call makes an optimizer with decoupled decay as well, to compare the two"""
     same_call = (other for other in ctx.all_of(OptimizerCreated) if other.site.node is event.site.node)
@@ -81,7 +88,7 @@ class AdamWeightDecay(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://arxiv.org/abs/1711.05101",)
-    excuses = (is_decoupled, is_called_l2, is_compared)
+    excuses = (is_decoupled, is_called_l2, is_of_ddpg, is_compared)
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer = event.optimizer

@@ -24,14 +24,10 @@ encoder left out of the optimizer the test accuracy is .48 instead of .74. The t
 
 ## Not reported
 Modules that are frozen, only evaluated, or deleted again; modules with weights from elsewhere (a checkpoint, another
-model); names such as `teacher`, `ema` or `vgg`; one part of a model that is trained alone, as a head is on features;
-parameters that are updated by hand, or that something else asks for; optimizers that are given single tensors, as for a
-style, a prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
-Modules that are frozen, or only evaluated; modules with weights from elsewhere (a checkpoint, another model); names
-such as `teacher`, `ema` or `vgg`; networks that see both sides of a comparison; one part of a model that is trained
-alone, as a head is on features; parameters that are updated by hand, or that something else asks for; optimizers that
-are given single tensors, as for a style, a prompt or an attack. Where anything that an optimizer is given is not known,
-nothing is said.
+model), unless new layers of theirs are trained as well; names such as `teacher`, `ema` or `vgg`; networks that see both
+sides of a comparison; one part of a model that is trained alone, as a head is on features; parameters that are updated
+by hand, or that something else asks for and may hand on; optimizers that are given single tensors, as for a style, a
+prompt or an attack. Where anything that an optimizer is given is not known, nothing is said.
 
 ## On real code
 276 public repositories: no finding. One question, which is right: an estimator of mutual information is made anew in
@@ -49,6 +45,7 @@ from dllint.api import (
     Context,
     Finding,
     GradientClip,
+    Instance,
     LossCall,
     ModeChange,
     OpaqueCall,
@@ -64,6 +61,8 @@ from dllint.api import (
 )
 
 _FROM_ELSEWHERE = r"pretrained|load_state_dict|torch\.load|\bhub\b|requires_grad|no_grad|register_buffer"
+_OF_ALL = r"load_state_dict|torch\.load|requires_grad|register_buffer|from_pretrained"
+_HOLDERS = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Yield, ast.Return, ast.keyword, ast.Assign)
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -122,8 +121,9 @@ def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> boo
     goes_on = all(any(ctx.is_same(each, module) for each in restored) for module in trained)
     if _concerns_any(left, restored, ctx) and not goes_on:
         return True
-    classes = [each.cls for each in (left.module, left.owner) if each is not None]
-    return any(ctx.is_said_in(cls, _FROM_ELSEWHERE) for cls in classes if isinstance(cls, Class))
+    classes = [each.cls for each in (left.module, left.owner) if each is not None and isinstance(each.cls, Class)]
+    words = _OF_ALL if _has_new_layers(left, ctx) else _FROM_ELSEWHERE
+    return any(ctx.is_said_in(cls, words) for cls in classes)
 
 
 def has_its_parameters_asked_for(site: Site, left: Untrained, ctx: Context) -> bool:
@@ -131,7 +131,7 @@ def has_its_parameters_asked_for(site: Site, left: Untrained, ctx: Context) -> b
     clipped = [event.site for event in ctx.all_of(GradientClip)]
     calls = (call for method in ("parameters", "named_parameters") for call in ctx.method_calls(method))
     mine = (call for call in calls if receiver_of(call.node).rpartition(".")[2] == left.name)
-    return any(not any(ctx.is_within(call, each) for each in clipped) for call in mine)
+    return any(not any(ctx.is_within(call, each) for each in clipped) and not _only_looks(call, ctx) for call in mine)
 
 
 class ParametersMissingFromOptimizer(Rule):
@@ -173,7 +173,7 @@ class ParametersMissingFromOptimizer(Rule):
             f"`{name}` gets gradients and is in no optimizer",
             on=[left.loss, *left.makers, *(each.parameters for each in left.makers), left.module],
             assuming=[*ctx.left_alone(left.loss, left.module), *assumed_under(left.guards)],
-            effect="it keeps its random start values for the whole run",
+            effect="it keeps the random values that it starts with for the whole run",
             help="give the optimizer its parameters, too, or freeze it with `requires_grad_(False)`",
             trace=[(site, text) for site, text in places if site is not None],
         )
@@ -190,6 +190,47 @@ def _is_compared_with_itself(module: Value, ctx: Context) -> bool:
         for pair in ((event.input, event.target) for event in ctx.all_of(LossCall))
     ]
     return any(map(all, sides)) or not any(map(any, sides))
+
+
+def _has_new_layers(left: Untrained, ctx: Context) -> bool:
+    """Whether gradients go through layers of torch that a module has made itself: these have no weights yet."""
+    made = ctx.inside(left.call) if isinstance(left.module.cls, Class) else ()
+    called = (layer for each in made for _, call in ctx.calls_behind(each) for layer in ctx.objects(call.inputs[0]))
+    own = [each for value in left.module.attributes.values() for each in ctx.objects(value)]
+    return any(
+        isinstance(layer, Instance)
+        and layer.library_name.startswith("torch.nn.")
+        and not layer.library_name.endswith("Sequential")
+        and ctx.has_parameters(layer) is True
+        and any(layer is each for each in own)
+        for layer in called
+    )
+
+
+def _only_looks(call: Site, ctx: Context) -> bool:
+    """Whether parameters are asked for by a loop that copies, counts or measures them, and hands none of them on."""
+    kinds = (ast.For, ast.GeneratorExp, ast.ListComp, ast.SetComp)
+    loop = next(iter(ctx.ancestors(call, *kinds)), None)
+    heads = [loop] if isinstance(loop, ast.For) else getattr(loop, "generators", [])
+    if loop is None or not any(call.node in ast.walk(head.iter) for head in heads):
+        return False
+    names = {node.id for head in heads for node in ast.walk(head.target) if isinstance(node, ast.Name)}
+    return not any(_hands_on(node, names) for node in ast.walk(loop))
+
+
+def _hands_on(node: ast.AST, names: set[str]) -> bool:
+    """Whether one of some variables is put into something, returned, or given to a function or to a method that does
+    not work in place."""
+    held: list[ast.AST]
+    if isinstance(node, ast.Call):
+        is_in_place = isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")
+        held = [] if is_in_place else [*node.args]
+    elif isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp):
+        held = [node.elt]
+    else:
+        held = list(ast.iter_child_nodes(node)) if isinstance(node, _HOLDERS) else []
+    reads = (each for each in held if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    return any(each.id in names for each in reads)
 
 
 def _concerns_any(left: Untrained, modules: Iterable[Value], ctx: Context) -> bool:

@@ -4,7 +4,9 @@ The rates that train a network span one and a half decades, and those of Adam li
 SGD. What is tuned for one is out of the band of the other.
 
 Measured on torch 2.13 (loss after 300 steps, 2.30 at first): Adam with 1e-7 2.305, 1e-6 2.302, 1e-3 .138, 1e-2 .090,
-.1 2.189, 1 2.208; SGD with 1e-3 2.292, .1 .320, 1 .049, 3 1.95, 10 2.26.
+.1 2.189, 1 2.208; SGD with 1e-3 2.292, .1 .320, 1 .049, 3 1.95, 10 2.26. Test accuracy after 400 steps of Adam on
+batches of 64 (10 classes, three seeds): with 1e-3 .49 for four layers, .40 for convolutions and .47 for a transformer,
+with .1 .20, .12 and .18.
 
 ## Bad
     net = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 2))
@@ -25,8 +27,9 @@ Measured on torch 2.13 (loss after 300 steps, 2.30 at first): Adam with 1e-7 2.3
 ## Not reported
 Rates of Adam and its relatives between 1e-7 and .1, and of SGD between 1e-6 and 10; rates that a scheduler multiplies
 or replaces, or that the code sets; tensors that are optimized themselves, such as images or prompts, and models of one
-layer; optimizers that choose their steps themselves. A rate that is too low, and one of Adam below .2 or of SGD below
-20, is a question (`--possible`): it may be wanted, and may do.
+layer; optimizers that choose their steps themselves. A rate that is too low is a question (`--possible`): it may be
+wanted, and may do. So is one of Adam below .2 or of SGD below 20, unless it is written out and used for batches of
+data.
 
 ## On real code
 138 public repositories: 4 findings in 3 of them; 3 are true, defaults of options that were meant for SGD. One is
@@ -56,10 +59,12 @@ _BANDS: dict[str, tuple[float, float]] = {
     **{f"torch.optim.{name}": _ADAM for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax")},
     "torch.optim.SGD": (1e-6, 10),
 }
-_DECAYING = frozenset(
+_UP_TO_RATE = frozenset(  # schedulers that multiply the rate by one at most, and by one at some time
     f"torch.optim.lr_scheduler.{name}"
-    for name in ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "ReduceLROnPlateau")
-)
+    for name in ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+                 "PolynomialLR", "LinearLR", "ReduceLROnPlateau")
+)  # fmt: skip
+_WITH_WARM_UP = ("transformers.get_", "transformers.optimization.get_")
 
 
 def is_scheduled(event: OptimizerCreated, rate: Value, ctx: Context) -> bool:
@@ -70,15 +75,19 @@ def is_scheduled(event: OptimizerCreated, rate: Value, ctx: Context) -> bool:
         if each.optimizer is None or ctx.is_same(each.optimizer, event.optimizer)
     ]
     return any(
-        not (isinstance(option, Instance) and option.library_name in _DECAYING)
+        not (isinstance(option, Instance) and _keeps_below(option.library_name))
         for each in made
         for option in ctx.objects(each.scheduler)
     )
 
 
+def _keeps_below(scheduler: str) -> bool:
+    return scheduler in _UP_TO_RATE or (scheduler.startswith(_WITH_WARM_UP) and "_schedule" in scheduler)
+
+
 def is_set_by_hand(event: OptimizerCreated, rate: Value, ctx: Context) -> bool:
     """the code sets rates of parameter groups"""
-    return any(True for _ in ctx.trees("param_groups"))
+    return ctx.are_rates_written()
 
 
 def is_of_no_network(event: OptimizerCreated, rate: Value, ctx: Context) -> bool:
@@ -93,16 +102,27 @@ def takes_no_step(event: OptimizerCreated, rate: Value, ctx: Context) -> bool:
     return not any(ctx.is_same(step.optimizer, event.optimizer) for step in ctx.all_of(OptimizerStep))
 
 
-def _wanted(rate: float, least: float, most: float) -> Iterator[Assumption]:
+def _wanted(event: OptimizerCreated, given: Value, rate: float, ctx: Context) -> Iterator[Assumption]:
     """Who writes a tiny rate may want to hold a part of the model back, or the loss is a large number.
 
-    What is above the band by little works for small networks that are trained on all data at once, and is often the
-    default for another optimizer, which who chooses this one replaces.
+    What is above the band by little works for small networks that are trained on all data at once. As a default it
+    often belongs to another optimizer, and who chooses this one replaces it. What is written out, and used for batches
+    of data, is a mistake.
     """
+    least, most = _BANDS[event.optimizer.library_name] if isinstance(event.optimizer, Instance) else _ADAM
     if rate <= least:
         yield Assumption("effect", "so low a rate is not wanted, as it is to hold something back or for a large loss")
-    elif rate < _BEYOND_DOUBT * most:
-        yield Assumption("effect", "the network is not so small, nor trained on so much data at once, that it works")
+    elif rate < _BEYOND_DOUBT * most and (ctx.is_setting(given) or not _is_for_batches(event, ctx)):
+        what = "the network is not so small, nor trained on so much data at once, that it works"
+        yield Assumption("effect", what)
+
+
+def _is_for_batches(event: OptimizerCreated, ctx: Context) -> bool:
+    """Whether an optimizer steps in a loop over data, whose batches are not known to be all of it."""
+    steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, event.optimizer)]
+    whole = [one.loop for one in ctx.batch_loops if ctx.has_one_batch(one)]
+    loops = [loop for step in steps for loop in ctx.loops_around(step)]
+    return any(ctx.goes_over_data(loop) and loop not in whole for loop in loops)
 
 
 class LearningRateOutOfBand(Rule):
@@ -131,7 +151,7 @@ class LearningRateOutOfBand(Rule):
             event,
             f"a learning rate of {rate:g} is far too {'high' if rate >= most else 'low'} for `{kind}`",
             on=[given, event.parameters],
-            assuming=_wanted(rate, least, most),
+            assuming=_wanted(event, given, rate, ctx),
             effect="the loss does not fall" if rate >= most else "the weights hardly move, however long it trains",
             help=f"start with {'1e-3' if kind != 'SGD' else '.1'}, or see `dllint confirm --lr-range`",
             trace=[(given.site, "the rate is set here")] if given.site is not None else [],

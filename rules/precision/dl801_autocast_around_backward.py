@@ -21,8 +21,8 @@ inside of it, is off by up to .34 %.
     optimizer.step()
 
 ## Not reported
-Blocks that are switched off (`enabled=False`), or that are something else where a flag says so; training loops that a
-framework runs.
+Blocks that are switched off (`enabled=False`), that may be anything else but `nullcontext`, or that are begun in
+another function; training loops that a framework runs.
 
 ## Fix (safe)
 Moves the backward pass behind the block, where it is the last thing in it.
@@ -49,10 +49,10 @@ class AutocastAroundBackward(Rule):
     references = ("https://docs.pytorch.org/docs/stable/amp.html#torch.autocast",)
 
     def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
-        block = next((each for each in ctx.ancestors(event.site, ast.With) if _autocast(each) is not None), None)
-        opened = _autocast(block) if block is not None else None
-        if block is None or opened is None or "autocast" not in event.contexts or ctx.is_managed(event):
+        opened = _block_around(event, ctx) if "autocast" in event.contexts and not ctx.is_managed(event) else None
+        if opened is None:
             return
+        block, call = opened
         yield ctx.finding(
             self,
             event,
@@ -60,17 +60,31 @@ class AutocastAroundBackward(Rule):
             effect="no gain: it takes the types of the forward pass anyway, and what else is computed there loses bits",
             help="end the block before the backward pass",
             trace=[
-                (Site(event.site.module, opened), "the block begins here"),
+                (Site(event.site.module, call), "the block begins here"),
                 (event.site, "and has the backward pass in it"),
             ],
             fix=("Move the backward pass behind the block", _ended_before(event.site, block)),
         )
 
 
-def _autocast(block: ast.With) -> ast.Call | None:
-    """The call of `autocast` that a block begins with: no other thing that may be one."""
-    calls = (item.context_expr for item in block.items if isinstance(item.context_expr, ast.Call))
-    return next((call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "autocast"), None)
+def _block_around(event: Backward, ctx: Context) -> tuple[ast.With, ast.Call] | None:
+    """The block of `autocast` around a backward pass in its function, and the call that it begins with."""
+    casts = {id(each.site.node) for each in ctx.library_calls("torch.autocast")}
+    blocks = [each for each in ctx.ancestors(event.site, ast.With) if isinstance(each, ast.With)]
+    for block, item in ((each, item) for each in blocks for item in each.items):
+        for written in ctx.stands_for(event.site, item.context_expr):
+            call = _unless_null(written)
+            if isinstance(call, ast.Call) and (id(call) in casts or ast.unparse(call.func).endswith(".autocast")):
+                return block, call
+    return None
+
+
+def _unless_null(written: ast.expr) -> ast.expr:
+    """What an expression is where it is not `nullcontext()`: `nullcontext() if on_cpu else autocast("cuda")`."""
+    if not isinstance(written, ast.IfExp):
+        return written
+    arms = [arm for arm in (written.body, written.orelse) if not ast.unparse(arm).endswith("nullcontext()")]
+    return arms[0] if len(arms) == 1 else written
 
 
 def _ended_before(place: Site, block: ast.With) -> Edits:

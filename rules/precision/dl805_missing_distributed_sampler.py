@@ -40,19 +40,26 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.api import (
     Class,
     Const,
     Context,
     Edits,
+    Event,
     Finding,
+    Guards,
     Instance,
     LoaderCreated,
+    Loop,
     ModelChanged,
+    ModelForward,
     Program,
     Rule,
-    Trained,
+    Site,
+    Value,
+    alternatives,
     assumed_under,
     set_argument,
     spelling_of,
@@ -60,6 +67,7 @@ from dllint.api import (
 )
 
 _WRAPPER = "torch.nn.parallel.DistributedDataParallel"
+_SIZES = frozenset(("batch_size", "num_workers"))
 _KNOWS_RANKS = r"\brank\b|get_rank|world_size|num_replicas"
 
 
@@ -79,12 +87,21 @@ def is_shared_out(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
         return True
     given = [value for each in datasets for value in each.arguments.all()]
     names = [name for value in given for name in ctx.names_behind(value)]
-    return ctx.speaks_of("rank", *names, *ctx.lines_at(event.site))
+    return ctx.speaks_of("rank", *names, *_lines_without_sizes(event.site, ctx))
 
 
 def is_prepared_by_a_library(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> bool:
     """a library gets the loader, and may give each rank its share"""
     return ctx.is_prepared(event.loader) or ctx.imports("accelerate", "lightning", "pytorch_lightning", "ignite")
+
+
+@dataclass(frozen=True)
+class _Training:
+    """An event by which a model is trained, what says so, and the conditions under which it does."""
+
+    event: Event
+    evidence: tuple[Event | Value, ...]
+    guards: Guards
 
 
 class MissingDistributedSampler(Rule):
@@ -117,32 +134,63 @@ class MissingDistributedSampler(Rule):
                     break
 
     def _report(
-        self, event: LoaderCreated, dataset: Instance, wrapped: ModelChanged, training: Trained, ctx: Context
+        self, event: LoaderCreated, dataset: Instance, wrapped: ModelChanged, training: _Training, ctx: Context
     ) -> Finding:
         return ctx.finding(
             self,
             event,
             f"{ctx.called(event.loader, 'loader')} has no `DistributedSampler`: each rank goes through all of the data",
-            on=[wrapped, training.backward, training.model, dataset, event.options.get("shuffle")],
+            on=[wrapped.guards, *training.evidence, dataset, event.options.get("shuffle")],
             assuming=assumed_under(training.guards),
             effect="an epoch takes as long as on one device, and ranks with one seed have the same batches",
             help="pass `sampler=DistributedSampler(dataset)` instead of `shuffle=True`",
             trace=[
                 (wrapped.site, "each rank has a copy of the model"),
                 (event.site, "and a loader of its own, over all of the data"),
-                (training.backward.site, "whose batches it is trained on"),
+                (training.event.site, "whose batches it is trained on"),
             ],
             fix=("Give each rank its share of the data", _with_sampler(event, ctx)),
         )
 
 
-def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> Trained | None:
-    """A backward pass through the wrapped model from batches of the loader."""
+def _lines_without_sizes(site: Site, ctx: Context) -> list[str]:
+    """The lines in which a loader is made, without the numbers of samples and workers: these share out no data."""
+    keywords = site.node.keywords if isinstance(site.node, ast.Call) else []
+    sizes = [ctx.source_of(Site(site.module, each)) for each in keywords if each.arg in _SIZES]
+    lines = "\n".join(ctx.lines_at(site))
+    for size in sizes:
+        lines = lines.replace(size, "")
+    return lines.split("\n")
+
+
+def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> _Training | None:
+    """How the wrapped model is trained with batches of a loader.
+
+    An optimizer that has it, and steps in the loop over the loader, says so without the way through the loss.
+    """
+    loops = [each.loop for each in ctx.data.passes if each.trains and any(one is event.loader for one in each.loaders)]
+    for step in ctx.steps_for(wrapped.result):
+        inside = [loop for loop in loops if loop in ctx.loops_around(step)]
+        if (
+            inside
+            and not _is_called_bare(wrapped, inside, ctx)
+            and not ctx.exclusive(wrapped, step)
+            and not ctx.is_managed(step)
+        ):
+            return _Training(step, (step,), ())
     for training in ctx.trained_through(wrapped.result):
         is_of_loader = any(source is event.loader for source in ctx.sources(training.call))
         if is_of_loader and not ctx.is_managed(training.backward):
-            return training
+            return _Training(training.backward, (training.backward, training.model), training.guards)
     return None
+
+
+def _is_called_bare(wrapped: ModelChanged, loops: list[Loop], ctx: Context) -> bool:
+    """Whether some loops call the model without its wrapper."""
+    calls = [event for event in ctx.all_of(ModelForward) if set(loops) & set(ctx.loops_around(event))]
+    called = [[id(option) for _, option in alternatives(event.model)] for event in calls]
+    bare = {id(option) for _, option in alternatives(wrapped.model)}
+    return any(id(wrapped.result) not in options and bare & set(options) for options in called)
 
 
 def _with_sampler(event: LoaderCreated, ctx: Context) -> Edits:

@@ -28,8 +28,8 @@ plain tensor with `is_leaf` false.
 
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
-one's own, `register_buffer` of the same name); zeros, with which recurrent layers begin; random tensors under a seed of
-the class, and in classes without parameters; casts that do nothing.
+one's own, `register_buffer` of the same name); those that the constructor is given; zeros, with which recurrent layers
+begin; random tensors under a seed of the class, and in classes without parameters; casts that do nothing.
 
 ## On real code
 168 public repositories: no finding, after two that were doubtful: zeros that a recurrent layer begins with.
@@ -57,6 +57,16 @@ def is_not_of_forward(event: AttributeAssigned, owner: Instance, value: Value, c
     return "forward" not in users or event.frame.function != "__init__"
 
 
+def is_handed_in(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
+    """the constructor is given it, by code that may train and move it"""
+    statement = statement_around(event.site)
+    given = statement.value if isinstance(statement, ast.Assign) else None
+    constructor = event.frame.definition.node if event.frame.definition is not None else None
+    if not isinstance(given, ast.Name) or not isinstance(constructor, ast.FunctionDef):
+        return False
+    return given.id in {each.arg for each in (*constructor.args.args, *constructor.args.kwonlyargs)}
+
+
 def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
     """other code handles it: it names the attribute, or the class keeps its own books"""
     assert isinstance(owner.cls, Class)
@@ -77,7 +87,7 @@ class UnregisteredTensor(Rule):
     severity = "warning"
     triggers = (("Parameter", "requires_grad", "randn", "rand", "normal", "randperm", "randint"), ("Module",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",)
-    excuses = (is_not_of_forward, is_handled)
+    excuses = (is_not_of_forward, is_handed_in, is_handled)
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         owner, value = event.target, event.value

@@ -85,6 +85,8 @@ def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol,
         return True
     if any(_fills(node, name) for node in nodes for name in names):
         return True
+    if ctx.program.kind != "module" and ctx.project_mentions(r"\.load_state_dict\("):
+        return True  # no script shows who makes the object, so that it may be who loads
     return any(map(_loads, nodes)) and not _begins_without_checkpoint(ctx)
 
 

@@ -2,11 +2,13 @@
 
 Most transforms of torchvision take tensors today. Those that work on the bits of bytes do not: automatic augmentation
 draws its operations, so that it fails now and then, in an epoch that was to run overnight. `RandomErasing` is for
-tensors, and fails for images before `ToTensor`.
+tensors, and fails for images before `ToTensor`. So does a step of the project after it that asks for `image.convert` or
+`image.size[0]`, which only images of PIL have.
 
 Measured on torchvision 0.29, 300 calls on a float tensor: `RandAugment` fails in 124, `TrivialAugmentWide` in 59,
 `AutoAugment` in 165 and `AugMix` in 243 of them (`Only torch.uint8 image tensors are supported`), `RandomEqualize` and
-`RandomPosterize` in all; `RandAugment` and `AutoAugment` of `transforms.v2` in none.
+`RandomPosterize` in all; `RandAugment` and `AutoAugment` of `transforms.v2` in none. On torch 2.13 a tensor raises
+`AttributeError: 'Tensor' object has no attribute 'convert'`, and for `x.size[0]` a `TypeError`.
 
 ## Bad
     from torchvision import transforms
@@ -20,17 +22,17 @@ Measured on torchvision 0.29, 300 calls on a float tensor: `RandAugment` fails i
 
 ## Not reported
 The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, blur take tensors), pipelines that go
-back to bytes or to an image in between, and steps that are not known.
+back to bytes or to an image in between, steps of the project that ask what they get, and steps that are not known.
 
 ## On real code
-168 public repositories: no finding.
+280 public repositories: no finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, Rule, TransformsComposed, TransformStep, assumed_under
+from dllint.api import Context, Finding, Guards, Instance, Rule, Site, TransformsComposed, TransformStep, assumed_under
 
 _OF_BYTES = frozenset(
     ("RandAugment", "TrivialAugmentWide", "AutoAugment", "AugMix", "RandomEqualize", "RandomPosterize")
@@ -43,7 +45,7 @@ class PilTransformAfterToTensor(Rule):
     name = "pil-transform-after-totensor"
     category = "correctness"
     severity = "error"
-    triggers = (("ToTensor",), (*sorted(_OF_BYTES), "RandomErasing"))
+    triggers = (("ToTensor",), (*sorted(_OF_BYTES), "RandomErasing", "Compose"))
     references = ("https://docs.pytorch.org/vision/stable/transforms.html#automatic-augmentation-transforms",)
 
     def on_transforms_composed(self, event: TransformsComposed, ctx: Context) -> Iterator[Finding]:
@@ -53,6 +55,38 @@ class PilTransformAfterToTensor(Rule):
                 other = _wrong_side(steps, index, ctx)
                 if other is not None:
                     yield self._report(event, step, other, ctx)
+            elif step.kind in ("", "Lambda") and index:
+                other = _wrong_side(steps, index, ctx)
+                use = ctx.data.picture_use(step.value) if other is not None else None
+                if other is not None and use is not None and ctx.consistent(use[0], step.guards):
+                    yield self._report_own(event, step, other, use, ctx)
+
+    def _report_own(
+        self,
+        event: TransformsComposed,
+        step: TransformStep,
+        convert: TransformStep,
+        use: tuple[Guards, Site],
+        ctx: Context,
+    ) -> Finding:
+        place = step.value.site or event.site
+        made = convert.value.site
+        return ctx.finding(
+            self,
+            place,
+            "this step is for images of PIL, and gets a tensor after `ToTensor`",
+            on=[event.composition],
+            assuming=[
+                *assumed_under((*step.guards, *convert.guards, *use[0])),
+                *ctx.assumed_use(event.composition, "the pipeline"),
+            ],
+            effect="it fails at the first sample, as a tensor has no such attribute",
+            help="put it before `ToTensor`",
+            trace=[
+                *([(made, "makes a tensor")] if made is not None else []),
+                (use[1], "asks for what a tensor has not"),
+            ],
+        )
 
     def _report(self, event: TransformsComposed, step: TransformStep, convert: TransformStep, ctx: Context) -> Finding:
         is_late = step.kind in _OF_BYTES

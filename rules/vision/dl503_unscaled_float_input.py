@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Guards, Image, Instance, Program, Rule
+from dllint.api import Context, Finding, Guards, Image, Instance, Program, Rule, assumed_under
 
 _UNSCALED = 100.0
 
@@ -90,8 +90,8 @@ class UnscaledFloatInput(Rule):
             self,
             normalize.site or site,
             "the image has numbers up to 255 when it is normalized with numbers for 0 to 1",
-            on=[dataset, normalize, *guards],
-            assuming=ctx.data.assumed_reading(dataset),
+            on=[dataset, normalize],
+            assuming=[*ctx.data.assumed_reading(dataset), *assumed_under(guards)],
             effect="the input of the model is hundreds of standard deviations away from what it should be",
             help="divide by 255 first, or leave the image in bytes for `ToTensor`",
             trace=[(site, "is read with numbers from 0 to 255"), *used],

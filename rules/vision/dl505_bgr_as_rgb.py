@@ -40,13 +40,14 @@ shows nothing.
 ## Not reported
 Images that are converted (`cvtColor`, `[..., ::-1]`), read in gray or with `IMREAD_COLOR_RGB`; pipelines that normalize
 with other numbers, or with those of ImageNet in the order of OpenCV; pipelines with steps that are not known, and
-images that only a network trained from scratch sees, without these numbers.
+images that only a network trained from scratch sees, without these numbers; projects that speak of gray images (X-rays,
+spectrograms, thermal cameras), whose channels are alike.
 
 ## Fix (unsafe)
 Converts the image where it is read. Unsafe because a model that was trained on the wrong order now gets the right one.
 
 ## On real code
-168 public repositories: no finding.
+280 public repositories: no finding.
 """
 
 from __future__ import annotations
@@ -63,11 +64,16 @@ from dllint.api import (
     Program,
     Rule,
     Site,
+    assumed_under,
     replace_range,
     spelling_of,
 )
 
 _IMAGENET = (0.485, 0.456, 0.406)
+_GRAY = (
+    r"(?i)x-?ray|radiograph|mammogra|ultrasound|\bmri\b|\bct[ _-]?(scan|slice|image)|dicom|spectrogram|thermal|infrared"
+    r"|fingerprint|\bgr[ae]y[ _-]?scale"
+)
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -87,6 +93,11 @@ def has_other_numbers(image: Image, normalize: Instance, ctx: Context) -> bool:
     )
 
 
+def is_of_gray_images(image: Image, normalize: Instance, ctx: Context) -> bool:
+    """the code speaks of gray images, whose channels are alike"""
+    return ctx.project_mentions(_GRAY, where="here")
+
+
 class BgrAsRgb(Rule):
     code = "DL505"
     name = "bgr-as-rgb"
@@ -95,7 +106,7 @@ class BgrAsRgb(Rule):
     triggers = (("Dataset", "DataLoader"), ("imread", "imdecode"), ("Normalize",))
     fix_safety = "unsafe"
     references = ("https://docs.opencv.org/4.x/d4/da8/group__imgcodecs.html",)
-    excuses = (is_in_order, has_other_numbers)
+    excuses = (is_in_order, has_other_numbers, is_of_gray_images)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: list[object] = []
@@ -115,8 +126,8 @@ class BgrAsRgb(Rule):
             self,
             site,
             "OpenCV reads blue, green, red: the pipeline takes blue for red",
-            on=[dataset, normalize, *guards],
-            assuming=ctx.data.assumed_reading(dataset),
+            on=[dataset, normalize],
+            assuming=[*ctx.data.assumed_reading(dataset), *assumed_under(guards)],
             effect="a pretrained model sees colors that it has never seen, and its features fit less",
             help="convert the image: `cv2.cvtColor(image, cv2.COLOR_BGR2RGB)`",
             trace=[(site, "is read as blue, green, red"), *used],

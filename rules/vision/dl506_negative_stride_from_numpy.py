@@ -18,13 +18,14 @@ type or an index such as `[..., [2, 1, 0]]` they do not.
     x = torch.from_numpy(image[:, :, ::-1].copy())
 
 ## Not reported
-Lists, arrays that are copied or computed with after the flip, and values that are not known to be arrays.
+Lists, arrays that are copied or computed with after the flip, views that are flipped twice, and what `as_tensor` and
+`torch.tensor` get that is not known to be an array (`from_numpy` takes nothing else).
 
 ## Fix (safe)
 Copies the view: `.copy()`.
 
 ## On real code
-168 public repositories: no finding.
+280 public repositories: no finding.
 """
 
 from __future__ import annotations
@@ -32,9 +33,27 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, LibraryCall, Rule, Site, Symbol, Value, replace_range
+from dllint.api import (
+    Assumption,
+    Const,
+    Context,
+    Edits,
+    Event,
+    Finding,
+    Guards,
+    LibraryCall,
+    Program,
+    Rule,
+    Site,
+    Symbol,
+    Value,
+    alternatives,
+    assumed_under,
+    replace_range,
+)
 
 _TAKERS = ("torch.from_numpy", "torch.as_tensor", "torch.tensor")
+_CONVERTING = ("ToTensor", "ToImage")
 _FLIPS = ("numpy.flip", "numpy.fliplr", "numpy.flipud", "numpy.rot90")
 _VIEWS = (".transpose", "numpy.transpose", ".swapaxes", "numpy.moveaxis", "numpy.asarray")
 
@@ -44,35 +63,71 @@ class NegativeStrideFromNumpy(Rule):
     name = "negative-stride-from-numpy"
     category = "correctness"
     severity = "error"
-    triggers = (("from_numpy", "as_tensor", "tensor"), ("numpy", "cv2"))
+    triggers = (("from_numpy", "as_tensor", "tensor", "ToTensor", "ToImage"), ("numpy", "cv2"))
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.from_numpy.html",)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         given = event.arguments.get(0, "data") if event.name in _TAKERS else None
-        flip = _flip_in(given) if given is not None else None
-        if given is not None and flip is not None and flip.site is not None:
-            yield ctx.finding(
-                self,
-                event,
-                f"`{event.name}` gets a view with negative strides",
-                on=[given],
-                effect="it raises `ValueError: At least one stride in the given numpy array is negative`",
-                help="copy the view first: `.copy()`",
-                trace=[(flip.site, "is flipped, as a view"), (event.site, "and torch has no negative strides")],
-                fix=("Copy the view", _copied(event.site, ctx)),
-            )
+        if given is not None:
+            yield from self._reported(event, event.name, given, _copied(event.site, ctx), ctx)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        for dataset in ctx.data.made:
+            for call in ctx.data.transformed(dataset):
+                first = next(iter(ctx.data.steps(call.transform)), None)
+                if first is not None and first.kind in _CONVERTING and call.result.site is not None:
+                    assumed = (*ctx.data.assumed_reading(dataset), *assumed_under(call.guards))
+                    yield from self._reported(call.result, first.kind, call.given, Edits(), ctx, *assumed)
+
+    def _reported(
+        self, at: Event | Symbol, taker: str, given: Value, edits: Edits, ctx: Context, *assumed: Assumption
+    ) -> Iterator[Finding]:
+        is_array = taker not in ("torch.as_tensor", "torch.tensor")
+        found = list(_flips_in(given, is_array))
+        if not found or at.site is None:
+            return
+        more, flip = found[0]
+        assert flip.site is not None
+        yield ctx.finding(
+            self,
+            at.site,
+            f"`{taker}` gets a view with negative strides",
+            on=[at] if is_array else [at, given],  # what was flipped does not matter where nothing but arrays is taken
+            assuming=[*assumed, *assumed_under(more if len(found) < len(list(alternatives(given))) else ())],
+            effect="it raises `ValueError: At least one stride in the given numpy array is negative`",
+            help="copy the view first: `.copy()`",
+            trace=[(flip.site, "is flipped, as a view"), (at.site, "and torch has no negative strides")],
+            fix=("Copy the view", edits),
+        )
 
 
-def _flip_in(value: Value) -> Symbol | None:
-    """The flip that a value is a view of."""
+def _flips_in(value: Value, is_array: bool) -> Iterator[tuple[Guards, Symbol]]:
+    """The flips that a value may be a view of, each with its conditions."""
+    for guards, option in alternatives(value):
+        flip = _flip_in(option, is_array)
+        if flip is not None and flip.site is not None:
+            yield guards, flip
+
+
+def _flip_in(value: Value, is_array: bool) -> Symbol | None:
+    """The flip that a value is a view of; ``is_array`` says that it is an array, as nothing else is taken."""
     while isinstance(value, Symbol) and value.inputs:
-        if value.name in _FLIPS or (value.name == "item" and "::-1" in str(value.detail)):
-            return value if value.name in _FLIPS or _is_array(value.inputs[0]) else None
+        if _is_flip(value):
+            inner = _flip_in(value.inputs[0], is_array)
+            is_back = inner is not None and (inner.name, inner.detail) == (value.name, value.detail)
+            return value if (value.name in _FLIPS or is_array or _is_array(value.inputs[0])) and not is_back else None
         if value.name not in _VIEWS and not (value.name == "attribute" and value.detail == "T"):
             return None
         value = value.inputs[0]
     return None
+
+
+def _is_flip(value: Symbol) -> bool:
+    if value.name == "slice":
+        step = value.inputs[3] if len(value.inputs) > 3 else None
+        return isinstance(step, Const) and step.value == -1
+    return value.name in _FLIPS or (value.name == "item" and "::-1" in str(value.detail))
 
 
 def _is_array(value: Value) -> bool:

@@ -20,17 +20,47 @@ three channels is legal, and used for all.
     dataset = datasets.ImageFolder("train", pipeline)
 
 ## Not reported
-`Grayscale(num_output_channels=3)`, a number for all channels, and numbers that are not known.
+`Grayscale(num_output_channels=3)`, a number for all channels, and numbers that are not known; projects that say that
+they run with torchvision before 0.3, which took as many numbers as the image has channels.
 
 ## On real code
-168 public repositories: no finding.
+280 public repositories: no finding, after one in which conditions decide about dataset and pipeline apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, Normalization, Rule, TransformsComposed, Value, assumed_under
+from dllint.api import (
+    Context,
+    DatasetCreated,
+    Event,
+    Finding,
+    Instance,
+    Normalization,
+    Rule,
+    TransformsComposed,
+    Value,
+    assumed_under,
+)
+
+_GRAY = frozenset(
+    f"torchvision.datasets.{name}"
+    for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "USPS", "Omniglot", "SEMEION", "FER2013")
+)
+_COLORING = frozenset(("", "Lambda", "Grayscale", "RGB"))
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_early_torchvision(event: DatasetCreated, each: Normalization, ctx: Context) -> bool:
+    """the project runs with a torchvision that takes as many numbers as the image has channels"""
+    return ctx.runs_before("torchvision", "0.3")
+
+
+def is_decided_apart(event: DatasetCreated, each: Normalization, ctx: Context) -> bool:
+    """conditions decide about the dataset, and others about its pipeline, which may go together"""
+    return bool(each.guards) and any(guard not in each.guards for guard in event.guards)
 
 
 class NormalizeChannelCount(Rule):
@@ -40,34 +70,50 @@ class NormalizeChannelCount(Rule):
     severity = "warning"
     triggers = (("Normalize",), ("Compose",))
     references = ("https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.v2.Normalize.html",)
+    excuses = (is_early_torchvision, is_decided_apart)
+
+    def on_dataset_created(self, event: DatasetCreated, ctx: Context) -> Iterator[Finding]:
+        dataset = event.dataset
+        if not isinstance(dataset, Instance) or dataset.library_name not in _GRAY:
+            return
+        name = ctx.class_name(dataset)
+        message = f"`Normalize` has numbers for three channels, and images of `{name}` have one"
+        for step in ctx.data.applied(dataset):
+            for each in ctx.data.normalizations(step.value, step.guards):
+                if each is None or len(each.mean) != 3 or any(inner.kind in _COLORING for inner in each.before):
+                    continue
+                if not ctx.excused(self, event, each):
+                    yield self._report(event, dataset, each, message, [], ctx)
 
     def on_transforms_composed(self, event: TransformsComposed, ctx: Context) -> Iterator[Finding]:
         for each in ctx.data.normalizations(event.composition):
             if each is not None and len(each.mean) != len(each.std) and 1 not in (len(each.mean), len(each.std)):
                 counts = f"{len(each.mean)} means and {len(each.std)} deviations"
-                yield self._report(event, each, f"`Normalize` has {counts}", [], ctx)
+                yield self._report(event, event.composition, each, f"`Normalize` has {counts}", [], ctx)
             elif each is not None and len(each.mean) == 3:
                 gray = [step.value for step in each.before if step.kind == "Grayscale"]
                 if gray and _is_single(gray[-1], ctx) and not any(step.kind in ("", "Lambda") for step in each.before):
-                    yield self._report(
-                        event, each, "`Normalize` has numbers for three channels, and the image has one", gray, ctx
-                    )
+                    message = "`Normalize` has numbers for three channels, and the image has one"
+                    yield self._report(event, event.composition, each, message, gray, ctx)
 
     def _report(
-        self, event: TransformsComposed, each: Normalization, message: str, gray: list[Value], ctx: Context
+        self, event: Event, user: Value, each: Normalization, message: str, gray: list[Value], ctx: Context
     ) -> Finding:
         library = each.normalize.library_name
         return ctx.finding(
             self,
             each.site,
             message,
-            on=[event.composition, *gray],
-            assuming=[*assumed_under(each.guards), *ctx.assumed_use(event.composition, "the pipeline")],
+            on=[user, *gray],
+            assuming=[*assumed_under(each.guards), *ctx.assumed_use(user, "the pipeline")],
             effect="an image of one channel comes out with three"
-            if ".v2." in library and gray
+            if ".v2." in library and message.endswith("one")
             else "it raises `RuntimeError`",
             help="give one mean and one deviation for each channel",
-            trace=[(event.site, "the pipeline"), (each.site, "has numbers for another count of channels")],
+            trace=[
+                (event.site, "the dataset" if isinstance(event, DatasetCreated) else "the pipeline"),
+                (each.site, "has numbers for another count of channels"),
+            ],
         )
 
 

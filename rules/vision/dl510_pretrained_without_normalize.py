@@ -28,8 +28,9 @@ deviation of .94 to 1.0; images from 0 to 1 have .46 and .22.
 
 ## Not reported
 Models that are not told to load weights; detection and segmentation, whose models normalize by themselves; projects
-that speak of normalizing anywhere (`Normalize`, `weights.transforms()`, `AutoImageProcessor`, the numbers of ImageNet);
-pipelines with steps that are not known.
+that speak of normalizing anywhere (`Normalize`, `weights.transforms()`, `AutoImageProcessor`, the numbers of ImageNet),
+unless it is a `Normalize` that is made and never used; datasets that subtract a mean by themselves; pipelines with
+steps that are not known.
 
 ## On real code
 105 public repositories: no finding.
@@ -41,6 +42,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Backward,
+    Class,
     Context,
     Finding,
     Instance,
@@ -57,6 +59,8 @@ from dllint.api import (
 _NORMALIZES = (
     r"[Nn]ormali[sz]e|0?\.485|\.transforms\(\)|ImageProcessor|FeatureExtractor|create_transform|IMAGENET_|data_config"
 )
+_BY_HAND = r"\b(mean|std|MEAN|STD)\b|normalize\("
+_NORMALIZE = ("torchvision.transforms.Normalize", "torchvision.transforms.v2.Normalize")
 _OTHER_TASKS = ("detection", "segmentation", "video", "optical_flow", "inception", "googlenet")
 _KNOWN = frozenset(
     ("ToTensor", "Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop", "RandomHorizontalFlip",
@@ -79,12 +83,18 @@ class PretrainedWithoutNormalize(Rule):
     name = "pretrained-without-normalize"
     category = "suspicious"
     severity = "info"
-    triggers = (("DataLoader",), ("pretrained", "weights"), ("ToTensor",))
+    triggers = (("DataLoader",), ("pretrained", "weights"), ("ToTensor", "Normalize"))
     references = ("https://docs.pytorch.org/vision/stable/models.html#using-the-pre-trained-models",)
     excuses = (speaks_of_normalizing,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         models = [event for event in ctx.all_of(LibraryCall) if _is_pretrained(event, ctx) and _trained(event, ctx)]
+        forgotten = [
+            call for name in _NORMALIZE for call in ctx.library_calls(name) if models and not ctx.is_used(call.result)
+        ]
+        if forgotten:
+            yield from self._never_used(forgotten[0], models, ctx)
+            return
         for event in ctx.data.loaders if models else ():
             if not ctx.data.is_trained_on(event.loader):
                 continue
@@ -96,6 +106,31 @@ class PretrainedWithoutNormalize(Rule):
                 model = next((each for each in models if not _is_elsewhere(each, converts, ctx)), None)
                 if model is not None and not ctx.excused(self, event):
                     yield self._report(event, dataset, model, converts, ctx)
+                    return
+
+    def _never_used(self, normalize: LibraryCall, models: list[LibraryCall], ctx: Context) -> Iterator[Finding]:
+        """Datasets that are trained on, where a `Normalize` is made and nobody reads it."""
+        for event in ctx.data.loaders:
+            for dataset in ctx.data.datasets(event.dataset)[:1]:
+                steps = [inner for step in ctx.data.applied(dataset) for inner in ctx.data.steps(step.value)]
+                is_known = all(step.kind in _KNOWN for step in steps) and not (
+                    isinstance(dataset.cls, Class) and ctx.is_said_in(dataset.cls, _BY_HAND)
+                )
+                if ctx.data.is_trained_on(event.loader) and is_known and dataset.site is not None:
+                    yield ctx.finding(
+                        self,
+                        dataset.site,
+                        "a pretrained model gets these images, and the `Normalize` for them is never used",
+                        on=[models[0], models[0].result, dataset, event.loader],
+                        assuming=ctx.assumed_batches(event.loader),
+                        effect="its features fit less, and frozen layers never get used to it",
+                        help="give the dataset the transform that normalizes",
+                        trace=[
+                            (models[0].site, "is pretrained"),
+                            (normalize.site, "is made, and nobody reads it"),
+                            (dataset.site, "and the images go without it"),
+                        ],
+                    )
                     return
 
     def _report(
@@ -132,7 +167,19 @@ def _is_pretrained(event: LibraryCall, ctx: Context) -> bool:
 def _trained(event: LibraryCall, ctx: Context) -> list[Value]:
     """What computes a loss that is sent backward, and is a model or has it."""
     losses = (each.loss for each in ctx.all_of(Backward) if each.loss is not None)
-    return [model for loss in losses for model in ctx.models_behind(loss) if ctx.reaches(model, event.result)]
+    return [model for loss in losses for model in ctx.models_behind(loss) if _has_step(model, event.result, ctx)]
+
+
+def _has_step(model: Value, part: Value, ctx: Context) -> bool:
+    """Whether a model is, or has, a module or its layers: `nn.Sequential(*list(resnet.children())[:-2])`."""
+    if ctx.reaches(model, part):
+        return True
+    held = (
+        [each for each in model.attributes.values() if isinstance(each, Instance)]
+        if isinstance(model, Instance)
+        else []
+    )
+    return any(part is source for each in held for given in each.arguments.all() for source in ctx.sources(given))
 
 
 def _is_elsewhere(model: LibraryCall, converts: TransformStep, ctx: Context) -> bool:

@@ -8,10 +8,12 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dllint.cli import main
+from dllint.confirm.evidence import Line, Settings
 from dllint.confirm.rules import EXPERIMENTS, judged
 from dllint.registry import load_rules
 
@@ -92,3 +94,29 @@ def test_the_tables_of_the_documentation_are_current() -> None:
     text = tables.PAGE.read_text("utf-8")
     assert tables.current(text) == text, "run `python bench/confirm_tables.py --write`"
     assert all(f"| {code} | {known.looks} |" in text for code, known in judged().items() if known.unreached)
+
+
+@pytest.mark.parametrize(("smoothing", "verdict"), [(1.0, "CONFIRMED"), (0.1, "REFUTED")])
+def test_the_probe_of_the_documentation_judges(smoothing: float, verdict: str) -> None:
+    pytest.importorskip("torch")
+    import torch
+
+    from dllint.confirm.inside.places import place
+    from dllint.confirm.inside.run import Run
+    from dllint.confirm.probes.base import LossCall
+
+    page = (ROOT / "docs" / "writing-rules.md").read_text("utf-8")
+    (text,) = re.findall(r"^```python\n(\"\"\"DL190.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"__name__": "full_smoothing"}
+    exec(text, names)
+    probe = names["FullSmoothing"](Run(Settings("")))
+    where = place((Line("train.py", 3, "train"),))
+    scores, target = torch.zeros(4, 3), torch.zeros(4, dtype=torch.long)
+    for function in ("cross_entropy",) * 5 + ("nll_loss",):
+        options: dict[str, Any] = {"label_smoothing": smoothing} if function == "cross_entropy" else {}
+        probe.on_loss_call(
+            LossCall(where, f"torch.nn.functional.{function}", scores, target, options, None, scores, frame=where.frame)
+        )
+    (judgement,) = probe.judge()
+    assert (judgement.rule, judgement.verdict, judgement.events) == ("DL190", verdict, 5)
+    assert judgement.stacks == ((Line("train.py", 3, "train"),),)

@@ -11,12 +11,12 @@ import jsonschema
 import pytest
 
 from dllint.assumptions import Assumption
-from dllint.confirm.evidence import Judgement, Line, Record
+from dllint.confirm.evidence import Judgement, Line, Record, Sight
 from dllint.confirm.launch import Outcome
 from dllint.confirm.record import as_json
 from dllint.confirm.rules import judged
 from dllint.confirm.terminal import render, sparkline
-from dllint.confirm.verdicts import drop_questions, settle, upheld
+from dllint.confirm.verdicts import set_questions_aside, settle, upheld
 from dllint.findings import Finding, Hop, Location
 from dllint.registry import load_rules
 
@@ -124,13 +124,65 @@ def test_verdicts_say_what_was_assumed() -> None:
     premises = [f"settled: {both}", f"it rested on: {both}", f"assuming: {both}"]
     assert [item.premise for item in verdicts.settled] == premises
     lines = render(verdicts, [], color=False).splitlines()
-    assert [line.partition(" (")[2] for line in lines[:3]] == [f"{premise})" for premise in premises]
+    assert lines[0].endswith(f"({premises[0]})")
+    answers = ["which one" not in line and "? open: " in line for line in lines[1:7]]
+    assert answers == [False, True, True, False, True, True]  # each of the other two with what it assumes
     told = json.loads(as_json(verdicts, Outcome(["train.py"], [])))["verdicts"]
     assert [item["premise"] for item in told] == premises
     assert told[0]["assumptions"][0] == {"kind": "opaque", "text": "`criterion` is `CrossEntropyLoss`"}
     (kept, *_) = upheld(verdicts)
     assert (kept.confidence, kept.assumptions) == ("certain", ())
     assert kept.trace[-1].message == f"a run confirms it: numbers (settled: {both})"
+
+
+def asked(asks: str, line: int = 10, kind: Any = "alternative", **more: Any) -> Finding:
+    return finding(line=line, assumptions=(Assumption(kind, "it is so", asks=asks),), **more)
+
+
+@pytest.mark.parametrize(
+    ("about", "stop", "answer", "why"),
+    [
+        (asked("reached"), "end", "yes", "line 10 was reached"),
+        (
+            asked("reached", 11, scope="train"),
+            "end",
+            "no",
+            "nothing was seen at line 11, though code around it was run",
+        ),
+        (asked("reached", 11, scope="train"), "budget", "open", "but the run was ended early"),
+        (asked("reached", 11, scope="evaluate"), "end", "open", "nothing that is observed happened there"),
+        (asked("reached", 11, "entry", scope="train"), "end", "open", "nothing that is observed happened there"),
+        (asked("CrossEntropyLoss"), "end", "yes", "`CrossEntropyLoss` was seen there"),
+        (asked("MSELoss"), "end", "no", "`cross_entropy` was seen there"),
+        (asked("Net"), "end", "yes", "`Net` was seen there"),
+        (asked("Encoder"), "end", "no", "`Net` was seen there"),
+        (asked("Encoder", 99), "end", "open", "does not show in a run"),
+        (asked("batches", 20), "end", "yes", "batches were taken from it"),
+        (asked("batches", 30), "end", "no", "no batch was taken from it"),
+        (asked("batches", 30), "time", "open", "but the run was ended early"),
+        (asked("batches", 10), "end", "open", "no loader was made there"),
+        (asked("", kind="opaque"), "end", "open", "what that code does to it is not observed"),
+    ],
+)
+def test_assumptions_are_answered_before_the_claim(about: Finding, stop: str, answer: str, why: str) -> None:
+    def sight(line: int, *things: str) -> Sight:
+        return Sight(Line(os.path.abspath("train.py"), line, "train"), list(things))
+
+    observed = record(judgement(line=10, verdict="REFUTED"))
+    observed.stop = stop
+    observed.seen = [sight(10, "loss cross_entropy", "model Net"), sight(20, "batches", "loader"), sight(30, "loader")]
+    verdicts = settle([about], [observed])
+    (answered,) = verdicts.settled[0].answers
+    assert (answered.answer, why in answered.why) == (answer, True), answered
+    assert f"it is so? {answer}: {answered.why}" in render(verdicts, [], color=False)
+    told = json.loads(as_json(verdicts, Outcome(["train.py"], [])))["verdicts"][0]
+    assert told["answers"] == [{"about": "it is so", "answer": answer, "why": answered.why}]
+
+
+def test_a_confirmed_claim_needs_no_answers() -> None:
+    verdicts = settle([asked("reached")], [record(judgement())])
+    assert verdicts.settled[0].answers == ()
+    assert "(settled: it is so)" in render(verdicts, [], color=False)
 
 
 def test_questions_are_shown_where_the_run_says_yes() -> None:
@@ -140,8 +192,12 @@ def test_questions_are_shown_where_the_run_says_yes() -> None:
     assert verdicts.alarms == []
     assert [item.finding.location.line for item in verdicts.settled] == [5, 10, 20, 30]
     assert [item.location.line for item in upheld(verdicts)] == [5, 10]
-    drop_questions(verdicts)
+    set_questions_aside(verdicts)
     assert [item.finding.location.line for item in verdicts.settled] == [5, 10]
+    assert [item.finding.location.line for item in verdicts.questions] == [20, 30]
+    told = render(verdicts, [], color=False)
+    assert "The linter asked 2 more questions" in told
+    assert told.index("REFUTED      DL101 train.py:20") > told.index("CONFIRMED    DL101 train.py:10")
 
 
 def test_rules_that_a_run_can_decide_say_so() -> None:

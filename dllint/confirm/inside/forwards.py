@@ -85,7 +85,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         calls.outermost = module
         try:
             with_gradients = torch.is_grad_enabled()
-            if not with_gradients or run.is_due(sys._getframe(1)):
+            if run.is_due(sys._getframe(1), once_a_step=not with_gradients):
                 run.guard(forward, module, arguments, named, with_gradients)
             return original(module, *arguments, **named)
         finally:
@@ -95,6 +95,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         run.mark("forward" if with_gradients else "forward without gradients")
         run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
         site = place(stack())
+        run.see(f"model {type(module).__name__}", site.stack)
         given = Arguments[Any](inputs, named)
         grad = "on" if with_gradients else "off"
         run.emit(ModelForward(site, module, given, None, frame=site.frame, grad=grad))

@@ -32,10 +32,12 @@ def observe_all(run: Run) -> None:
 
     def constructed(_: None, loader: Any, *__: Any, **___: Any) -> None:
         places[loader] = stack()
+        run.see("loader", places[loader])
 
     def begins(iterator: Any, loader: Any) -> None:
         number = counts[loader] = counts.get(loader, -1) + 1
         passes[iterator] = Batches(_owner(loader), number, made=places.get(loader, ()))
+        run.see("batches", places.get(loader, ()))
         run.epochs += 1
         run.mark("epoch")
         run.tell("pass", passes[iterator])

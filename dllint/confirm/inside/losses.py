@@ -48,6 +48,7 @@ def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callabl
         scores, target = values.pop("input"), values.pop("target")
         if all(isinstance(value, Tensor) for value in (scores, target, result)):
             site = place(stack())
+            run.see(f"loss {name}", site.stack)
             loss = f"torch.nn.functional.{name}"
             run.emit(LossCall(site, loss, scores, target, values, None, result, frame=site.frame))
 

@@ -21,8 +21,22 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Moment, ProbeError, RankNotes, Record, Settings, Told
+from dllint.confirm.evidence import (
+    MARKS,
+    RECORDS,
+    Judgement,
+    Line,
+    Moment,
+    ProbeError,
+    RankNotes,
+    Record,
+    Settings,
+    Sight,
+    Stack,
+    Told,
+)
 from dllint.confirm.inside.places import Place
+from dllint.confirm.inside.stacks import lines
 from dllint.confirm.inside.traces import Trace
 from dllint.confirm.inside.user_warnings import be_silent, speak_again
 from dllint.confirm.pictures import Pictures
@@ -42,7 +56,8 @@ _FAREWELL = 5.0  # seconds that a rank waits for the records of the others
 _GRACE = 30.0  # seconds that the script has for its own clean-up after it was ended
 _SHARE = 0.03  # of the time of the run: what observing may take, as it is measured, before it looks less often
 _WINDOW = 1.0  # seconds after which the share is looked at again
-_SETTLED = 100  # steps before which nothing is looked at less often
+_FREE = 1.0  # seconds that observing may take, in the first of ``_SETTLED`` steps, before it is held to its share
+_SETTLED = 100
 _ALWAYS = 100  # events from one line that are told, however long that takes
 _SELDOM = 1000  # one in so many is looked at all the same
 
@@ -72,6 +87,7 @@ class Run:
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
         pictures, moments, collectives, notes, told: as in :class:`Record`.
+        things: what was seen by the innermost line that it was seen at, as in :class:`Sight`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
@@ -107,6 +123,7 @@ class Run:
         self.collectives: list[str] = []
         self.notes = RankNotes()
         self.told: list[Told] = []
+        self.things: dict[Stack, set[str]] = {}
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
@@ -122,6 +139,7 @@ class Run:
         self._all_steps = 0  # of all optimizers
         self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
         self._told: dict[tuple[int, int], int] = {}
+        self._told_at: dict[tuple[int, int], int] = {}  # after how many steps a line was told of last
         self._is_asleep = False  # was forked, and has done nothing yet that is observed
         self._is_late = False  # the time is over
         self._is_over = False  # observation is over
@@ -163,16 +181,22 @@ class Run:
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
-    def is_due(self, frame: FrameType) -> bool:
+    def is_due(self, frame: FrameType, *, once_a_step: bool = False) -> bool:
         """Whether to tell of what has no state that the next depends on, by the line of code that it is called from.
 
-        All of it, unless looking takes too much of the time; then the first from each line, and one in so many.
+        All of it, unless looking takes too much of the time; then the first from each line, and one in so many. With
+        ``once_a_step``, also the first from there since an optimizer has stepped: an evaluation is never passed over.
         """
         if self.every <= self.settings.every:
             return True
         line = (id(frame.f_code), frame.f_lineno)
         number = self._told[line] = self._told.get(line, 0) + 1
-        return number <= _ALWAYS or number % (self.every // self.settings.every) == 0
+        if number <= _ALWAYS or number % (self.every // self.settings.every) == 0:
+            return True
+        is_first = once_a_step and self._told_at.get(line) != self._all_steps
+        if is_first:
+            self._told_at[line] = self._all_steps
+        return is_first
 
     def mark(self, what: str) -> None:
         """Add to the timeline one of the things of ``MARKS``."""
@@ -182,6 +206,10 @@ class Run:
     def trace(self, name: str, value: float) -> None:
         """Add a number to a trace."""
         self._traces.setdefault(name, Trace()).add(value)
+
+    def see(self, what: str, where: Stack) -> None:
+        """Note that something was at a place, for the questions of the linter."""
+        self.things.setdefault(where, set()).add(what)
 
     def tell(self, event: str, *details: Any) -> None:
         """Tell the probes of what only a run can see, by the name of its hook without ``on_``.
@@ -226,7 +254,10 @@ class Run:
             self._inside.probe = nested
             if not nested:
                 speak_again()
-                self._spent += time.perf_counter() - begin
+                now = time.perf_counter()
+                self._spent += now - begin
+                if now - self._window[0] > _WINDOW:
+                    self._save_time(now)
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
         self._failures[name] += 1
@@ -242,12 +273,11 @@ class Run:
         self._all_steps += 1
         steps = self._steps_by_optimizer[optimizer] = self._steps_by_optimizer.get(optimizer, 0) + 1
         self.steps = max(self.steps, steps)
-        self._save_time()
 
-    def _save_time(self) -> None:
+    def _save_time(self, now: float) -> None:
         """Look at things half as often, if looking has taken too much of the time since this was asked last."""
-        now, (before, spent_before) = time.perf_counter(), self._window
-        if now - before > _WINDOW and self._all_steps > _SETTLED:
+        before, spent_before = self._window
+        if self._spent > _FREE or self._all_steps > _SETTLED:
             if self._spent - spent_before > _SHARE * (now - before):
                 self.every = min(2 * self.every, max(_SELDOM, self.settings.every))
             self._window = (now, self._spent)
@@ -336,7 +366,15 @@ class Run:
             collectives=self.collectives,
             notes=self.notes,
             told=self.told,
+            seen=self._sights(),
         )
+
+    def _sights(self) -> list[Sight]:
+        things: dict[Line, set[str]] = {line: set() for line in lines()}
+        for where, seen in self.things.items():
+            if where:
+                things[where[0]] |= seen
+        return [Sight(line, sorted(seen)) for line, seen in things.items()]
 
     def _judgements(self, probe: Probe) -> list[Judgement]:
         begin = time.perf_counter()

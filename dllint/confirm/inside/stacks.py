@@ -82,6 +82,11 @@ def _make(key: tuple[int, ...]) -> Stack:
     return known
 
 
+def lines() -> set[Line]:
+    """All lines of the user's that something was seen to come from, directly or not."""
+    return {line for known in _known.values() for line in known}
+
+
 def defined_at(function: Any) -> Stack:
     """Where a function of the user's is defined; empty where it is not the user's."""
     code = getattr(function, "__code__", None)

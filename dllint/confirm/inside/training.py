@@ -82,6 +82,7 @@ def _observe_optimizers(run: Run) -> None:
 
     def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
         site = place(stack())
+        run.see(f"optimizer {type(optimizer).__name__}", site.stack)
         run.emit(OptimizerCreated(site, optimizer, None, frame=site.frame))
 
     def start(optimizer: Optimizer, *_: Any) -> None:
@@ -145,6 +146,7 @@ def _observe_schedulers(run: Run) -> None:
             return  # made by the constructor, or by a scheduler that is made of others
         run.mark("scheduler")
         site = place(stack())
+        run.see(f"scheduler {type(scheduler).__name__}", site.stack)
         run.emit(SchedulerStep(site, scheduler, Arguments[Any](arguments, named), frame=site.frame))
 
     def plateau(scheduler: Any, metrics: Any = None, *_: Any, **__: Any) -> None:

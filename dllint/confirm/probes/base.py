@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from torch import Tensor, nn
 
 from dllint import events
-from dllint.confirm.evidence import Judgement, Stack, Verdict
+from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.inside.places import Place
 from dllint.events import Event
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run
+
+S = TypeVar("S", bound="Samples")
 
 ENOUGH = 3
 """Observations from which a statistic counts."""
@@ -225,6 +227,82 @@ class Probe:
     def judge(self) -> Iterator[Judgement]:
         """What the probe has found out, when observation ends."""
         return iter(())
+
+
+@dataclass(slots=True, eq=False)
+class Samples:
+    """What was seen of one place; probes add what they look for.
+
+    Attributes:
+        first, last: the steps of the run at the first and at the last call.
+        calls: calls from there.
+        looks: those that say something.
+        wrong: those of them that are what a rule is about.
+    """
+
+    first: int = 0
+    last: int = 0
+    calls: int = 0
+    looks: int = 0
+    wrong: int = 0
+
+
+class PlaceProbe(Probe, Generic[S]):
+    """Judges each place by samples: the first calls from there, and one in so many of those after them.
+
+    A place is a stack, or whatever tells what is judged apart.
+
+    Attributes:
+        samples: the class of what is noted for each place.
+        at_first: so many calls from each place are all looked at.
+        seen: what was noted, by place.
+    """
+
+    samples: ClassVar[type[Samples]] = Samples
+    at_first: ClassVar[int] = 10
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self.seen: dict[Any, S] = {}
+
+    def at(self, place: Hashable) -> S:
+        """What is known of a place, with a further call from there."""
+        seen = self.seen.get(place)
+        if seen is None:
+            seen = self.seen[place] = cast(S, self.samples(self.run.steps))
+        seen.calls += 1
+        return seen
+
+    def sample(self, place: Hashable) -> S | None:
+        """What is known of a place, if the present call from there is to be looked at."""
+        seen = self.at(place)
+        if seen.calls > self.at_first and seen.calls % self.run.every:
+            return None
+        seen.last = self.run.steps
+        return seen
+
+    def judge(self) -> Iterator[Judgement]:
+        for place, seen in self.seen.items():
+            yield from self.judge_place(place, seen)
+
+    def judge_place(self, place: Any, seen: S) -> Iterator[Judgement]:
+        """What the samples of a place have shown."""
+        return iter(())
+
+    def judgement(
+        self,
+        rule: str,
+        stack: Stack,
+        seen: Samples,
+        verdict: Verdict,
+        message: str,
+        threshold: str,
+        statistics: dict[str, Any],
+        voice: Voice = "alarm",
+    ) -> Judgement:
+        """A judgement on a place by its samples."""
+        steps = (seen.first, seen.last)
+        return Judgement(rule, self.name, verdict, message, threshold, statistics, seen.looks, steps, (stack,), voice)
 
 
 def stack_of(event: Event) -> Stack:

@@ -18,31 +18,26 @@ from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Batches, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, Batches, PlaceProbe, Samples, stack_of
 from dllint.confirm.probes.graph import nodes
 from dllint.events import ModelForward
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
-_FIRST = 5  # backward passes from each place that are looked at
 _FEW = 32  # values of a channel: below, running variances are off by a tenth and more
 _TINY = 4  # values from which a model gives other outputs in evaluation, by more than half of what they are
 _PART = 0.5  # of the calls
 
 
-@dataclass(slots=True)
-class _Seen:
+@dataclass(slots=True, eq=False)
+class _Norms(Samples):
     """The batch norms behind the backward passes from one place."""
 
-    passes: int = 0
-    looks: int = 0
-    calls: int = 0
+    norms: int = 0  # calls of them
     few: int = 0  # calls with few values for each channel
     tiny: int = 0  # calls with hardly any
     fewest: int = 0  # values for each channel
     is_flat: bool = False  # one sample gives a channel one value
     is_replicated: bool = False
-    first: int = 0
-    last: int = 0
 
 
 @dataclass(slots=True)
@@ -57,14 +52,15 @@ class _Loader:
     is_flat: bool = False
 
 
-class BatchNorms(Probe):
+class BatchNorms(PlaceProbe[_Norms]):
     """Counts the values that a channel has in training, and the samples that are left over for the last batch."""
 
     name = "batch_norms"
+    samples = _Norms
+    at_first = 5
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, _Seen] = {}
         self._loaders: list[_Loader] = []
         self._by_loader: WeakKeyDictionary[Any, _Loader | None] = WeakKeyDictionary()
         self._latest: _Loader | None = None
@@ -97,31 +93,25 @@ class BatchNorms(Probe):
         loader, self._latest = self._latest, None
         if loader is not None:
             loader.trains = True
-        seen = self._seen.setdefault(stack_of(call), _Seen(first=self.run.steps))
-        seen.passes += 1
-        if self.run.packs or (seen.passes > _FIRST and seen.passes % self.run.every):
+        seen = self.sample(stack_of(call))
+        if seen is None or self.run.packs:
             return
         shapes = [shape for node in nodes(call.roots) if node.name() in _NODES and (shape := _shape(node))]
         if not shapes:
             return
         values = [shape.numel() // shape[1] for shape in shapes]
         seen.looks += 1
-        seen.calls += len(shapes)
+        seen.norms += len(shapes)
         seen.few += sum(count < _FEW for count in values)
         seen.tiny += sum(count <= _TINY for count in values)
         seen.fewest = min(values + [seen.fewest] * bool(seen.fewest))
         seen.is_flat = seen.is_flat or any(count == shape[0] for count, shape in zip(values, shapes, strict=True))
         seen.is_replicated = seen.is_replicated or self._is_replicated
-        seen.last = self.run.steps
         if loader is not None:
             loader.is_flat = loader.is_flat or seen.is_flat
 
     def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if seen.calls:
-                yield self._sized("DL515", stack, seen)
-                if seen.is_replicated:
-                    yield self._sized("DL516", stack, seen)
+        yield from super().judge()
         for loader in self._loaders:
             if loader.trains and loader.is_flat:
                 yield Judgement(
@@ -138,21 +128,25 @@ class BatchNorms(Probe):
                     "note",
                 )
 
-    def _sized(self, rule: str, stack: Stack, seen: _Seen) -> Judgement:
-        many = seen.few > _PART * seen.calls
+    def judge_place(self, place: Stack, seen: _Norms) -> Iterator[Judgement]:
+        if seen.norms:
+            yield self._sized("DL515", place, seen)
+            if seen.is_replicated:
+                yield self._sized("DL516", place, seen)
+
+    def _sized(self, rule: str, stack: Stack, seen: _Norms) -> Judgement:
+        many = seen.few > _PART * seen.norms
         local = ", of one rank alone" if rule == "DL516" else ""
-        return Judgement(
+        return self.judgement(
             rule,
-            self.name,
+            stack,
+            seen,
             "INCONCLUSIVE" if seen.looks < ENOUGH else "CONFIRMED" if many else "REFUTED",
-            f"in {seen.few} of {seen.calls} calls of batch norms a channel had fewer than {_FEW} values{local}: "
+            f"in {seen.few} of {seen.norms} calls of batch norms a channel had fewer than {_FEW} values{local}: "
             f"{seen.fewest} at the least",
             "fewer than 32 values in over half of the calls, in 3 or more backward passes; else refuted",
-            {"few": seen.few, "calls": seen.calls, "fewest": seen.fewest},
-            seen.looks,
-            (seen.first, seen.last),
-            (stack,),
-            "note" if seen.tiny > _PART * seen.calls else "",
+            {"few": seen.few, "calls": seen.norms, "fewest": seen.fewest},
+            "note" if seen.tiny > _PART * seen.norms else "",
         )
 
 

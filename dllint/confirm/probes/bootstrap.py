@@ -8,43 +8,30 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
+from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.probes.base import BackwardCall, LossCall, PlaceProbe, Samples, stack_of, unanimous
 from dllint.confirm.probes.graph import leaves, operation, through_views
 
-_FIRST = 10  # calls from each place that are looked at
 _LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
 _DISCOUNT = 0.5  # the smallest
 _FACTORS = 3  # that a value may be multiplied with
 
 
 @dataclass(slots=True, eq=False)
-class Calls:
-    """Calls from one place."""
+class _Losses(Samples):
+    """Losses from one place."""
 
     function: str = ""
-    calls: int = 0
-    looked: int = 0
-    wrong: int = 0
-    degenerate: int = 0  # deviations of one sample, or of 0
-    first: int = 0
-    last: int = 0
-
-    def is_due(self, every: int, step: int) -> bool:
-        """Count a call, and say whether to look at it."""
-        self.calls += 1
-        self.last = step
-        return self.calls <= _FIRST or self.calls % every == 0
 
 
-class Bootstrap(Probe):
+class Bootstrap(PlaceProbe[_Losses]):
     """DL956: targets of the form ``reward + discount * value`` that need gradients for what makes the input, too."""
 
     name = "bootstrap"
+    samples = _Losses
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, Calls] = {}
         self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
     def on_derivative(self) -> None:
@@ -56,36 +43,30 @@ class Bootstrap(Probe):
     def on_loss_call(self, call: LossCall) -> None:
         if call.function not in _LOSSES or not call.input.requires_grad:
             return
-        seen = self._seen.get(stack_of(call))
-        if seen is None:
-            seen = self._seen[stack_of(call)] = Calls(call.function, first=self.run.steps)
-        if not seen.is_due(self.run.every, self.run.steps) or self._derives:
+        seen = self.sample(stack_of(call))
+        if seen is None or self._derives:
             return
+        seen.function = call.function
         if not call.target.requires_grad:
-            seen.looked += 1
+            seen.looks += 1
         elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
-                seen.looked += 1
+                seen.looks += 1
                 seen.wrong += not {id(leaf) for leaf in ours}.isdisjoint(map(id, theirs))
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if seen.looked:
-                verdict: Verdict = "CONFIRMED" if seen.wrong == seen.looked >= ENOUGH else "INCONCLUSIVE"
-                yield Judgement(
-                    "DL956",
-                    self.name,
-                    "REFUTED" if not seen.wrong and seen.looked >= ENOUGH else verdict,
-                    f"in {seen.wrong} of {seen.looked} calls of {seen.function}, gradients went through a target of "
-                    "the form reward + discount * value to the parameters that are to learn it",
-                    "all of 3 or more calls; none of 3 refutes",
-                    {"wrong": seen.wrong, "sampled": seen.looked, "function": seen.function},
-                    seen.looked,
-                    (seen.first, seen.last),
-                    (stack,),
-                    "alarm",
-                )
+    def judge_place(self, place: Stack, seen: _Losses) -> Iterator[Judgement]:
+        if seen.looks:
+            yield self.judgement(
+                "DL956",
+                place,
+                seen,
+                unanimous(seen.wrong, seen.looks),
+                f"in {seen.wrong} of {seen.looks} calls of {seen.function}, gradients went through a target of the "
+                "form reward + discount * value to the parameters that are to learn it",
+                "all of 3 or more calls; none of 3 refutes",
+                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.function},
+            )
 
 
 def is_bootstrapped(made_by: Any) -> bool:

@@ -4,15 +4,13 @@ all with all by broadcasting (DL117), and gradients through a target that a netw
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import BackwardCall, LossCall, Probe, stack_of, unanimous
+from dllint.confirm.probes.base import BackwardCall, LossCall, PlaceProbe, Samples, stack_of, unanimous
 from dllint.confirm.probes.bootstrap import is_bootstrapped
 from dllint.confirm.probes.graph import leaves_behind, operation, through_views
 
-_FIRST = 6  # backward passes from each place that are looked at
 _NEAR = 40  # operations between the loss and the differences that it is made of
 _FEWEST = 4  # samples that are not compared with each other by chance
 _LINEAR = ("Addmm", "Mm", "Bmm", "Convolution", "AccumulateGrad")  # which end what belongs to the loss
@@ -23,25 +21,15 @@ _WHAT = {
 }
 
 
-@dataclass(slots=True)
-class _Seen:
-    """What one rule asks of the backward passes from one place."""
-
-    looks: int = 0
-    wrong: int = 0
-    first: int = 0
-    last: int = 0
-
-
-class ByHand(Probe):
+class ByHand(PlaceProbe[Samples]):
     """Looks at the graphs of losses that no function of torch has computed."""
 
     name = "by_hand"
+    at_first = 6
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._calls: dict[Stack, int] = {}
-        self._seen: dict[tuple[str, Stack], _Seen] = {}
+        self._passes: dict[Stack, int] = {}
         self._is_told = False  # a function of torch has computed a loss since the last backward pass
         self._derives = False
 
@@ -54,8 +42,8 @@ class ByHand(Probe):
     def before_backward(self, call: BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
-        calls = self._calls[stack_of(call)] = self._calls.get(stack_of(call), 0) + 1
-        if is_told or self.run.packs or len(call.roots) != 1 or (calls > _FIRST and calls % self.run.every):
+        passes = self._passes[stack_of(call)] = self._passes.get(stack_of(call), 0) + 1
+        if is_told or self.run.packs or len(call.roots) != 1 or (passes > self.at_first and passes % self.run.every):
             return
         for node in _near(call.roots[0].grad_fn):
             kind = operation(node)
@@ -70,25 +58,22 @@ class ByHand(Probe):
                         self._note("DL956", stack_of(call), answer)
 
     def _note(self, rule: str, stack: Stack, is_wrong: bool) -> None:
-        seen = self._seen.setdefault((rule, stack), _Seen(first=self.run.steps))
+        seen = self.at((rule, stack))
         seen.looks += 1
         seen.wrong += is_wrong
         seen.last = self.run.steps
 
-    def judge(self) -> Iterator[Judgement]:
-        for (rule, stack), seen in self._seen.items():
-            yield Judgement(
-                rule,
-                self.name,
-                unanimous(seen.wrong, seen.looks),
-                f"in {seen.wrong} of {seen.looks} backward passes, the loss {_WHAT[rule]}",
-                "all of 3 or more; none of 3 refutes",
-                {"wrong": seen.wrong, "sampled": seen.looks},
-                seen.looks,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )
+    def judge_place(self, place: tuple[str, Stack], seen: Samples) -> Iterator[Judgement]:
+        rule, stack = place
+        yield self.judgement(
+            rule,
+            stack,
+            seen,
+            unanimous(seen.wrong, seen.looks),
+            f"in {seen.wrong} of {seen.looks} backward passes, the loss {_WHAT[rule]}",
+            "all of 3 or more; none of 3 refutes",
+            {"wrong": seen.wrong, "sampled": seen.looks},
+        )
 
 
 def _near(root: Any) -> Iterator[Any]:

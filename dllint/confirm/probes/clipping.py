@@ -9,33 +9,28 @@ from typing import Any
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, PlaceProbe, Samples, stack_of
 from dllint.events import GradientClip
 
-_FIRST = 24  # calls from each place that are looked at
 
+@dataclass(slots=True, eq=False)
+class _Clips(Samples):
+    """Calls of a clipping function from one place."""
 
-@dataclass(slots=True)
-class _Clips:
-    """Calls of a clipping function from one place; all but ``made`` count those that were looked at."""
-
-    made: int = 0
-    calls: int = 0
     late: int = 0  # after the step that used the gradients
     scaled: int = 0  # while a scaler had the gradients scaled
     with_scaler: int = 0
-    first: int = 0
-    last: int = 0
 
 
-class Clipping(Probe):
+class Clipping(PlaceProbe[_Clips]):
     """DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
 
     name = "clipping"
+    samples = _Clips
+    at_first = 24
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._clips: dict[Stack, _Clips] = {}
         self._scalers = 0
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
@@ -43,41 +38,31 @@ class Clipping(Probe):
 
     def on_gradient_clip(self, event: GradientClip[Any]) -> None:
         parameters: Any = event.target
-        stack = stack_of(event)
-        clips = self._clips.get(stack)
+        clips = self.sample(stack_of(event))
         if clips is None:
-            clips = self._clips[stack] = _Clips(first=self.run.steps)
-        clips.made += 1
-        if clips.made > _FIRST and clips.made % self.run.every:
             return
         clipped = {id(parameter) for parameter in parameters}
         owners = [t for t in self.run.gradients.tracked if not clipped.isdisjoint(map(id, t.parameters()))]
         if not owners:
             return
-        clips.calls += 1
+        clips.looks += 1
         clips.late += all(owner.steps and not owner.is_fresh for owner in owners)
         clips.scaled += any(owner.is_scaled for owner in owners)
         clips.with_scaler += bool(self._scalers)
-        clips.last = self.run.steps
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, clips in self._clips.items():
-            if clips.calls >= ENOUGH:
-                yield _clipped("DL212", stack, clips, clips.late, "after the step that used the gradients")
-            if clips.with_scaler >= ENOUGH:
-                yield _clipped("DL213", stack, clips, clips.scaled, "while the gradients were scaled")
-
-
-def _clipped(rule: str, stack: Stack, clips: _Clips, wrong: int, when: str) -> Judgement:
-    return Judgement(
-        rule,
-        "clipping",
-        "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
-        f"{wrong} of {clips.calls} calls clipped {when}",
-        "3 or more such calls; none refutes",
-        {"wrong": wrong, "calls": clips.calls},
-        clips.calls,
-        (clips.first, clips.last),
-        (stack,),
-        "alarm",
-    )
+    def judge_place(self, place: Stack, seen: _Clips) -> Iterator[Judgement]:
+        facts = (
+            ("DL212", seen.looks, seen.late, "after the step that used the gradients"),
+            ("DL213", seen.with_scaler, seen.scaled, "while the gradients were scaled"),
+        )
+        for rule, looks, wrong, when in facts:
+            if looks >= ENOUGH:
+                yield self.judgement(
+                    rule,
+                    place,
+                    seen,
+                    "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
+                    f"{wrong} of {seen.looks} calls clipped {when}",
+                    "3 or more such calls; none refutes",
+                    {"wrong": wrong, "calls": seen.looks},
+                )

@@ -15,39 +15,34 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import Probe, stack_of, unanimous
+from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of, unanimous
 from dllint.events import ModelForward
 
-_FIRST = 5  # calls from each place that are looked at
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
 _HIGH = 0.3  # a score below which an evaluation loses what it counts
 _FEWEST = 8  # boxes
 
 
-@dataclass(slots=True)
-class _Boxes:
+@dataclass(slots=True, eq=False)
+class _Boxes(Samples):
     """The boxes that a model was given at one place."""
 
-    is_known: bool  # the model is one of torchvision's
-    calls: int = 0
-    looks: int = 0
+    is_known: bool = False  # the model is one of torchvision's
     boxes: int = 0
     invalid: int = 0
-    wrong: int = 0  # calls
     highest: float = 0.0
-    first: int = 0
-    last: int = 0
 
 
-class Detection(Probe):
+class Detection(PlaceProbe[_Boxes]):
     """Looks at the targets of detectors in training, and at their thresholds in evaluation."""
 
     name = "detection"
+    samples = _Boxes
+    at_first = 5
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._boxes: dict[Stack, _Boxes] = {}
         self._thresholds: dict[Stack, list[float]] = {}
         self._calls: dict[Stack, int] = {}
 
@@ -63,18 +58,16 @@ class Detection(Probe):
                 self._look(module, images, targets, stack)
         elif self.run.steps and not module.training:
             calls = self._calls[stack] = self._calls.get(stack, 0) + 1
-            threshold = _threshold(module) if calls <= _FIRST else None
+            threshold = _threshold(module) if calls <= self.at_first else None
             if threshold is not None:
                 self._thresholds.setdefault(stack, []).append(threshold)
 
     def _look(self, module: nn.Module, images: Any, targets: Any, stack: Stack) -> None:
-        seen = self._boxes.get(stack)
-        if seen is None:
-            seen = self._boxes[stack] = _Boxes(_is_of_torchvision(module), first=self.run.steps)
-        seen.calls += 1
+        seen = self.sample(stack)
         boxes = torch.cat([target["boxes"].detach().reshape(-1, 4) for target in targets])
-        if (seen.calls > _FIRST and seen.calls % self.run.every) or not len(boxes):
+        if seen is None or not len(boxes):
             return
+        seen.is_known = _is_of_torchvision(module)
         numbers = torch.stack([(boxes[:, 2:] <= boxes[:, :2]).any(1).sum(), boxes.max().float()]).tolist()
         side = min(min(image.shape[-2:]) for image in images)
         is_unit = numbers[1] <= _UNIT and side > _SIDE
@@ -83,27 +76,9 @@ class Detection(Probe):
         seen.invalid += int(numbers[0])
         seen.wrong += is_unit or numbers[0] > _INVALID * len(boxes)
         seen.highest = max(seen.highest, numbers[1])
-        seen.last = self.run.steps
 
     def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._boxes.items():
-            verdict: Verdict = unanimous(seen.wrong, seen.looks) if seen.boxes >= _FEWEST else "INCONCLUSIVE"
-            if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
-                verdict = "CONFIRMED"
-            yield Judgement(
-                "DL512",
-                self.name,
-                verdict,
-                f"{seen.invalid} of {seen.boxes} boxes have no second corner beyond the first, and the largest "
-                f"coordinate is {seen.highest:.3g}",
-                "over 0.05 of the boxes, or coordinates up to 1.5 for images of more than 32 pixels, in all of 3 or "
-                "more calls or when the run ends by an exception; in none of 3 refutes",
-                {"boxes": seen.boxes, "invalid": seen.invalid, "highest": seen.highest},
-                seen.looks,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm" if seen.is_known else "note",
-            )
+        yield from super().judge()
         for stack, thresholds in self._thresholds.items():
             yield Judgement(
                 "DL513",
@@ -117,6 +92,23 @@ class Detection(Probe):
                 (stack,),
                 "note",
             )
+
+    def judge_place(self, place: Stack, seen: _Boxes) -> Iterator[Judgement]:
+        verdict: Verdict = unanimous(seen.wrong, seen.looks) if seen.boxes >= _FEWEST else "INCONCLUSIVE"
+        if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
+            verdict = "CONFIRMED"
+        yield self.judgement(
+            "DL512",
+            place,
+            seen,
+            verdict,
+            f"{seen.invalid} of {seen.boxes} boxes have no second corner beyond the first, and the largest coordinate "
+            f"is {seen.highest:.3g}",
+            "over 0.05 of the boxes, or coordinates up to 1.5 for images of more than 32 pixels, in all of 3 or more "
+            "calls or when the run ends by an exception; in none of 3 refutes",
+            {"boxes": seen.boxes, "invalid": seen.invalid, "highest": seen.highest},
+            "alarm" if seen.is_known else "note",
+        )
 
 
 def _are_targets(value: Any) -> bool:

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
-from dllint.confirm.probes.bootstrap import Calls
-
-_FIRST = 10  # calls from each place that are looked at
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, PlaceProbe, Samples
 
 
-class Deviations(Probe):
+@dataclass(slots=True, eq=False)
+class _Deviations(Samples):
+    """Deviations from one place; wrong are those that made a loss which is not finite."""
+
+    degenerate: int = 0  # of one sample, or 0
+
+
+class Deviations(PlaceProbe[_Deviations]):
     """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
 
     name = "deviations"
+    samples = _Deviations
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, Calls] = {}
-        self._waiting: list[Calls] = []  # for the loss that comes of them
+        self._waiting: list[_Deviations] = []  # for the loss that comes of them
 
     def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
         if values.requires_grad or not values.is_floating_point():
             return
-        seen = self._seen.get(stack)
+        seen = self.sample(stack)
         if seen is None:
-            seen = self._seen[stack] = Calls(first=self.run.steps)
-        is_due = seen.is_due(self.run.every, self.run.steps)
-        if not is_due and values.numel() > 1:
-            return
-        seen.looked += 1
+            if values.numel() > 1:
+                return
+            seen = self.seen[stack]
+        seen.looks += 1
         is_finite = bool(values.isfinite().all())
         if is_finite and not float(result) > 0 and seen not in self._waiting:
             seen.degenerate += 1
@@ -46,19 +50,15 @@ class Deviations(Probe):
                 seen.wrong += is_broken
             self._waiting = []
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            good = seen.looked >= ENOUGH and not seen.wrong
-            yield Judgement(
-                "DL951",
-                self.name,
-                "CONFIRMED" if seen.wrong else "REFUTED" if good else "INCONCLUSIVE",
-                f"{seen.degenerate} of {seen.looked} standard deviations were 0 or those of a single sample, and "
-                f"{seen.wrong} made a loss that is not finite",
-                "any such loss; none in 3 or more calls refutes",
-                {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looked},
-                seen.looked,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )
+    def judge_place(self, place: Stack, seen: _Deviations) -> Iterator[Judgement]:
+        good = seen.looks >= ENOUGH and not seen.wrong
+        yield self.judgement(
+            "DL951",
+            place,
+            seen,
+            "CONFIRMED" if seen.wrong else "REFUTED" if good else "INCONCLUSIVE",
+            f"{seen.degenerate} of {seen.looks} standard deviations were 0 or those of a single sample, and "
+            f"{seen.wrong} made a loss that is not finite",
+            "any such loss; none in 3 or more calls refutes",
+            {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looks},
+        )

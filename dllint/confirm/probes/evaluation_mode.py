@@ -11,60 +11,45 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, PlaceProbe, Samples, stack_of
 from dllint.events import ModelForward
 
 
-@dataclass(slots=True)
-class _Calls:
-    """Calls from one place, by whether gradients were on."""
+@dataclass(slots=True, eq=False)
+class _Calls(Samples):
+    """Calls without gradients from one place; wrong are those in which some layer behaved as in training."""
 
-    evaluating: int = 0  # with gradients off
-    wrong: int = 0  # those of them in which some layer behaved as in training
-    training: int = 0  # with gradients on
     layers: int = 0  # that behave differently in training
-    first: int = 0
-    last: int = 0
 
 
-class EvaluationMode(Probe):
+class EvaluationMode(PlaceProbe[_Calls]):
     """DL207: looks at the layers that differ between the modes whenever a model is called without gradients."""
 
     name = "evaluation_mode"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._calls: dict[Stack, _Calls] = {}
+    samples = _Calls
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
-        calls = self._calls.setdefault(stack_of(event), _Calls(first=self.run.steps))
-        calls.last = self.run.steps
         if event.grad == "on":
-            calls.training += 1
             return
+        seen = self.at(stack_of(event))
+        seen.last = self.run.steps
         layers = [part for part in event.model.modules() if _is_modal(part)]
-        calls.evaluating += 1
-        calls.layers = max(calls.layers, len(layers))
-        calls.wrong += any(layer.training for layer in layers)
+        seen.looks += 1
+        seen.layers = max(seen.layers, len(layers))
+        seen.wrong += any(layer.training for layer in layers)
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, calls in self._calls.items():
-            if not calls.evaluating:
-                continue
-            confirmed = calls.wrong == calls.evaluating
-            yield Judgement(
-                "DL207",
-                self.name,
-                "CONFIRMED" if confirmed else "INCONCLUSIVE" if calls.wrong else "REFUTED",
-                f"{calls.wrong} of {calls.evaluating} calls without gradients ran dropout or batch norm as in training "
-                f"({calls.layers} such layers)",
-                "all calls without gradients from this place; none refutes",
-                {"wrong": calls.wrong, "calls": calls.evaluating, "layers": calls.layers},
-                calls.evaluating,
-                (calls.first, calls.last),
-                (stack,),
-                "note" if calls.evaluating >= ENOUGH else "",
-            )
+    def judge_place(self, place: Stack, seen: _Calls) -> Iterator[Judgement]:
+        yield self.judgement(
+            "DL207",
+            place,
+            seen,
+            "CONFIRMED" if seen.wrong == seen.looks else "INCONCLUSIVE" if seen.wrong else "REFUTED",
+            f"{seen.wrong} of {seen.looks} calls without gradients ran dropout or batch norm as in training "
+            f"({seen.layers} such layers)",
+            "all calls without gradients from this place; none refutes",
+            {"wrong": seen.wrong, "calls": seen.looks, "layers": seen.layers},
+            "note" if seen.looks >= ENOUGH else "",
+        )
 
 
 def _is_modal(layer: nn.Module) -> bool:

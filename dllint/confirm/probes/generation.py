@@ -10,21 +10,15 @@ from weakref import ReferenceType, ref
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, stack_of
+from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of
 from dllint.events import ModelForward
-
-_FIRST = 10  # calls that are looked at
 
 
 @dataclass(slots=True, eq=False)
-class _Texts:
-    """Texts that were continued from one place."""
+class _Texts(Samples):
+    """Texts that were continued from one place; wrong are batches of them of which some end with padding."""
 
-    texts: int = 0
-    wrong: int = 0  # batches of them of which some end with padding
     padded: int = 0  # batches with padding
-    first: int = 0
-    last: int = 0
 
 
 @dataclass(slots=True)
@@ -45,14 +39,14 @@ class _Start:
         return tokens.shape[1] == 1 or bool((tokens[0, :-1] == self.tokens).all())
 
 
-class Generation(Probe):
+class Generation(PlaceProbe[_Texts]):
     """DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
 
     name = "generation"
+    samples = _Texts
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, _Texts] = {}
         self._started: _Start | None = None
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
@@ -68,32 +62,26 @@ class Generation(Probe):
         if begun is not None and begun.module() is module and begun.goes_on(tokens, mask):
             self._note(begun)
         elif tokens.shape == mask.shape and tokens.shape[1] > 1:
-            seen = self._seen.get(stack)
-            if seen is None or seen.texts < _FIRST or self.run.steps % self.run.every == 0:
+            seen = self.seen.get(stack)
+            if seen is None or seen.looks < self.at_first or self.run.steps % self.run.every == 0:
                 pads = mask == 0
                 self._started = _Start(ref(module), tokens[0].clone(), bool(pads[:, -1].any()), bool(pads.any()), stack)
 
     def _note(self, begun: _Start) -> None:
-        seen = self._seen.get(begun.stack)
-        if seen is None:
-            seen = self._seen[begun.stack] = _Texts(first=self.run.steps)
-        seen.texts += 1
+        seen = self.at(begun.stack)
+        seen.looks += 1
         seen.wrong += begun.ends_padded
         seen.padded += begun.is_padded
         seen.last = self.run.steps
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            yield Judgement(
-                "DL901",
-                self.name,
-                "CONFIRMED" if seen.wrong else "REFUTED" if seen.padded else "INCONCLUSIVE",
-                f"in {seen.wrong} of {seen.texts} batches that were continued, some text ended with padding"
-                + ("" if seen.padded else "; none was padded"),
-                "any batch whose mask ends with 0 in some row; padding elsewhere alone refutes",
-                {"batches": seen.texts, "wrong": seen.wrong, "padded": seen.padded},
-                seen.texts,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )
+    def judge_place(self, place: Stack, seen: _Texts) -> Iterator[Judgement]:
+        yield self.judgement(
+            "DL901",
+            place,
+            seen,
+            "CONFIRMED" if seen.wrong else "REFUTED" if seen.padded else "INCONCLUSIVE",
+            f"in {seen.wrong} of {seen.looks} batches that were continued, some text ended with padding"
+            + ("" if seen.padded else "; none was padded"),
+            "any batch whose mask ends with 0 in some row; padding elsewhere alone refutes",
+            {"batches": seen.looks, "wrong": seen.wrong, "padded": seen.padded},
+        )

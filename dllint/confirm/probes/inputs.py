@@ -144,12 +144,15 @@ def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
 def _scaled(seen: _Inputs, large: bool, small: bool, span: str) -> Iterator[tuple[str, bool, int, str, str, Voice]]:
     """DL503 and DL504, of images, which may also have been normalized after they had been scaled wrongly."""
     large = large or (min(seen.lows) > _NORMALISED and min(seen.highs) > _LARGE)
-    small = small or max(seen.highs) < _DARK
+    spans = [high - low for low, high in zip(seen.lows, seen.highs, strict=True)]
+    small = small or max(seen.highs) < _DARK or 0 < max(spans) < _SMALL
     what = f"{span}, as if it had not been scaled" if large else span
     threshold = "none below -3, and the highest over 20, in all of 3 or more calls; else refuted"
     yield "DL503", large, ENOUGH, what, threshold, "note"
     what = f"{span}, as if it had been scaled twice" if small else span
-    threshold = "from 0 to under 0.02, or all below -1.5, in all of 3 or more calls; else refuted"
+    threshold = (
+        "less than 0.02 from the lowest to the highest, or all below -1.5, in all of 3 or more calls; else refuted"
+    )
     yield "DL504", small, ENOUGH, what, threshold, "note"
 
 

@@ -7,7 +7,6 @@ often as another. What is given as logits lies in [0, 1], with rows that sum to 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -15,9 +14,8 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.confirm.probes.base import LossCall, PlaceProbe, Samples, stack_of, unanimous
 
-_FIRST = 10  # calls from each place that are looked at
 _SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
 _WORDS = 512  # classes from which on these are words
 _SPACING = 25  # steps between sums that are looked at
@@ -26,36 +24,20 @@ _PARTS = 5  # of that time, in each of which it has to go on
 _DRIFT = 2.0
 
 
-@dataclass(slots=True)
-class _Logits:
-    """What was given as logits at one place."""
-
-    calls: int = 0
-    looked: int = 0
-    wrong: int = 0
-    first: int = 0
-    last: int = 0
-
-
-class Logits(Probe):
+class Logits(PlaceProbe[Samples]):
     """Looks at the first logits from each place, and at some later."""
 
     name = "logits"
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[Stack, _Logits] = {}
         self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
 
     def on_logits(self, logits: Tensor, stack: Stack) -> None:
-        seen = self._seen.get(stack)
-        if seen is None:
-            seen = self._seen[stack] = _Logits(first=self.run.steps)
-        seen.calls += 1
-        if (seen.calls > _FIRST and seen.calls % self.run.every) or logits.shape[-1:] < (2,):
+        seen = self.sample(stack)
+        if seen is None or logits.shape[-1:] < (2,):
             return
-        seen.looked += 1
-        seen.last = self.run.steps
+        seen.looks += 1
         seen.wrong += _are_probabilities(logits.detach())
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -67,27 +49,21 @@ class Logits(Probe):
             sums.append((self.run.steps, mean))
 
     def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if seen.looked:
-                is_wrong = seen.wrong == seen.looked
-                yield Judgement(
-                    "DL116",
-                    self.name,
-                    "INCONCLUSIVE"
-                    if seen.looked < ENOUGH or 0 < seen.wrong < seen.looked
-                    else "CONFIRMED"
-                    if is_wrong
-                    else "REFUTED",
-                    f"{seen.wrong} of {seen.looked} distributions were given probabilities as their logits",
-                    "rows in [0, 1] that sum to 1 within 1e-3, in all of 3 or more; in none refutes",
-                    {"wrong": seen.wrong, "sampled": seen.looked},
-                    seen.looked,
-                    (seen.first, seen.last),
-                    (stack,),
-                    "alarm",
-                )
+        yield from super().judge()
         for stack, sums in self._sums.items():
             yield from self._drift(stack, sums)
+
+    def judge_place(self, place: Stack, seen: Samples) -> Iterator[Judgement]:
+        if seen.looks:
+            yield self.judgement(
+                "DL116",
+                place,
+                seen,
+                unanimous(seen.wrong, seen.looks),
+                f"{seen.wrong} of {seen.looks} distributions were given probabilities as their logits",
+                "rows in [0, 1] that sum to 1 within 1e-3, in all of 3 or more; in none refutes",
+                {"wrong": seen.wrong, "sampled": seen.looks},
+            )
 
     def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Iterator[Judgement]:
         """Whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""

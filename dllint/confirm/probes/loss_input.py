@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.confirm.probes.base import LossCall, PlaceProbe, Samples, stack_of, unanimous
 from dllint.confirm.probes.graph import origin
 
 _RULES = {
@@ -21,7 +20,6 @@ _RULES = {
 }
 _TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # of the sum of a row; 1e-3 otherwise
 _SQUASHING = ("Softmax", "Sigmoid")
-_MANY_CALLS = 5
 _THRESHOLDS = {
     "DL101": "rows in [0, 1] that sum to 1 within 1e-3, or softmax or sigmoid in front, in all of 3 or more calls; in "
     "none refutes",
@@ -30,40 +28,29 @@ _THRESHOLDS = {
 }
 
 
-@dataclass(slots=True)
-class _Inputs:
+@dataclass(slots=True, eq=False)
+class _Inputs(Samples):
     """What was seen of the inputs of a loss at one place."""
 
-    function: str
-    calls: int = 0
-    sampled: int = 0
-    wrong: int = 0
-    elements: int = 0
+    function: str = ""
     low: float = float("inf")
     high: float = float("-inf")
     origins: list[str] = field(default_factory=list)
-    first: int = 0
-    last: int = 0
 
 
-class LossInput(Probe):
+class LossInput(PlaceProbe[_Inputs]):
     """Looks at the first calls from each place, and then at one in so many."""
 
     name = "loss_input"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[tuple[str, Stack], _Inputs] = {}
+    samples = _Inputs
+    at_first = 5
 
     def on_loss_call(self, call: LossCall) -> None:
         rule = _RULES.get(call.function)
         if rule is None or not call.input.is_floating_point() or not call.input.numel():
             return
-        seen = self._seen.get((rule, stack_of(call)))
+        seen = self.sample((rule, stack_of(call)))
         if seen is None:
-            seen = self._seen[rule, stack_of(call)] = _Inputs(call.function, first=self.run.steps)
-        seen.calls += 1
-        if seen.calls > _MANY_CALLS and seen.calls % self.run.every:
             return
         before = origin(call.input)
         values = call.input.detach()
@@ -71,37 +58,26 @@ class LossInput(Probe):
         if wrong is None:
             return
         low, high = (float(value) for value in torch.aminmax(values))
-        seen.sampled += 1
+        seen.function = call.function
+        seen.looks += 1
         seen.wrong += wrong
-        seen.elements += values.numel()
         seen.low, seen.high = min(seen.low, low), max(seen.high, high)
-        seen.last = self.run.steps
         if before not in seen.origins:
             seen.origins.append(before)
 
-    def judge(self) -> Iterator[Judgement]:
-        for (rule, stack), seen in self._seen.items():
-            if not seen.sampled:
-                continue
-            verdict = _verdict(rule, seen)
-            yield Judgement(
-                rule,
-                self.name,
-                verdict,
-                _message(rule, seen),
-                _THRESHOLDS[rule],
-                {
-                    "function": seen.function,
-                    "wrong": seen.wrong,
-                    "sampled": seen.sampled,
-                    "low": seen.low,
-                    "high": seen.high,
-                    "computed_by": seen.origins,
-                },
-                seen.sampled,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
+    def judge_place(self, place: tuple[str, Stack], seen: _Inputs) -> Iterator[Judgement]:
+        rule, stack = place
+        if seen.looks:
+            statistics = {
+                "function": seen.function,
+                "wrong": seen.wrong,
+                "sampled": seen.looks,
+                "low": seen.low,
+                "high": seen.high,
+                "computed_by": seen.origins,
+            }
+            yield self.judgement(
+                rule, stack, seen, _verdict(rule, seen), _message(rule, seen), _THRESHOLDS[rule], statistics
             )
 
 
@@ -123,12 +99,8 @@ def _is_wrong(rule: str, values: Tensor, before: str) -> bool | None:
 
 
 def _verdict(rule: str, seen: _Inputs) -> Verdict:
-    if seen.sampled < ENOUGH:
-        return "INCONCLUSIVE"
-    if seen.wrong:
-        return "CONFIRMED" if seen.wrong == seen.sampled else "INCONCLUSIVE"
     is_narrow = rule == "DL103" and seen.low >= 0 and seen.high <= 1
-    return "INCONCLUSIVE" if is_narrow else "REFUTED"
+    return "INCONCLUSIVE" if is_narrow and not seen.wrong else unanimous(seen.wrong, seen.looks)
 
 
 def _message(rule: str, seen: _Inputs) -> str:
@@ -137,5 +109,5 @@ def _message(rule: str, seen: _Inputs) -> str:
     return (
         f"the input of {seen.function} lies in [{seen.low:.3g}, {seen.high:.3g}]"
         + (f", computed by {by}" if by else "")
-        + f": {what} in {seen.wrong} of {seen.sampled} calls"
+        + f": {what} in {seen.wrong} of {seen.looks} calls"
     )

@@ -5,82 +5,74 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread, stack_of
+from dllint.confirm.probes.base import ENOUGH, LossCall, PlaceProbe, Samples, spread, stack_of
 
 _BATCHES = 5  # from which padding is told from labels that happen to repeat
 _ROWS, _SHARE, _CONCENTRATION = 0.5, 0.05, 0.9
 _NONE = 0.01
 
 
-@dataclass(slots=True)
-class _Targets:
-    """What was seen of the targets of a loss at one place."""
+@dataclass(slots=True, eq=False)
+class _Targets(Samples):
+    """What was seen of the targets of a loss at one place; wrong are those that look padded."""
 
-    calls: int = 0
     values: Counter[int] = field(default_factory=Counter)
-    padded: int = 0  # calls whose targets look padded
     clean: int = 0  # calls in which all padding, if any, is ignored
     shares: list[float] = field(default_factory=list)
-    first: int = 0
-    last: int = 0
 
 
-class Padding(Probe):
+class Padding(PlaceProbe[_Targets]):
     """Looks for one value that fills the ends of rows, and hardly stands elsewhere."""
 
     name = "padding"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Targets] = {}
+    samples = _Targets
+    at_first = 2 * _BATCHES
 
     def on_loss_call(self, call: LossCall) -> None:
         rows = _rows(call.target) if call.function in ("cross_entropy", "nll_loss") else None
-        if rows is None:
+        seen = None if rows is None else self.sample(stack_of(call))
+        if rows is None or seen is None:
             return
-        seen = self._seen.setdefault(stack_of(call), _Targets(first=self.run.steps))
-        seen.calls += 1
-        if seen.calls > 2 * _BATCHES and seen.calls % self.run.every:
-            return
+        seen.looks += 1
         value, share, is_padding = _padding(rows)
         is_ignored = value == call.options.get("ignore_index", -100)
         seen.values[value] += 1
         seen.shares.append(share)
-        seen.padded += is_padding and not is_ignored
+        seen.wrong += is_padding and not is_ignored
         seen.clean += is_ignored or share < _NONE
-        seen.last = self.run.steps
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            value, times = seen.values.most_common(1)[0]
-            sampled = len(seen.shares)
-            yield Judgement(
-                "DL108",
-                self.name,
-                _verdict(seen, times == sampled),
-                f"{value} fills the ends of rows: {spread(seen.shares)} of the targets; counted as a class in "
-                f"{seen.padded} of {sampled} batches",
-                "one value at the end of over half of the rows, over 5 % of the targets, 90 % of it there, not "
-                "ignored, in 5 or more batches; ignored or under 1 % in 3 or more refutes",
-                {"value": value, "padded": seen.padded, "clean": seen.clean, "sampled": sampled, "shares": seen.shares},
-                sampled,
-                (seen.first, seen.last),
-                (stack,),
-                "alarm",
-            )
+    def judge_place(self, place: Stack, seen: _Targets) -> Iterator[Judgement]:
+        if not seen.looks:
+            return
+        value, times = seen.values.most_common(1)[0]
+        yield self.judgement(
+            "DL108",
+            place,
+            seen,
+            _verdict(seen, times == seen.looks),
+            f"{value} fills the ends of rows: {spread(seen.shares)} of the targets; counted as a class in "
+            f"{seen.wrong} of {seen.looks} batches",
+            "one value at the end of over half of the rows, over 5 % of the targets, 90 % of it there, not ignored, in "
+            "5 or more batches; ignored or under 1 % in 3 or more refutes",
+            {
+                "value": value,
+                "padded": seen.wrong,
+                "clean": seen.clean,
+                "sampled": seen.looks,
+                "shares": seen.shares,
+            },
+        )
 
 
 def _verdict(seen: _Targets, is_constant: bool) -> Verdict:
-    sampled = len(seen.shares)
-    if seen.padded == sampled >= _BATCHES and is_constant:
+    if seen.wrong == seen.looks >= _BATCHES and is_constant:
         return "CONFIRMED"
-    return "REFUTED" if seen.clean == sampled >= ENOUGH else "INCONCLUSIVE"
+    return "REFUTED" if seen.clean == seen.looks >= ENOUGH else "INCONCLUSIVE"
 
 
 def _rows(target: Tensor) -> Tensor | None:

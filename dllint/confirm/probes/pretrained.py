@@ -13,37 +13,34 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, stack_of, unanimous
+from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of, unanimous
 from dllint.events import ModelForward, StateRestored
 
-_FIRST = 5  # calls from each place that are looked at
 _LIBRARIES = ("torchvision.models", "timm.")
 _FRAMES = 15  # between the library and what loads
 _BRIGHT = 0.2  # mean of images that are not normalized
 _NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
 
 
-@dataclass(slots=True)
-class _Seen:
-    """The images that models with weights of a library were given at one place."""
+@dataclass(slots=True, eq=False)
+class _Images(Samples):
+    """The images that models with weights of a library were given at one place; wrong are those from 0 to 1."""
 
-    calls: int = 0
-    looks: int = 0
-    plain: int = 0
     low: float = 0.0
     high: float = 0.0
 
 
-class Pretrained(Probe):
+class Pretrained(PlaceProbe[_Images]):
     """Knows the models that a library loaded weights into, and looks at what they are trained with."""
 
     name = "pretrained"
+    samples = _Images
+    at_first = 5
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self._loaded: WeakSet[nn.Module] = WeakSet()
         self._models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-        self._seen: dict[Stack, _Seen] = {}
 
     def on_state_restored(self, event: StateRestored[Any]) -> None:
         owner: Any = event.target
@@ -51,21 +48,17 @@ class Pretrained(Probe):
             self._loaded.add(owner)
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
-        stack = stack_of(event)
         if event.grad != "on" or not self._loaded or not self._is_meant(event.model):
             return
         found = [value for value in event.arguments.all() if _are_images(value)]
-        if not found:
-            return
-        seen = self._seen.setdefault(stack, _Seen())
-        seen.calls += 1
-        if seen.calls > _FIRST and seen.calls % self.run.every:
+        seen = self.sample(stack_of(event)) if found else None
+        if seen is None:
             return
         images = found[0].detach().float()
         low, high, mean = torch.stack([*images.aminmax(), images.mean()]).tolist()
         seen.looks += 1
         seen.low, seen.high = min(seen.low, low), max(seen.high, high)
-        seen.plain += low >= 0 and high <= 1 and mean > _BRIGHT
+        seen.wrong += low >= 0 and high <= 1 and mean > _BRIGHT
 
     def _is_meant(self, module: nn.Module) -> bool:
         """Whether a model is or has one that was loaded, and does not normalize by itself."""
@@ -75,21 +68,18 @@ class Pretrained(Probe):
             self._models[module] = not normalizes and any(part in self._loaded for part in parts)
         return self._models[module]
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if seen.looks:
-                yield Judgement(
-                    "DL510",
-                    self.name,
-                    unanimous(seen.plain, seen.looks),
-                    f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}",
-                    "between 0 and 1 with a mean over 0.2, in all of 3 or more calls; else refuted",
-                    {"low": seen.low, "high": seen.high, "plain": seen.plain},
-                    seen.looks,
-                    (0, self.run.steps),
-                    (stack,),
-                    "note",
-                )
+    def judge_place(self, place: Stack, seen: _Images) -> Iterator[Judgement]:
+        if seen.looks:
+            yield self.judgement(
+                "DL510",
+                place,
+                seen,
+                unanimous(seen.wrong, seen.looks),
+                f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}",
+                "between 0 and 1 with a mean over 0.2, in all of 3 or more calls; else refuted",
+                {"low": seen.low, "high": seen.high, "plain": seen.wrong},
+                "note",
+            )
 
 
 def _is_called_by_library() -> bool:

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, BackwardCall, PlaceProbe, Samples, stack_of
 
 _SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized themselves are larger
 
 
-@dataclass(slots=True)
-class _Calls:
+@dataclass(slots=True, eq=False)
+class _Passes(Samples):
     """Backward passes from one place whose graph was looked at."""
 
     good: int = 0
     detached: int = 0  # from a tensor that needs no gradients
     laundered: int = 0  # from tensors made of numbers
-    first: int = 0
-    last: int = 0
 
 
-class Roots(Probe):
+class Roots(PlaceProbe[_Passes]):
     """DL205 and DL206."""
 
     name = "roots"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._calls: dict[Stack, _Calls] = {}
+    samples = _Passes
 
     def before_backward(self, call: BackwardCall) -> None:
-        calls = self._calls.setdefault(stack_of(call), _Calls(first=self.run.steps))
+        calls = self.at(stack_of(call))
         calls.last = self.run.steps
         if not any(root.requires_grad for root in call.roots):
             calls.detached += 1
@@ -51,24 +45,20 @@ class Roots(Probe):
             not isinstance(leaf, nn.Parameter) and id(leaf) not in held and leaf.numel() <= _SMALL for leaf in leaves
         )
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, calls in self._calls.items():
-            total = calls.good + calls.detached + calls.laundered
-            facts = (
-                ("DL205", calls.detached, 1, "went back from a tensor that was computed with gradients off"),
-                ("DL206", calls.laundered, ENOUGH, "ended at numbers instead of parameters"),
+    def judge_place(self, place: Stack, seen: _Passes) -> Iterator[Judgement]:
+        seen.looks = seen.good + seen.detached + seen.laundered
+        facts = (
+            ("DL205", seen.detached, 1, "went back from a tensor that was computed with gradients off"),
+            ("DL206", seen.laundered, ENOUGH, "ended at numbers instead of parameters"),
+        )
+        for rule, wrong, needed, what in facts:
+            refuted = seen.good >= ENOUGH and not wrong
+            yield self.judgement(
+                rule,
+                place,
+                seen,
+                "CONFIRMED" if wrong >= needed else "REFUTED" if refuted else "INCONCLUSIVE",
+                f"{wrong} of {seen.looks} backward passes {what}",
+                f"{needed} or more; none of 3 refutes",
+                {"wrong": wrong, "looked_at": seen.looks},
             )
-            for rule, wrong, needed, what in facts:
-                refuted = calls.good >= ENOUGH and not wrong
-                yield Judgement(
-                    rule,
-                    self.name,
-                    "CONFIRMED" if wrong >= needed else "REFUTED" if refuted else "INCONCLUSIVE",
-                    f"{wrong} of {total} backward passes {what}",
-                    f"{needed} or more; none of 3 refutes",
-                    {"wrong": wrong, "looked_at": total},
-                    total,
-                    (calls.first, calls.last),
-                    (stack,),
-                    "alarm",
-                )

@@ -15,20 +15,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, LossCall, PlaceProbe, Samples, stack_of
 from dllint.events import ModelForward
 
-_FIRST = 10  # calls from each place that are looked at
 _IGNORED = -100
 _BATCHES = 5  # from which ends of texts that are ignored are no chance
 
 
 @dataclass(slots=True, eq=False)
-class _Calls:
+class _Calls(Samples):
     """The calls of models from one place, with or without gradients."""
 
-    with_gradients: bool
-    calls: int = 0
     padded: int = 0  # whose padding may count
     counted: int = 0  # those in which some does
     masked: int = 0  # with padding that the labels ignore
@@ -36,8 +33,6 @@ class _Calls:
     ends: int = 0  # batches in which texts end
     ignored_ends: int = 0  # those in which all ends are ignored, and nothing else that is attended to
     learnt_ends: int = 0
-    first: int = 0
-    last: int = 0
 
 
 @dataclass(slots=True)
@@ -48,22 +43,20 @@ class _Pending:
     attended: int
 
 
-class Supervision(Probe):
+class Supervision(PlaceProbe[_Calls]):
     """Compares labels with masks, and with what the loss counts."""
 
     name = "supervision"
+    samples = _Calls
 
     def __init__(self, run: Any) -> None:
         super().__init__(run)
-        self._seen: dict[tuple[Stack, bool], _Calls] = {}
         self._pending: _Pending | None = None
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
         module: nn.Module = event.model
         inputs = event.arguments.positional
         named = event.arguments.keywords
-        with_gradients = event.grad == "on"
-        stack = stack_of(event)
         self._pending = None
         labels, mask = named.get("labels"), named.get("attention_mask")
         if not (isinstance(labels, Tensor) and isinstance(mask, Tensor)) or "decoder_input_ids" in named:
@@ -72,13 +65,9 @@ class Supervision(Probe):
         is_text = labels.dim() == 2 and labels.shape == mask.shape and not labels.is_floating_point()
         if not is_text or getattr(config, "is_encoder_decoder", False):
             return
-        seen = self._seen.get((stack, with_gradients))
+        seen = self.sample((stack_of(event), event.grad == "on"))
         if seen is None:
-            seen = self._seen[stack, with_gradients] = _Calls(with_gradients, first=self.run.steps)
-        seen.calls += 1
-        if seen.calls > _FIRST and seen.calls % self.run.every:
             return
-        seen.last = self.run.steps
         attends = mask != 0
         tokens = named.get("input_ids", inputs[0] if inputs else None)
         if bool((~attends).any()):
@@ -112,32 +101,29 @@ class Supervision(Probe):
             seen.counted += 1
             seen.share = max(seen.share, 1 - pending.attended / counted)
 
-    def judge(self) -> Iterator[Judgement]:
-        for (stack, with_gradients), seen in self._seen.items():
-            if seen.padded or seen.masked:
-                yield self._padding(stack, seen, "DL902" if with_gradients else "DL908")
-            if with_gradients and seen.ends:
-                yield self._ends(stack, seen)
+    def judge_place(self, place: tuple[Stack, bool], seen: _Calls) -> Iterator[Judgement]:
+        stack, with_gradients = place
+        if seen.padded or seen.masked:
+            yield self._padding(stack, seen, "DL902" if with_gradients else "DL908")
+        if with_gradients and seen.ends:
+            yield self._ends(stack, seen)
 
     def _padding(self, stack: Stack, seen: _Calls, rule: str) -> Judgement:
-        looked = seen.padded + seen.masked
+        seen.looks = seen.padded + seen.masked
         verdict: Verdict = "INCONCLUSIVE"
         if seen.counted >= ENOUGH:
             verdict = "CONFIRMED"
         elif not seen.counted and seen.masked >= ENOUGH:
             verdict = "REFUTED"
-        return Judgement(
+        return self.judgement(
             rule,
-            self.name,
+            stack,
+            seen,
             verdict,
-            f"padding counted in the loss of {seen.counted} of {looked} padded batches"
+            f"padding counted in the loss of {seen.counted} of {seen.looks} padded batches"
             + (f", up to {seen.share:.0%} of its targets" if seen.counted else ""),
             "more targets than tokens that are attended to, in 3 or more batches; labels of -100 there refute",
-            {"counted": seen.counted, "masked": seen.masked, "padded": looked, "share": seen.share},
-            looked,
-            (seen.first, seen.last),
-            (stack,),
-            "alarm",
+            {"counted": seen.counted, "masked": seen.masked, "padded": seen.looks, "share": seen.share},
         )
 
     def _ends(self, stack: Stack, seen: _Calls) -> Judgement:
@@ -146,16 +132,14 @@ class Supervision(Probe):
             verdict = "REFUTED" if seen.learnt_ends >= ENOUGH else "INCONCLUSIVE"
         elif seen.ignored_ends == seen.ends >= _BATCHES:
             verdict = "CONFIRMED"
-        return Judgement(
+        seen.looks = seen.ends
+        return self.judgement(
             "DL903",
-            self.name,
+            stack,
+            seen,
             verdict,
             f"in {seen.ignored_ends} of {seen.ends} batches the labels ignore each token that ends a text, and nothing "
             "else that is attended to: as if it were padding",
             "all of 5 or more batches; an end that counts in 3 or more refutes",
             {"ends": seen.ends, "ignored": seen.ignored_ends, "learnt": seen.learnt_ends},
-            seen.ends,
-            (seen.first, seen.last),
-            (stack,),
-            "alarm",
         )

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 import torch
 
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, LossCall, PlaceProbe, Samples, stack_of, unanimous
 
-_FIRST = 10  # calls from each place that are looked at
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 _SUM = 1e-2  # by which a row of probabilities may miss 1
 _SATURATED = 1e-3  # share of the elements
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Fact:
     """What a rule asks about a call of a loss: true or false, or nothing."""
 
@@ -82,63 +81,44 @@ _FACTS = (
 )
 
 
-@dataclass(slots=True)
-class _Seen:
+@dataclass(slots=True, eq=False)
+class _Calls(Samples):
     """The calls of a loss from one place that one fact is about."""
 
-    fact: _Fact
-    function: str
-    asked: int = 0
-    wrong: int = 0
-    first: int = 0
-    last: int = 0
+    function: str = ""
 
 
-class Targets(Probe):
-    """Asks the first calls from each place, and some after them."""
+class Targets(PlaceProbe[_Calls]):
+    """Asks the first calls from each place, and some after them, about each fact."""
 
     name = "targets"
-
-    def __init__(self, run: object) -> None:
-        super().__init__(run)  # type: ignore[arg-type]
-        self._calls: dict[Stack, int] = {}
-        self._seen: dict[tuple[str, Stack], _Seen] = {}
+    samples = _Calls
 
     def on_loss_call(self, call: LossCall) -> None:
-        number = self._calls[stack_of(call)] = self._calls.get(stack_of(call), 0) + 1
-        if number > _FIRST and number % self.run.every:
-            return
         for fact in _FACTS:
-            answer = fact.ask(call)
-            if answer is None:
-                continue
-            seen = self._seen.get((fact.rule, stack_of(call)))
-            if seen is None:
-                seen = self._seen[fact.rule, stack_of(call)] = _Seen(fact, call.function, first=self.run.steps)
-            seen.asked += 1
-            seen.wrong += answer
-            seen.last = self.run.steps
+            seen = self.sample((fact, stack_of(call)))
+            answer = None if seen is None else fact.ask(call)
+            if seen is not None and answer is not None:
+                seen.function = call.function
+                seen.looks += 1
+                seen.wrong += answer
 
-    def judge(self) -> Iterator[Judgement]:
-        for (rule, stack), seen in self._seen.items():
-            yield Judgement(
-                rule,
-                self.name,
-                _verdict(seen),
-                f"{seen.wrong} of {seen.asked} calls of {seen.function} {seen.fact.what}",
+    def judge_place(self, place: tuple[_Fact, Stack], seen: _Calls) -> Iterator[Judgement]:
+        fact, stack = place
+        if seen.looks:
+            yield self.judgement(
+                fact.rule,
+                stack,
+                seen,
+                _verdict(fact, seen),
+                f"{seen.wrong} of {seen.looks} calls of {seen.function} {fact.what}",
                 "all of 3 or more calls; none of 3 refutes",
-                {"wrong": seen.wrong, "sampled": seen.asked, "function": seen.function},
-                seen.asked,
-                (seen.first, seen.last),
-                (stack,),
-                seen.fact.voice,
+                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.function},
+                fact.voice,
             )
 
 
-def _verdict(seen: _Seen) -> Verdict:
-    if seen.asked < ENOUGH:
-        return "INCONCLUSIVE"
-    if not seen.wrong:
-        return "REFUTED"
-    is_enough = seen.wrong == seen.asked or (seen.fact.rule == "DL102" and seen.wrong >= ENOUGH)
-    return "CONFIRMED" if is_enough else "INCONCLUSIVE"
+def _verdict(fact: _Fact, seen: _Calls) -> Verdict:
+    if fact.rule == "DL102" and seen.wrong >= ENOUGH:
+        return "CONFIRMED"
+    return unanimous(seen.wrong, seen.looks)

@@ -48,7 +48,7 @@ def loader_of(batch: Symbol) -> Instance | None:
 
 def _of_batch(item: Symbol, batch: Symbol, loader: Instance, shape_of: Callable[[Value], Shape]) -> Shape | None:
     """A part of a batch of a loader: what a dataset of tensors holds, with as many samples as the batch has."""
-    if not _makes_batches(loader):
+    if not makes_batches(loader):
         return None
     samples = of_axis(batch, 0, meaning="batch")
     dataset = loader.arguments.get(0, "dataset")
@@ -61,7 +61,7 @@ def _of_batch(item: Symbol, batch: Symbol, loader: Instance, shape_of: Callable[
     return Shape((samples,), (item, 1))
 
 
-def _makes_batches(loader: Instance) -> bool:
+def makes_batches(loader: Instance) -> bool:
     """Whether the samples are stacked by a loader's own collation, along a first axis."""
     given = loader.arguments
     if not given.exact:

@@ -11,17 +11,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dllint.forms import element_of
 from dllint.interp.ask import pipelines
-from dllint.interp.ask.pipelines import TransformStep
+from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.run.graph import inputs_of
+from dllint.interp.run.guards import consistent
 from dllint.sites import Guards
-from dllint.values import Choice, Const, External, Instance, Symbol, Value
+from dllint.values import Choice, Class, Const, External, Instance, Items, Symbol, Table, Value, alternatives
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
+    from dllint.interp.source.facts import Facts
 
+_LOADER = "torch.utils.data.DataLoader"
 _MAX_DEPTH = 30
 _MAX_VALUES = 400
+_MAX_OPTIONS = 8
+_PLAIN_ARGUMENTS = frozenset(("root", "train", "split", "transform", "target_transform", "download"))
 _FLIPPED = re.compile(r"\((?::, :|\.\.\.), (?:::-1|[\[(]2, 1, 0[\])])\)")
 _CROPPED = re.compile(r"[(:,\s\w+\-*/]*:[(:,\s\w+\-*/]*\)?")
 _OTHER_ORDER = {"bgr": "rgb", "rgb": "bgr", "": ""}
@@ -33,7 +39,8 @@ _SAME = frozenset(
      "torch.permute", "PIL.Image.fromarray", "cv2.resize", "cv2.flip", "cv2.GaussianBlur", "cv2.blur",
      "cv2.copyMakeBorder", "cv2.rotate", "cv2.warpAffine",
      ".transpose", ".permute", ".copy", ".unsqueeze", ".contiguous", ".clone", ".resize", ".crop", ".rotate",
-     ".astype", ".float", ".double", ".half", ".to", ".type", ".squeeze", ".reshape", ".convert")
+     ".astype", ".float", ".double", ".half", ".to", ".cuda", ".type", ".squeeze", ".reshape", ".view", ".flatten",
+     ".convert", "torch.autograd.Variable", "torch.flatten")
 )  # fmt: skip
 _GEOMETRIC = re.compile(
     r"(A\.)?(\w*(Crop|Flip|Resize|Rotat\w*|Scale|Affine|Pad\w*|Blur|Perspective|Transpose|Jitter|Erasing|Dropout"
@@ -58,9 +65,17 @@ class Image:
     normalized: tuple[tuple[Instance, float | None], ...] = ()
     scaled: tuple[Value, ...] = ()
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """All that is known but where it comes from."""
+        return (self.order, self.largest, self.is_integer, tuple(size for _, size in self.normalized))
+
     def divided(self, by: float, at: Value) -> Image:
         largest = self.largest / by if self.largest is not None else None
         return replace(self, largest=largest, is_integer=False, scaled=(*self.scaled, at))
+
+
+Options = list[tuple[Guards, Image | None]]
 
 
 def images_in(machine: Machine, sample: Value, guards: Guards = ()) -> Iterator[tuple[Guards, Image]]:
@@ -70,32 +85,99 @@ def images_in(machine: Machine, sample: Value, guards: Guards = ()) -> Iterator[
         if not pending:
             return
         here, value = pending.pop(0)
-        if isinstance(value, Choice):
-            pending.extend((here + more, option) for more, option in value.options)
-            continue
-        image = image_of(machine, value)
-        if image is not None:
-            yield here, image
-        elif not isinstance(value, Symbol):
+        if isinstance(value, Symbol) or all(isinstance(option, Symbol) for _, option in alternatives(value)):
+            found = _options(machine, value)
+            if _are_alike(found) and found[0][1] is not None:
+                yield here, found[0][1]
+            else:
+                yield from ((here + more, each) for more, each in found if each is not None and consistent(more, here))
+        elif isinstance(value, Choice):
+            pending.extend((here + more, option) for more, option in value.options if consistent(more, here))
+        else:
             pending.extend((here, each) for each in inputs_of(value))
 
 
 def image_of(machine: Machine, value: Value, depth: int = 0) -> Image | None:
-    """What is known of a value as an image; ``None`` where it is not known to be one."""
+    """What is known of a value as an image in any case, moved to a device or not; ``None`` where nothing is."""
+    found = _options(machine, value, depth)
+    return found[0][1] if _are_alike(found) else None
+
+
+def _are_alike(options: Options) -> bool:
+    """Whether the same is known in any case."""
+    return len({image.kind if image is not None else None for _, image in options}) == 1
+
+
+def _options(machine: Machine, value: Value, depth: int = 0) -> Options:
+    """The images that a value may be, each with its conditions; ``None`` where it is not known to be one."""
+    if isinstance(value, Choice):
+        return [
+            (guards + more, image)
+            for guards, option in value.options[:_MAX_OPTIONS]
+            for more, image in _options(machine, option, depth + 1)
+            if consistent(more, guards)
+        ][:_MAX_OPTIONS]
     if not isinstance(value, Symbol) or depth > _MAX_DEPTH:
-        return None
+        return [((), None)]
     if value.name in ("cv2.imread", "cv2.imdecode"):
-        return _read_by_opencv(value)
+        return [((), _read_by_opencv(value))]
     if value.name == "PIL.Image.open":
-        return Image(value, "rgb")
+        return [((), Image(value, "rgb"))]
     if not value.inputs:
-        return None
+        return [((), None)]
     first = value.inputs[0]
     if value.name.endswith("()") and isinstance(first, Instance) and len(value.inputs) > 1:
-        image = image_of(machine, value.inputs[1], depth + 1)
-        return _transformed(image, pipelines.steps_of(machine, first)) if image is not None else None
-    image = image_of(machine, first, depth + 1)
-    return _changed(image, value) if image is not None else None
+        steps = pipelines.steps_of(machine, first)
+        return [
+            (guards + more, after)
+            for guards, image in _options(machine, value.inputs[1], depth + 1)
+            for more, after in (_transformed(image, steps, machine.facts) if image is not None else [((), None)])
+            if consistent(more, guards)
+        ][:_MAX_OPTIONS]
+    loader = element_of(first) if value.name == "item" else None
+    if isinstance(loader, Instance) and loader.library_name == _LOADER:
+        return [((), _in_batch(machine, loader, value, depth + 1))]
+    return [
+        (guards, _changed(image, value) if image is not None else None)
+        for guards, image in _options(machine, first, depth + 1)
+    ]
+
+
+def _in_batch(machine: Machine, loader: Instance, part: Symbol, depth: int) -> Image | None:
+    """What is known of a part of the batches that a loader puts together by itself, as it is in each sample."""
+    given = loader.arguments.get(0, "dataset")
+    if given is None or "collate_fn" in loader.arguments.keywords or not loader.arguments.exact:
+        return None
+    found = [_in_sample(machine, dataset, part, depth) for _, dataset in alternatives(given)]
+    return found[0] if _are_alike([((), each) for each in found]) else None
+
+
+def _in_sample(machine: Machine, dataset: Value, part: Symbol, depth: int) -> Image | None:
+    while inner := pipelines.inner_datasets(machine, dataset):
+        if len(inner) > 1:
+            return None
+        dataset = inner[0]
+    if not isinstance(dataset, Instance):
+        return None
+    if not isinstance(dataset.cls, Class):
+        return _of_library(machine, dataset, part)
+    sample, key = pipelines.sample_of(machine, dataset), part.detail
+    if isinstance(sample, Items) and sample.exact and isinstance(key, int) and 0 <= key < len(sample.items):
+        return image_of(machine, sample.items[key], depth)
+    inside = sample.contents.get(key) if isinstance(sample, Table) and isinstance(key, str) else None
+    return image_of(machine, inside, depth) if inside is not None else None
+
+
+def _of_library(machine: Machine, dataset: Instance, part: Symbol) -> Image | None:
+    """The image in the samples of a dataset of torchvision, which applies one transform to images of PIL."""
+    is_image = part.detail == 0 and "transform" in machine.facts.signatures.get(dataset.library_name, ())
+    if not is_image or not set(pipelines.named_arguments(machine, dataset)) <= _PLAIN_ARGUMENTS:
+        return None
+    steps = pipelines.applied(machine, dataset)
+    if len(steps) != 1 or steps[0].guards:
+        return None
+    made = _transformed(Image(part, "rgb"), pipelines.steps_of(machine, steps[0].value), machine.facts)
+    return made[0][1] if len(made) == 1 else None
 
 
 def _read_by_opencv(value: Symbol) -> Image | None:
@@ -153,19 +235,24 @@ def _makes_floats(value: Symbol) -> bool:
     return any(str(name).rpartition(".")[2] in _FLOATS for name in names)
 
 
-def _transformed(image: Image, steps: list[TransformStep]) -> Image | None:
-    """An image after a pipeline whose steps are all known and are all taken."""
+def _transformed(image: Image, steps: list[TransformStep], facts: Facts) -> Options:
+    """What a pipeline may make of an image: a step that has conditions may be taken or not."""
+    options: Options = [((), image)]
     for step in steps:
-        if not isinstance(step.value, Instance) or step.guards:
-            return None
-        after = _after_step(image, step.kind, step.value)
-        if after is None:
-            return None
-        image = after
-    return image
+        reached = []
+        for guards, before in options:
+            if before is None or not consistent(step.guards, guards):
+                reached.append((guards, before))
+                continue
+            after = _after_step(before, step.kind, step.value, facts) if isinstance(step.value, Instance) else None
+            reached.append((guards if after == before else (*guards, *step.guards), after))
+            if step.guards and after is not None and after != before:
+                reached.append((guards, before))
+        options = reached[:_MAX_OPTIONS]
+    return options
 
 
-def _after_step(image: Image, kind: str, step: Instance) -> Image | None:
+def _after_step(image: Image, kind: str, step: Instance, facts: Facts) -> Image | None:
     given = step.arguments.keywords
     if kind == "ToTensor":
         return image.divided(255, step) if image.is_integer else image
@@ -183,10 +270,23 @@ def _after_step(image: Image, kind: str, step: Instance) -> Image | None:
     if kind == "Normalize":
         if image.is_integer:
             return None  # it raises for what is no tensor, or for one of bytes
-        return replace(image, largest=None, normalized=(*image.normalized, (step, image.largest)))
+        left = _largest_after(step, image.largest, facts)
+        return replace(image, largest=left, normalized=(*image.normalized, (step, image.largest)))
     if kind == "A.Normalize":
         if "max_pixel_value" in given or "normalization" in given or len(step.arguments.positional) > 2:
             return replace(image, largest=None, is_integer=False)
         largest = image.largest / 255 if image.largest is not None else None
         return replace(image, largest=None, is_integer=False, normalized=(*image.normalized, (step, largest)))
     return image if _GEOMETRIC.fullmatch(kind) else None
+
+
+def _largest_after(normalize: Instance, largest: float | None, facts: Facts) -> float | None:
+    """The largest number after a mean was subtracted and the rest divided; ``None`` where one of them is not known."""
+    given = normalize.arguments
+    mean, std = (
+        numbers_in(value, facts) if (value := given.get(at, name)) is not None else None
+        for at, name in enumerate(("mean", "std"))
+    )
+    if largest is None or not mean or not std or len(mean) != len(std) or 0 in std:
+        return None
+    return max(max(abs(largest - m), abs(m)) / s for m, s in zip(mean, std, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from dllint.interp.ask.samples import batch_behind, in_samples
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import name_of
 from dllint.values import Choice, Const, External, Items, Symbol, Value
@@ -32,9 +33,20 @@ _FUNCTIONS: dict[str, NumberKind] = {
     "torch.full": "", "torch.empty": "floating", ".sigmoid": "floating", ".softmax": "floating",
     "compare": "boolean",
 }  # fmt: skip
+_OF_NUMBERS = frozenset(("torch.tensor", "torch.as_tensor"))
+_PYTHON: dict[type, NumberKind] = {int: "integer", float: "floating", bool: "boolean"}
 _LIKE = frozenset(f"torch.{name}_like" for name in ("zeros", "ones", "empty", "rand", "randn"))
 _KEEPING = frozenset((".clone", ".detach", ".contiguous", ".cuda", ".cpu", ".scatter", ".scatter_", ".requires_grad_"))
-_DTYPED = ("torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn", "torch.randint", *_LIKE)
+_DTYPED = (
+    "torch.zeros",
+    "torch.ones",
+    "torch.empty",
+    "torch.rand",
+    "torch.randn",
+    "torch.randint",
+    *_OF_NUMBERS,
+    *_LIKE,
+)
 _MAX_DEPTH = 20
 
 
@@ -53,6 +65,10 @@ def number_kind(machine: Machine, value: Value | None, depth: int = 0) -> Number
     told = _told(value)
     if told is not None:
         return told
+    if value.name in _OF_NUMBERS and value.inputs:
+        return _of_python(machine, value.inputs[0], depth + 1)
+    if value.name == "item" and batch_behind(value) is not None:
+        return _of_batch(machine, value, depth + 1)
     if value.name in _METHODS:
         return _METHODS[value.name]
     if value.name in _FUNCTIONS:
@@ -60,6 +76,24 @@ def number_kind(machine: Machine, value: Value | None, depth: int = 0) -> Number
     if _keeps(machine, value) and value.inputs:
         return number_kind(machine, value.inputs[0], depth + 1)
     return ""
+
+
+def _of_python(machine: Machine, value: Value, depth: int) -> NumberKind:
+    """The kind of a tensor that is made of a number of Python's, of a list of such, or of another tensor."""
+    if isinstance(value, Const):
+        return _PYTHON.get(type(value.value), "")
+    if isinstance(value, Choice | Items) and depth < _MAX_DEPTH:
+        parts = value.items if isinstance(value, Items) else [option for _, option in value.options]
+        kinds = {_of_python(machine, each, depth + 1) for each in parts}
+        return kinds.pop() if len(kinds) == 1 and (isinstance(value, Choice) or value.exact) else ""
+    return number_kind(machine, value, depth)
+
+
+def _of_batch(machine: Machine, part: Symbol, depth: int) -> NumberKind:
+    """The kind of a part of a batch: that of the same part of a sample."""
+    parts = in_samples(machine, part)
+    kinds = {_of_python(machine, each, depth) if each is not None else "" for each in parts}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _told(value: Symbol) -> NumberKind | None:
@@ -81,9 +115,16 @@ def _told(value: Symbol) -> NumberKind | None:
 
 def _may_be_type(value: Value) -> bool:
     """Whether something that ``to`` is given may be a type, or another tensor that has one."""
+    if isinstance(value, Choice):
+        return any(_may_be_type(option) for _, option in value.options)
     if isinstance(value, Const | Items):
         return False
+    if isinstance(value, Symbol) and value.name.startswith(_DEVICES):
+        return False
     return not isinstance(value, Symbol) or "device" not in name_of(value)
+
+
+_DEVICES = ("torch.device", "torch.accelerator.", "torch.cuda.")
 
 
 def _keeps(machine: Machine, value: Symbol) -> bool:

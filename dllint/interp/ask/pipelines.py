@@ -17,6 +17,7 @@ from dllint.values import (
     Choice,
     Class,
     Const,
+    External,
     Function,
     Instance,
     Items,
@@ -28,7 +29,9 @@ from dllint.values import (
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
+    from dllint.interp.source.facts import Facts
 
+_ARRAYS = ("numpy.array", "torch.tensor")
 _MAX_DEPTH = 6
 _MAX_VALUES = 400
 _TRAIN_FLAGS = frozenset(("train", "is_train", "training", "is_training", "istrain", "train_mode"))
@@ -120,6 +123,17 @@ def kind_of(machine: Machine, value: Value) -> str:
     if name.startswith("albumentations."):
         return f"A.{name.rpartition('.')[2]}"
     return machine.facts.transform_kind(name)
+
+
+def numbers_in(value: Value, facts: Facts) -> tuple[float, ...] | None:
+    """The numbers in a list, tuple or array, or a single one; ``None`` where they are not all known."""
+    if isinstance(value, Symbol) and value.name in _ARRAYS and value.inputs:
+        return numbers_in(value.inputs[0], facts)
+    if isinstance(value, External):
+        return facts.constants.get(value.name)
+    items = value.items if isinstance(value, Items) and value.exact else (value,)
+    found = [item.value for item in items if isinstance(item, Const) and isinstance(item.value, int | float)]
+    return tuple(float(number) for number in found) if len(found) == len(items) else None
 
 
 # -------------------------------------------------------------------------------------------------------- datasets

@@ -58,6 +58,23 @@ def is_mode_sensitive(machine: Machine, value: Value, *, by_words: bool = True) 
     return _answer(_Search(machine, by_words), value)
 
 
+def has_unknown_layers(machine: Machine, value: Value) -> bool:
+    """Whether the code of a module calls parts of it that something unresolved made."""
+    if not isinstance(value, Instance) or not isinstance(value.cls, Class):
+        return False
+    code = "\n".join(_code_of(ancestor) for ancestor in value.cls.lineage)
+    return any(
+        _is_unresolved(option)
+        for name, attribute in value.attributes.items()
+        if f"self.{name}(" in code
+        for _, option in alternatives(attribute)
+    )
+
+
+def _is_unresolved(value: Value) -> bool:
+    return isinstance(value, Symbol) and value.name == "call"
+
+
 def _answer(search: _Search, value: Value) -> bool | None:
     if isinstance(value, Const | Setting | Absent) or (isinstance(value, Symbol) and value.detail == "<items>"):
         return False  # the last is what a container holds where nothing has been appended

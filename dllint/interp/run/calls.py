@@ -37,6 +37,7 @@ from dllint.values import (
     Table,
     Value,
     choose,
+    class_of,
     described,
 )
 
@@ -185,7 +186,8 @@ def _as_option(
     called = getattr(node, "func", node)
     called = called.value if isinstance(called, ast.Attribute) else called
     name = text_of(called) if isinstance(called, ast.Name | ast.Attribute) else "what is called"
-    return as_option(guards, str(id(choice)), index, len(options), f"`{name}` is {described(value)}")
+    text = f"`{name}` is {described(value)}"
+    return as_option(guards, str(id(choice)), index, len(options), text, class_of(value))
 
 
 def _is_cheap(value: Value) -> bool:

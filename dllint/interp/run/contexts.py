@@ -67,5 +67,7 @@ def _flag(manager: Value) -> bool | None:
 
 def _is_disabled(manager: Value) -> bool:
     arguments = getattr(manager, "arguments", None)
-    enabled = arguments.get(None, "enabled") if arguments is not None else None
-    return isinstance(enabled, Const) and enabled.value is False
+    if arguments is None:
+        return False
+    given = (arguments.get(None, "enabled"), arguments.get(0, ""))  # `torch.cuda.amp.autocast(False)`
+    return any(isinstance(each, Const) and each.value is False for each in given)

@@ -114,7 +114,7 @@ def marked(guards: Guards, by_default: bool | None, periodic: bool) -> Guards:
     )
 
 
-def as_option(guards: Guards, choice: str, option: int, options: int, text: str) -> Guards:
+def as_option(guards: Guards, choice: str, option: int, options: int, text: str, asks: str = "") -> Guards:
     """The conditions under which a value is this one of several, with what is assumed by whoever goes on with it.
 
     Args:
@@ -123,10 +123,11 @@ def as_option(guards: Guards, choice: str, option: int, options: int, text: str)
         option: which of its ``options`` this is.
         options: how many there are.
         text: says which one it is, in words.
+        asks: its class, where it is an object.
     """
     chosen = [guard.by_default for guard in guards]
     by_default = None if not chosen or None in chosen else all(chosen)
-    assumption = one_of(text, choice, option, options, by_default=bool(by_default))
+    assumption = one_of(text, choice, option, options, by_default=bool(by_default), asks=asks)
     marker = Guard(f"which of {choice}", "==", option, True, by_default=by_default, assumption=assumption)
     return (*guards, marker)
 

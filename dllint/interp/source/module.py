@@ -133,15 +133,16 @@ class SourceModule:
         return "tree" in vars(self)
 
     def forget_tree(self) -> None:
-        """Let go of the syntax tree, to be made again when it is asked for. What has nodes of it must be gone.
+        """Let go of the syntax tree, to be made again when it is asked for, and pack the text.
 
-        What Python cannot parse is kept: to make something of it takes long.
+        What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
         """
         if self.remains is None:
             for name in _WITH_TREE:
                 vars(self).pop(name, None)
             self._words_in.clear()
             self.derived.clear()
+            self.source.pack()
 
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""

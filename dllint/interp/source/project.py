@@ -86,13 +86,13 @@ class Project:
     @property
     def characters_read(self) -> int:
         """The characters of all files that are held in memory."""
-        return sum(len(module.source.text) for module in self._modules.values() if module is not None)
+        return sum(module.source.characters for module in self._modules.values() if module is not None)
 
     @property
     def characters_parsed(self) -> int:
         """The characters of all files whose syntax trees are held in memory."""
         modules = (module for module in self._modules.values() if module is not None and module.is_parsed)
-        return sum(len(module.source.text) for module in modules)
+        return sum(module.source.characters for module in modules)
 
     def forget_trees(self) -> None:
         """Let go of all syntax trees; nothing that was interpreted may still be in use."""
@@ -112,7 +112,7 @@ class Project:
         yield
         self.seconds_glancing += time.thread_time() - began
         if not was_parsed and module.is_parsed:
-            self._glanced_at += len(module.source.text)
+            self._glanced_at += module.source.characters
             if self._glanced_at > _MAX_GLANCED_AT:
                 module.forget_tree()
 

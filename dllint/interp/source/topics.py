@@ -23,8 +23,8 @@ Topic = Literal[
     "averaged-model", "weight-average", "partial-state", "frozen-model", "loss-model", "adversary", "attack",
     "normalization", "padding", "ignored-label", "harmless-call", "reading", "logging", "learning-rate",
     "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer", "adaptive-optimizer",
-    "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "sharing", "order-matters",
-    "competition", "debugging", "across-samples", "all-pairs",
+    "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe", "sharing",
+    "order-matters", "competition", "debugging", "across-samples", "all-pairs",
 ]  # fmt: skip
 """What a name can be asked about."""
 

@@ -1,0 +1,119 @@
+"""Parts of samples that differ in length from sample to sample: words of a text, objects of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.forms import element_of
+from dllint.interp.run.graph import sources, sources_under
+from dllint.sites import Guards
+from dllint.values import Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+
+OF_OBJECTS = frozenset(
+    f"torchvision.datasets.{name}" for name in ("CocoDetection", "VOCDetection", "Kitti", "WIDERFace")
+)
+_MAX_DEPTH = 12
+_WORDS = frozenset(
+    (".tokenize", ".word_tokenize", ".convert_tokens_to_ids", ".encode", ".loadAnns", "nltk.word_tokenize",
+     "nltk.tokenize.word_tokenize", "jieba.cut", "jieba.lcut")
+)  # fmt: skip
+_LIMITING = frozenset(("padding", "max_length", "maxsplit", "truncation", "pad_to_max_length"))
+_SAME = frozenset(
+    ("torch.tensor", "torch.Tensor", "torch.LongTensor", "torch.FloatTensor", "torch.IntTensor", "torch.as_tensor",
+     "torch.from_numpy", "numpy.array", "numpy.asarray", "list", ".long", ".float", ".int", ".to", ".type", ".astype",
+     ".reshape")
+)  # fmt: skip
+
+
+def ragged_in(sample: Value, guards: Guards = (), depth: int = 0) -> Iterator[tuple[Guards, Symbol]]:
+    """What makes parts of a sample differ in length, each with its conditions."""
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(sample, Choice):
+        found = [(more, list(ragged_in(option, (), depth + 1))) for more, option in sample.options]
+        if all(causes for _, causes in found):
+            yield guards + found[0][1][0][0], found[0][1][0][1]
+        else:
+            yield from ((guards + more + inner, cause) for more, causes in found for inner, cause in causes)
+        return
+    cause = _cause(sample)
+    if cause is not None:
+        yield guards, cause
+        return
+    held = sample.items if isinstance(sample, Items) and sample.exact else ()
+    held = tuple(sample.contents.values()) if isinstance(sample, Table) else held
+    for each in held:
+        yield from ragged_in(each, guards, depth + 1)
+
+
+def _cause(value: Value, depth: int = 0) -> Symbol | None:
+    """The words or objects of which a value has one entry each, in any case."""
+    if depth > _MAX_DEPTH:
+        return None
+    if isinstance(value, Choice):
+        causes = [_cause(option, depth + 1) for _, option in alternatives(value)]
+        return causes[0] if all(cause is not None for cause in causes) else None
+    if isinstance(value, Items):
+        return _cause_in_list(value, depth) if value.kind == "list" and not value.exact else None
+    if not isinstance(value, Symbol) or not value.inputs:
+        return None
+    if value.name in _WORDS:
+        return value if _is_open(value) else None
+    if value.name == "item":
+        return _cause_in_part(value, depth)
+    if value.name in _SAME:
+        return _cause(value.inputs[0], depth + 1)
+    if value.name == "+" and not any(_is_computed(each) for each in value.inputs):
+        return next((cause for each in value.inputs if (cause := _cause(each, depth + 1)) is not None), None)
+    return None
+
+
+def _cause_in_list(value: Items, depth: int) -> Symbol | None:
+    """The same for a list that something was appended to for each word or object, in any case."""
+    if any(isinstance(item, Const) or _is_computed(item) for item in value.items):  # which may fill it up
+        return None
+    for item in value.items:
+        is_number = isinstance(item, Symbol) and item.name in ("float", "int")  # one of a row of a table
+        for guards, source in sources_under(item, 40):
+            gone_over = element_of(source)
+            if gone_over is None or guards:
+                continue
+            if isinstance(gone_over, Symbol) and gone_over.name == ".split" and _is_open(gone_over) and not is_number:
+                return gone_over
+            cause = _cause(gone_over, depth + 1)
+            if cause is not None:
+                return cause
+    return None
+
+
+def _cause_in_part(value: Symbol, depth: int) -> Symbol | None:
+    """The same for the entries that a mask leaves, the target of a detection, and one that was transformed."""
+    whole, key = value.inputs[0], value.inputs[1] if len(value.inputs) > 1 else None
+    if isinstance(whole, Symbol) and whole.name == ".__getitem__" and value.detail == 1:
+        return value if _has_objects(whole.inputs[0]) else None
+    if isinstance(whole, Symbol) and whole.name == "call" and value.detail == 1:
+        return next((cause for given in whole.inputs[1:] for _, cause in ragged_in(given, (), depth + 2)), None)
+    if isinstance(whole, Table):
+        inside = whole.contents.get(value.detail)
+        return _cause(inside, depth + 1) if inside is not None else None
+    return _cause(whole, depth + 1) if key is not None and not isinstance(key, Const | Items) else None
+
+
+def _has_objects(dataset: Value) -> bool:
+    """Whether the target of a dataset is a list of the objects in an image."""
+    bases = dataset.cls.library_bases if isinstance(dataset, Instance) and isinstance(dataset.cls, Class) else ()
+    return any(base in OF_OBJECTS for base in bases)
+
+
+def _is_open(words: Symbol) -> bool:
+    """Whether nothing says how many there are."""
+    given = words.arguments
+    has_separator = words.name == ".split" and len(words.inputs) > 1
+    return not has_separator and (given is None or _LIMITING.isdisjoint(given.keywords))
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a length or a product takes part in a value: it may fill up what is missing."""
+    return any(
+        isinstance(source, Symbol) and source.name in ("*", "len", "max", "min") for source in sources(value, 40)
+    )
