@@ -6,7 +6,7 @@ the code as it stands; what it reports there already, at that place, is an alarm
 
     python bench/inject.py CORPUS...                     # all rules, over the folders of repositories in CORPUS
     python bench/inject.py CORPUS... --rule DL825 --show # one rule, with the change of each bug that is missed
-    python bench/inject.py CORPUS... --write             # and the table in docs/recall.md
+    python bench/inject.py CORPUS... --write             # and the rows of the table in docs/recall.md
 
 Which drawn places are no bugs, says ``injected.toml`` with the reason: those are left out of the count. A bug that is
 found as a question (``--possible``) is found, and is counted beside the others; a question is no alarm.
@@ -25,7 +25,6 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 
@@ -34,7 +33,7 @@ import mutate_metrics
 import mutate_modules
 import mutate_scripts
 import tomllib
-from mutating import MUTATORS, Code, Edit
+from mutating import MUTATORS, Code, Edit, Repository
 
 CASES = 8
 """As many places are drawn for a rule."""
@@ -70,36 +69,25 @@ class Bug:
         return "\n".join(difflib.unified_diff(before, after, n=2, lineterm="", tofile=self.name))
 
 
-class _Texts:
-    """The texts of the files of a repository, which are read when one asks."""
-
-    def __init__(self, repository: Path) -> None:
-        self._repository = repository
-
-    @cached_property
-    def _all(self) -> dict[Path, str]:
-        files = (path for path in self._repository.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb"))
-        return {path: path.read_text("utf-8", "replace") for path in files if path.is_file()}
-
-    def but(self, path: Path) -> str:
-        return "\n".join(text for other, text in self._all.items() if other != path)
-
-
 def places(corpora: list[Path], rules: list[str]) -> Iterator[Bug]:
     """Every place of the repositories in some folders at which the bugs can be written."""
     folders = (folder for corpus in corpora for folder in corpus.resolve().iterdir() if folder.is_dir())
     for repository in sorted(folders, key=lambda folder: folder.name):
-        texts = _Texts(repository)
+        whole = Repository(repository)
         for path in sorted(repository.rglob("*.py")):
-            if not path.is_file() or path.stat().st_size > _MAX_SIZE:
+            if not path.is_file() or path.stat().st_size > _MAX_SIZE or _is_test(path):
                 continue
             try:
-                code = Code(path.read_text("utf-8"), partial(texts.but, path))
+                code = Code(path.read_text("utf-8"), path, whole)
             except (SyntaxError, UnicodeDecodeError, ValueError):
                 continue  # nothing can be written into what is no Python of today
             for rule in rules:
                 for edit in MUTATORS[rule](code):
                     yield Bug(rule, repository, path.relative_to(repository), edit)
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith("test_") or not {"test", "tests"}.isdisjoint(path.parts)
 
 
 def is_python(text: str) -> bool:
@@ -169,12 +157,15 @@ def summed(name: str, counts: list[Count]) -> Count:
 
 
 def write(counts: list[Count]) -> None:
-    """Put the table into the page."""
-    head = ["| rule | cases | found | as questions | alarms on originals |", "| --- | --- | --- | --- | --- |"]
-    table = [*head, *(each.row() for each in counts), summed("**all**", counts).row()]
+    """Put the rows of some rules into the table of the page, and sum them up with those that stand there."""
     before, _, rest = PAGE.read_text("utf-8").partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    PAGE.write_text(before + _BEGIN + "\n".join(table) + "\n" + _END + after, "utf-8")
+    table, _, after = rest.partition(_END)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    known = {row[0]: Count(row[0], *map(int, row[1:])) for row in cells if row[0] in MUTATORS}
+    rows = [count for _, count in sorted((known | {count.rule: count for count in counts}).items())]
+    head = ["| rule | cases | found | as questions | alarms on originals |", "| --- | --- | --- | --- | --- |"]
+    lines = [*head, *(each.row() for each in (*rows, summed("**all**", rows)))]
+    PAGE.write_text(before + _BEGIN + "\n".join(lines) + "\n" + _END + after, "utf-8")
 
 
 def main() -> int:
@@ -197,12 +188,12 @@ def main() -> int:
             judged = list(zip(drawn, pool.map(judge, drawn), strict=True))
         counts.append(summed(rule, [count for _, count in judged]))
         print(counts[-1], flush=True)
+        if given.write:
+            write(counts[-1:])
         for bug, count in judged if given.show else ():
             if count.alarms or not count.found:
                 print(f"--- {'alarm' if count.alarms else 'missed'}\n{bug.change()}\n")
     print(summed("all", counts))
-    if given.write:
-        write(counts)
     return 0
 
 

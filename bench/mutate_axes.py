@@ -29,11 +29,16 @@ def view_as_transpose(code: Code) -> Iterator[Edit]:
 
 @mutates("DL823")
 def softmax_over_wrong_axis(code: Code) -> Iterator[Edit]:
-    """The softmax over the last axis becomes one over the first."""
-    for call in code.calls("softmax", "Softmax", "log_softmax"):
+    """The softmax of attention, whose weights are multiplied afterwards, is no longer over the last axis."""
+    for call in code.calls("softmax"):
         dim = keyword_of(call, "dim")
-        if dim is not None and ast.unparse(dim.value) in ("-1", "1"):
-            yield code.replace(dim.value, "0")
+        assigned = code.parents.get(id(call))
+        if dim is None or ast.unparse(dim.value) != "-1" or not isinstance(assigned, ast.Assign):
+            continue
+        name = getattr(assigned.targets[0], "id", "")
+        words = code.around(call).replace(" ", "")
+        if name and any(each in words for each in (f"matmul({name}", f"bmm({name}", f"{name}@")):
+            yield code.replace(dim.value, "-2")
 
 
 @mutates("DL824")
@@ -115,6 +120,9 @@ def batch_first_mismatch(code: Code) -> Iterator[Edit]:
             yield without_keyword(code, call, "batch_first")
 
 
+_CRITERIA = ("criterion", "loss_fn", "loss_func", "bce", "BCEWithLogitsLoss()", "BCELoss()", "logits", "cross_entropy")
+
+
 @mutates("DL830")
 def squeeze_drops_batch(code: Code) -> Iterator[Edit]:
     """``squeeze`` of one axis becomes one of all, in what a binary cross-entropy is given or a model has returned."""
@@ -124,17 +132,12 @@ def squeeze_drops_batch(code: Code) -> Iterator[Edit]:
         is_method = isinstance(call.func, ast.Attribute) and name_of(call.func.value) != "torch"
         if not is_method or [ast.unparse(each) for each in call.args] not in (["1"], ["-1"]):
             continue
-        around = code.parents.get(id(call))
-        is_given = isinstance(around, ast.Call) and any(
-            word in code.source(around.func).lower() for word in ("bce", "crit", "loss")
-        )
-        receiver = call.func.value
-        is_returned = (
-            isinstance(receiver, ast.Call)
-            and name_of(receiver.func) in ("model", "net")
-            and isinstance(around, ast.Assign)
-        )
-        if (is_given and around.args[0] is call) or is_returned:
+        statement = code.outer(call, ast.stmt)
+        words = code.around(call).replace(" ", "").replace(".float()", "")
+        bound = getattr(statement.targets[0], "id", "") if isinstance(statement, ast.Assign) else ""
+        is_whole = isinstance(statement, ast.Assign) and statement.value is call
+        given = bound if is_whole and bound else code.source(call).replace(" ", "")
+        if any(f"{loss}({given}," in words for loss in _CRITERIA):
             yield code.replace(call, f"{code.source(call.func)}()")
 
 
@@ -152,11 +155,17 @@ def device_compared_with_string(code: Code) -> Iterator[Edit]:
 
 @mutates("DL219")
 def bidirectional_last_step(code: Code) -> Iterator[Edit]:
-    """A recurrent layer of which the last step is used reads in both directions."""
-    if "[:, -1" in code.text:
-        for call in code.calls("LSTM", "GRU", "RNN"):
-            if keyword_of(call, "bidirectional") is None and isinstance(call.func, ast.Attribute):
-                yield Edit(*[code.span(call)[1] - 1] * 2, ", bidirectional=True", call.lineno)
+    """A recurrent layer of which the last step is used, as its class says, reads in both directions."""
+    for call in code.calls("LSTM", "GRU", "RNN"):
+        owner, statement = code.outer(call, ast.ClassDef), code.parents.get(id(call))
+        if not isinstance(owner, ast.ClassDef) or not isinstance(statement, ast.Assign):
+            continue
+        words = code.source(owner).replace(" ", "")
+        name = code.source(statement.targets[0])
+        outputs = [line.partition(",")[0].lstrip("(") for line in words.splitlines() if f"={name}(" in line]
+        is_taken = any(f"{each}[:,-1" in words for each in outputs)
+        if is_taken and keyword_of(call, "bidirectional") is None and "pack" not in words:
+            yield Edit(*[code.span(call)[1] - 1] * 2, ", bidirectional=True", call.lineno)
 
 
 @mutates("DL114")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from mutating import Code, Edit, mutates, name_of, names_in
@@ -52,15 +53,14 @@ def wrong_average(code: Code) -> Iterator[Edit]:
             case ast.AugAssign(target=ast.Name(name), op=ast.Add(), value=ast.BinOp(left, ast.Mult(), right)):
                 sides = (left, right) if ".item()" in code.source(left) else (right, left)
                 loss, size = (code.source(side) for side in sides)
-                function = code.outer(node, ast.FunctionDef)
-                around = code.source(function) if isinstance(function, ast.FunctionDef) else code.text
-                words = around.replace(" ", "")
+                words = code.around(node).replace(" ", "")
                 is_mean = any(
                     f"{name}{sign}len({part}" in words and ".dataset)" in words
                     for sign in ("/", "/=")
                     for part in ("", "self.")
                 )
-                if ".item()" in loss and ("size" in size or "len(" in size or "shape" in size) and is_mean:
+                is_known = "CrossEntropyLoss(" in code.text or "cross_entropy(" in code.text or "MSELoss(" in code.text
+                if is_known and ".item()" in loss and ("size" in size or "len(" in size or "shape" in size) and is_mean:
                     yield code.replace(node.value, loss)
 
 
@@ -77,7 +77,10 @@ def scored_on_wrong_split(code: Code) -> Iterator[Edit]:
                     made[name] = (dataset, call)
     training = next((dataset for name, (dataset, _) in made.items() if "train" in name), None)
     for name, (dataset, call) in made.items():
-        is_plain = "sampler" not in code.source(call) and training is not None and dataset.id != training.id
+        in_scope = training is not None and code.around(call) == code.around(training)
+        is_plain = (
+            in_scope and "sampler" not in code.source(call) and training is not None and dataset.id != training.id
+        )
         if is_plain and any(name.startswith(part) for part in _VALIDATION) and f"in {name}" in code.text:
             yield code.replace(dataset, training.id)
 
@@ -94,5 +97,5 @@ def best_by_training_metric(code: Code) -> Iterator[Edit]:
                 is_saved = "save" in code.source(node) or "state_dict" in code.source(node)
                 if part and is_saved and isinstance(around, ast.For) and other in names_in(code.source(around)):
                     start, end = code.span(node.test)[0], code.span(node.body[-1])[1]
-                    words = code.text[start:end]
-                    yield Edit(start, end, words.replace(name, other), node.lineno)
+                    words = re.sub(rf"\b{name}\b", other, code.text[start:end])
+                    yield Edit(start, end, words, node.lineno)

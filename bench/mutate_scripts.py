@@ -27,7 +27,10 @@ def argparse_type_bool(code: Code) -> Iterator[Edit]:
 def call_does_not_bind(code: Code) -> Iterator[Edit]:
     """A call of a function of the same file loses its last positional argument, which has no default."""
     functions = {node.name: node for node in code.tree.body if isinstance(node, ast.FunctionDef)}
-    for call in code.calls(*functions):
+    for call in code.calls(*functions) if "import torch" in code.text else ():
+        around = code.outer(call, (ast.FunctionDef, ast.ClassDef))
+        if around is not None and getattr(around, "name", "") not in ("main", "train"):
+            continue  # nobody may come there
         function = functions[name_of(call.func)]
         plain = isinstance(call.func, ast.Name) and not call.keywords and not function.args.defaults
         if plain and len(call.args) == len(function.args.args) >= 2 and not function.args.vararg:
@@ -46,12 +49,18 @@ def seed_not_applied(code: Code) -> Iterator[Edit]:
         if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
             continue
         called = code.source(node.value.func)
-        draws = [draw for draw in SEEDS.get(called, ()) if f" {draw}" in code.text]
+        draws = [draw for draw in SEEDS.get(called, ()) if is_drawn_once(code, draw)]
         is_alone = code.text.count(f"{called}(") == 1
-        if (draws and is_alone and "torch.manual_seed(" in code.text and "backward()" in code.text) or (
-            called in functions and names_in(code.text).count(called) == 2
-        ):
+        is_trained = "backward()" in code.text and ".step()" in code.text
+        is_only = called in functions and names_in(code.text).count(called) == 2 and called not in code.others()
+        if is_trained and ((draws and is_alone and "torch.manual_seed(" in code.text) or is_only):
             yield code.replace(node, "pass")
+
+
+def is_drawn_once(code: Code, draw: str) -> bool:
+    """Whether the data is shuffled by a call that is in no loop, rather than in each epoch."""
+    calls = [node for node in code.nodes if isinstance(node, ast.Call) and f"{code.source(node.func)}(" == draw]
+    return any(code.outer(call, (ast.For, ast.While)) is None for call in calls)
 
 
 @mutates("DL845")
@@ -67,6 +76,9 @@ def debug_stop_left_in(code: Code) -> Iterator[Edit]:
             yield Edit(*[code.span(last)[1]] * 2, f"\n{' ' * last.col_offset}break", last.lineno + 1)
 
 
+HANDED_ON = ("vars(", "__dict__", "**args", "**opt", "argparse_args", "wandb.init", "save_hyperparameters")
+
+
 @mutates("DL846")
 def unread_option(code: Code) -> Iterator[Edit]:
     """The one place that reads a number among the options has the number itself."""
@@ -76,12 +88,15 @@ def unread_option(code: Code) -> Iterator[Edit]:
         name = getattr(call.args[-1], "value", "") if call.args else ""
         if default and isinstance(default.value, ast.Constant) and isinstance(default.value.value, int | float):
             defaults[str(name).lstrip("-").replace("-", "_")] = (code.source(default.value), call.lineno)
-    is_handed_on = any(f"vars({name})" in code.text or f"**{name}" in code.text for name in ("args", "opt", "FLAGS"))
+    if not defaults or any(word in code.text for word in HANDED_ON):
+        return
     for name, (value, line) in defaults.items():
         reads = [node for node in code.nodes if isinstance(node, ast.Attribute) and node.attr == name]
         mentions = code.text.count(name) + code.text.count(name.replace("_", "-")) * ("_" in name)
-        is_only = len(reads) == 1 and mentions == 2 and not is_handed_on
-        if is_only and name not in code.others() and name.replace("_", "-") not in code.others():
+        is_only = len(reads) == 1 and mentions == 2
+        others = code.others() if is_only else ""
+        is_only = is_only and not any(word in others for word in (name, name.replace("_", "-"), *HANDED_ON))
+        if is_only:
             yield Edit(*code.span(reads[0]), value, line)
 
 
@@ -93,7 +108,8 @@ def trained_model_never_saved(code: Code) -> Iterator[Edit]:
     """Of a script that trains for many epochs, all lines are gone that speak of saving anything."""
     lines = code.text.splitlines(keepends=True)
     is_script = "backward()" in code.text and ".step()" in code.text and " epoch in range" in code.text
-    if not is_script or "torch.save(" not in code.text:
+    is_shown = any(word in str(code.path).lower() for word in SHOWN)
+    if not is_script or is_shown or "torch.save(" not in code.text or code.imports_own():
         return
     for node in code.nodes:
         is_simple = isinstance(node, ast.stmt) and not hasattr(node, "body")
@@ -107,13 +123,21 @@ def trained_model_never_saved(code: Code) -> Iterator[Edit]:
         yield Edit(0, len(code.text), kept, at)
 
 
+SHOWN = ("demo", "example", "tutorial", "toy", "check", "search", "tune", "play", "bench", "debug", "eval")
+
+
 def speaks_of_saving(text: str) -> bool:
     return any(word in text.lower() for word in WRITES)
+
+
+PINNED = ("numpy=", "numpy<", "torch=", "torch<", "torch 1", "torch 0", "python 2", "python=", "torch>=1", "pytorch: 1")
 
 
 @mutates("DL842")
 def removed_name(code: Code) -> Iterator[Edit]:
     """What a library has no more: ``np.Inf``, ``np.float``, and ``verbose`` of a scheduler."""
+    if any(word in code.repository.requirements for word in PINNED):
+        return
     for node in code.nodes:
         if isinstance(node, ast.Attribute) and code.source(node) == "np.inf":
             yield code.replace(node, "np.Inf")

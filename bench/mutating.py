@@ -9,8 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 MUTATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {}
+
+
+_REQUIREMENTS = ("requirement", "environment", "setup", "pyproject", "pipfile", "poetry", "readme", "conda", "env")
 
 
 @dataclass(frozen=True)
@@ -23,13 +28,41 @@ class Edit:
     line: int
 
 
+class Repository:
+    """The files of a repository, which are read when one asks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def _texts(self) -> dict[Path, str]:
+        files = (path for path in self.folder.rglob("*") if path.suffix in (".py", ".sh", ".yaml", ".ipynb"))
+        return {path: path.read_text("utf-8", "replace") for path in files if path.is_file()}
+
+    def text_but(self, path: Path) -> str:
+        """The text of all files but one."""
+        return "\n".join(text for other, text in self._texts.items() if other != path)
+
+    @cached_property
+    def requirements(self) -> str:
+        """What the files say that tell which releases of packages the project runs with."""
+        files = (path for path in self.folder.rglob("*") if path.name.lower().startswith(_REQUIREMENTS))
+        return "\n".join(path.read_text("utf-8", "replace") for path in files if path.is_file()).lower()
+
+    @cached_property
+    def modules(self) -> set[str]:
+        """The names by which files and folders can be imported."""
+        paths = (path.relative_to(self.folder) for path in self._texts if path.suffix == ".py")
+        return {part.removesuffix(".py") for path in paths for part in path.parts}
+
+
 class Code:
     """The text of a file with its tree, each node of which knows its parent."""
 
-    def __init__(self, text: str, others: Callable[[], str] = str) -> None:
+    def __init__(self, text: str, path: Path = Path("code.py"), repository: Repository | None = None) -> None:
         self.text = text
-        self.others = others
-        """The text of all other files of the repository."""
+        self.path = path
+        self.repository = repository or Repository(path)
         self.tree = ast.parse(text)
         self.nodes = list(ast.walk(self.tree))
         self.parents = {id(child): node for node in self.nodes for child in ast.iter_child_nodes(node)}
@@ -61,6 +94,22 @@ class Code:
             parent = self.parents.get(id(parent))
         return parent
 
+    def others(self) -> str:
+        """The text of the other files of the repository."""
+        return self.repository.text_but(self.path)
+
+    def imports_own(self) -> bool:
+        """Whether the file imports others of its repository."""
+        imports = [node for node in self.nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = [alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module or "" if not node.level else "." for node in imports if isinstance(node, ast.ImportFrom)]
+        return any(name == "." or name.partition(".")[0] in self.repository.modules for name in names)
+
+    def around(self, node: ast.AST) -> str:
+        """The text of the function around a node, or else of the file."""
+        function = self.outer(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        return self.source(function) if isinstance(function, ast.stmt) else self.text
+
     def calls(self, *names: str) -> Iterator[ast.Call]:
         """Calls of functions and methods with one of these names, whatever they belong to."""
         for node in self.nodes:
@@ -74,13 +123,6 @@ def name_of(node: ast.AST) -> str:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ""
-
-
-def statements_after(code: Code, node: ast.AST) -> str:
-    """The text of what follows a statement in the body that it stands in."""
-    body = getattr(code.parents.get(id(node)), "body", [])
-    after = body[body.index(node) + 1 :] if node in body else []
-    return "\n".join(code.source(each) for each in after)
 
 
 def names_in(text: str) -> list[str]:

@@ -27,6 +27,7 @@ from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
 from dllint.context.normalization import Normalization, NormalizationUse, Numbers
 from dllint.context.phases import Phase
+from dllint.context.rates import RateSetting
 from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
@@ -93,7 +94,13 @@ from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.positions import statement_around
 from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
-from dllint.interp.source.sample_reads import SampleRead, counted_attribute, sample_reads
+from dllint.interp.source.sample_reads import (
+    SampleRead,
+    counted_attribute,
+    declared_length,
+    only_value,
+    sample_reads,
+)
 from dllint.rewriting import (
     add_entry,
     beside,
@@ -215,6 +222,7 @@ __all__ = [
     "Program",
     "RandomSeeded",
     "Randomness",
+    "RateSetting",
     "Remainder",
     "Removal",
     "Restored",
@@ -258,6 +266,7 @@ __all__ = [
     "beside",
     "cast_argument",
     "counted_attribute",
+    "declared_length",
     "detach_argument",
     "element_of",
     "flatten",
@@ -273,6 +282,7 @@ __all__ = [
     "misspellings",
     "move_after",
     "move_before",
+    "only_value",
     "path_texts",
     "receiver_of",
     "remove",

@@ -155,6 +155,14 @@ def test_where_a_rate_is_set_by_hand(line: str, is_set: bool) -> None:
     assert ask(code, setting) is is_set
 
 
+@pytest.mark.parametrize(
+    ("line", "is_written"),
+    [("for g in optimizer.param_groups: g['lr'] *= 0.5", True), ("print(optimizer.param_groups[0]['lr'])", False)],
+)
+def test_whether_rates_are_written(line: str, is_written: bool) -> None:
+    assert ask(f"{_MADE}{line}\n", lambda ctx: ctx.are_rates_written()) is is_written
+
+
 def test_what_goes_backward_by_name() -> None:
     code = "loss = F.cross_entropy(net(x), y)\ntotal = 2 * loss\nother = 3 * loss\ntotal.backward()\n"
     found = ask(code, lambda ctx: ctx.names_sent_backward(last(ctx, LossCall).site))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
+from dllint.context.chance import Chance
 from dllint.context.command_line import CommandLine
 from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
@@ -28,6 +29,7 @@ class Context(
     Expressions,
     Continuing,
     Averages,
+    Chance,
     CommandLine,
     Coverage,
     Rates,

@@ -12,6 +12,7 @@ from dllint.assumptions import Assumptions
 from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
+from dllint.context.uses import is_read
 from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
 from dllint.interp.source.module import UNPARSABLE
@@ -67,12 +68,14 @@ class Continuing(Filtering):
         """Whether what was looked up is ever read, also as an attribute."""
         statement = statement_around(item.site) if item.site is not None else None
         target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-        if statement is None or not isinstance(target, ast.Attribute) or statement.value is not item.site.node:
-            return self.is_used(item)
-        nodes = (node for _, tree in self.trees(target.attr) for node in walk(tree))
+        if not isinstance(statement, ast.Assign) or not isinstance(target, ast.Attribute):
+            return item.site is None or is_read(item.site)
+        if item.site is None or statement.value is not item.site.node:
+            return True  # something is computed from it
+        attributes = (node for _, tree in self.trees(target.attr) for node in walk(tree))
         return any(
             isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)
-            for node in nodes
+            for node in attributes
         )
 
     @cached_property

@@ -9,7 +9,7 @@ from functools import cached_property
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
-from dllint.context.sampling import Draw, Randomness, Workers, draws_in, workers_of
+from dllint.context.sampling import Draw, Randomness, Workers, draws_in, start_method_of, workers_of
 from dllint.events import (
     Backward,
     Block,
@@ -236,6 +236,14 @@ class DataView:
                 self._machine.run_arm((), lambda: (None, self._machine.call(function, Arguments(given), site)))
         return tuple(walk(body))
 
+    def collated(self, loader: LoaderCreated) -> Value | None:
+        """What the ``collate_fn`` of a loader makes of some samples; ``None`` where that is not known."""
+        collate = loader.options.get("collate_fn")
+        if not isinstance(collate, Function | BoundMethod | Partial | Instance | Class) or collate.site is None:
+            return None
+        with self._machine.aside():
+            return self._machine.call(collate, Arguments((Symbol("batch", site=loader.site),)), collate.site)
+
     def fetching(self, dataset: Instance) -> tuple[Event, ...]:
         """What happens when a sample of a dataset of the project is fetched."""
         known = self._fetched.get(id(dataset))
@@ -293,6 +301,11 @@ class DataView:
     def workers(self, loader: LoaderCreated) -> Workers | None:
         """The worker processes of a loader; ``None`` where there are none, or none by default."""
         return workers_of(loader)
+
+    def start_method(self, loader: LoaderCreated) -> str:
+        """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""
+        calls = self._structure.all_of(LibraryCall)
+        return start_method_of(loader, [event for event in calls if isinstance(event, LibraryCall)])
 
     def randomness(self, loader: LoaderCreated) -> Randomness:
         """The random numbers that are drawn for each sample, by datasets, by their transforms and by ``collate_fn``."""

@@ -11,7 +11,8 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
-from dllint.interp.ask.norms import has_batch_norm, has_norm
+from dllint.interp.ask.ignored import Mark, marks_in
+from dllint.interp.ask.norms import has_batch_norm, has_norm, normalizes_vectors
 from dllint.interp.ask.numbers import NumberKind, number_kind
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
@@ -61,6 +62,10 @@ class Objects(Naming):
     def number_kind(self, value: Value | None) -> NumberKind:
         """``integer``, ``floating``, ``boolean``, or an empty string: the numbers that a tensor certainly holds."""
         return number_kind(self._machine, value)
+
+    def marks_in(self, target: Value) -> list[Mark]:
+        """The numbers below 0 that labels are set to, to be left out of a loss, if they reach a value unchanged."""
+        return marks_in(self._machine, target)
 
     def padding(self, value: Value) -> Padding | None:
         """Where the sequences of a batch were padded to one length, if the padding reaches a value unchanged."""
@@ -157,6 +162,10 @@ class Objects(Naming):
     def has_batch_norm(self, model: Value) -> bool:
         """Whether a module certainly has a batch norm that keeps running statistics."""
         return has_batch_norm(self._machine, model)
+
+    def normalizes_vectors(self, model: Value) -> bool:
+        """Whether a module certainly has a batch norm of vectors: each sample gives one value for a channel."""
+        return normalizes_vectors(self._machine, model)
 
     def has_norm(self, model: Value) -> bool:
         """Whether a module certainly has a normalization with a scale of its own."""

@@ -31,7 +31,7 @@ class Optimizers(Modules):
         found = []
         for step in self.steps():
             modules, is_all = self.parameters_of(step.optimizer)
-            if is_all and modules and all(self.reaches(model, module) for module in modules):
+            if is_all and modules and all(self.is_same(model, each) or self.reaches(model, each) for each in modules):
                 found.append(step)
         return found
 

@@ -74,6 +74,12 @@ class Phases(Precisions, Loops, Uses):
             return ()
         return (Assumption("effect", "somebody takes batches from the loader", asks="batches"),)
 
+    def trained_with(self, loader: Value) -> list[Value]:
+        """The models that are trained with the batches of a loader."""
+        losses = [event.loss for event in self.all_of(Backward) if isinstance(event, Backward)]
+        drawn = [loss for loss in losses if loss is not None and any(each is loader for each in self.sources(loss))]
+        return [model for loss in drawn for model in self.models_behind(loss, with_gradients=True)]
+
     def has_batches_of_one(self, event: Event) -> bool:
         """Whether an event belongs to batches of one sample, at least by default: nothing in them has to be padded."""
         around = self.loops_around(event)

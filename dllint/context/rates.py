@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from dllint.context.optimizers import Optimizers
 from dllint.context.sources import Sources
@@ -11,6 +12,14 @@ from dllint.events import Frame, Loop, OptimizerCreated
 from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
 from dllint.values import Instance, Value
+
+
+@dataclass(frozen=True, slots=True)
+class RateSetting:
+    """A place where code writes the rate of parameters, and the call that leads there, if it is elsewhere."""
+
+    site: Site
+    call: Site | None
 
 
 class Rates(Optimizers, Sources):
@@ -29,14 +38,14 @@ class Rates(Optimizers, Sources):
             yield frame, ast.unparse(written)
             written, frame = _given_as(written, frame), frame.caller
 
-    def rate_setting(self, loop: Loop, optimizer: Value) -> Site | None:
+    def rate_setting(self, loop: Loop, optimizer: Value) -> RateSetting | None:
         """Where a loop, or a function of the project that it calls, sets the rate of an optimizer by hand."""
         name = self.name_of(optimizer).rpartition(".")[2]
         if not name:
             return None
         setting = _setting_in(loop.site.node, name)
         if setting is not None:
-            return Site(loop.site.module, setting)
+            return RateSetting(Site(loop.site.module, setting), None)
         functions = self._functions_with("param_groups")
         for call in (node for node in walk(loop.site.node) if isinstance(node, ast.Call)):
             called = getattr(call.func, "attr", getattr(call.func, "id", ""))
@@ -44,8 +53,14 @@ class Rates(Optimizers, Sources):
                 parameter = _parameter_for(name, call, function)
                 setting = _setting_in(function, parameter) if parameter else None
                 if setting is not None:
-                    return Site(module, setting)
+                    return RateSetting(Site(module, setting), Site(loop.site.module, call))
         return None
+
+    def are_rates_written(self) -> bool:
+        """Whether any code of the program's files writes the rate of a group of parameters (``group["lr"] = …``)."""
+        nodes = (node for _, tree in self.trees("param_groups") for node in walk(tree))
+        written = (node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+        return any(isinstance(node.slice, ast.Constant) and node.slice.value == "lr" for node in written)
 
     def _functions_with(self, word: str) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
         found: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}

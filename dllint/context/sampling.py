@@ -14,6 +14,8 @@ from dllint.interp.source.facts import Facts
 from dllint.values import Const, Instance, Setting, Symbol, Value, alternatives
 
 _PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
+_NEW = ("spawn", "forkserver")
+_STARTING = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method")
 
 Family = Literal["torch", "numpy", "random", ""]
 """The library whose generator is meant; empty where it is one of several."""
@@ -72,6 +74,16 @@ def workers_of(loader: LoaderCreated) -> Workers | None:
     count = default.value if isinstance(default, Const) and isinstance(default.value, int) else None
     persistent = _by_default(loader.options.get("persistent_workers"))
     return Workers(count, given, isinstance(persistent, Const) and persistent.value is True, assumed)
+
+
+def start_method_of(loader: LoaderCreated, calls: Iterable[LibraryCall]) -> str:
+    """How the workers of a loader are started, by what it was given or was set for all; empty if nobody says it."""
+    given = _by_default(loader.options.get("multiprocessing_context"))
+    if given is not None and not (isinstance(given, Const) and given.value is None):
+        return given.value if isinstance(given, Const) and given.value in _NEW else "fork"
+    methods = [call.arguments.get(0, "method") for call in calls if call.name in _STARTING]
+    starts = [method.value for method in map(_by_default, methods) if isinstance(method, Const)]
+    return next((start for start in starts if start in _NEW), "fork" if methods else "")
 
 
 def _has_any(count: Value) -> bool | None:

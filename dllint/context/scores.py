@@ -100,7 +100,7 @@ class Scores(Phases):
         loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
         made = (event for event in self.data.loaders if any(event.loader is loader for loader in loaders))
         sizes = (size for event in made if (size := event.options.get("batch_size")) is not None)
-        return any(isinstance(each, Symbol) and each.name == "len" for size in sizes for each in self.sources(size))
+        return any(isinstance(each, Symbol) and _is_length(each) for size in sizes for each in self.sources(size))
 
     def means_after(self, one: BatchLoop, name: str) -> Iterator[Mean]:
         """Where a sum of some name is averaged after a loop over batches, as the loop left it."""
@@ -204,3 +204,8 @@ class Scores(Phases):
                 told = f"`{text}` is of {phase}, as its name says"
                 return Phase(phase, told, (Assumption("name", told),))
         return Phase("unknown")
+
+
+def _is_length(value: Symbol) -> bool:
+    """Whether a value is the length or the shape of something."""
+    return value.name in ("len", ".size") or (value.name == "attribute" and value.detail == "shape")

@@ -78,11 +78,11 @@ class Uses(ProgramView):
         """
         if self.goes_backward(value):
             return True
-        return value.site is None or _is_read(value.site, _MAX_HOPS)
+        return value.site is None or is_read(value.site)
 
     def is_read_at(self, site: Site) -> bool:
         """Whether anything reads the value of the expression at a place; what is thrown away is not read."""
-        return _is_read(site, _MAX_HOPS)
+        return is_read(site)
 
 
 def _keepings(value: Value) -> Iterator[Kept]:
@@ -103,7 +103,7 @@ def _keepings(value: Value) -> Iterator[Kept]:
             yield kept
 
 
-def _is_read(site: Site, hops: int) -> bool:
+def is_read(site: Site, hops: int = _MAX_HOPS) -> bool:
     """Whether the value of an expression is read by anything."""
     statement = statement_around(site)
     if statement is None or hops == 0:
@@ -112,7 +112,7 @@ def _is_read(site: Site, hops: int) -> bool:
         return statement.value is not site.node or _is_shown(statement, site)
     variable = _variable_of(statement)
     return variable is None or any(
-        _is_read(Site(site.module, node), hops - 1) for node in _reads_of(variable, statement, site)
+        is_read(Site(site.module, node), hops - 1) for node in _reads_of(variable, statement, site)
     )
 
 

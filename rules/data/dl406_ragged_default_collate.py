@@ -91,7 +91,7 @@ class RaggedDefaultCollate(Rule):
             return
         name = ctx.class_name(dataset)
         is_sized = ctx.data.batch_size(event.loader) is not None
-        sized = () if is_sized else (Assumption("effect", "its batches have more than one sample"),)
+        sized = () if is_sized else (Assumption("name", "`batch_size` is above one"),)
         made = [(place, f"each sample of `{name}` has as many entries as there are objects or words")] if place else []
         yield ctx.finding(
             self,

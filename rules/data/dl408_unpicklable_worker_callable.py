@@ -26,7 +26,8 @@ say how processes are started, which is forking under Linux before Python 3.14 a
 only those see who select this rule.
 
 ## On real code
-284 public repositories, of which 4 spawn processes and have loaders: no finding.
+280 public repositories, of which 4 spawn processes and have loaders: no finding. Where the rule is selected, 21 notes
+in 16 of them, all true.
 """
 
 from __future__ import annotations
@@ -38,14 +39,13 @@ from dllint.api import Context, Finding, Function, Instance, LoaderCreated, Rule
 
 _SENT = ("collate_fn", "worker_init_fn")
 _NEW = ("spawn", "forkserver")
-_STARTING = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method")
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def is_forked(event: LoaderCreated, function: Site, ctx: Context) -> bool:
     """the workers are forked"""
-    return _start_of(event, ctx) == "fork"
+    return ctx.data.start_method(event) == "fork"
 
 
 class UnpicklableWorkerCallable(Rule):
@@ -59,7 +59,7 @@ class UnpicklableWorkerCallable(Rule):
 
     def on_loader_created(self, event: LoaderCreated, ctx: Context) -> Iterator[Finding]:
         workers = ctx.data.workers(event)
-        if workers is None:
+        if workers is None or not ctx.data.is_read(event.loader):
             return
         for what, given in _sent(event, ctx):
             place = _without_name(given, ctx)
@@ -72,14 +72,16 @@ class UnpicklableWorkerCallable(Rule):
     ) -> Finding:
         passes = [one for one in ctx.data.passes if any(each is event.loader for each in one.loaders)]
         context = event.options.get("multiprocessing_context")
-        is_spawned = _start_of(event, ctx) in _NEW
+        is_spawned = ctx.data.start_method(event) in _NEW  # if not, the claim is about the function, whoever sends it
         return ctx.finding(
             self,
             place,
             f"{what} has no name that the workers can look it up by"
             if is_spawned
             else f"{what} has no name: where workers are spawned, they cannot get it",
-            on=[event, workers, workers.value, context, given, *(one.loop for one in passes)],
+            on=[event, workers, workers.value, context, given, *(one.loop for one in passes)]
+            if is_spawned
+            else [given],
             assuming=ctx.assumed_batches(event.loader),
             effect="the first iteration over the loader fails, as it cannot be pickled"
             if is_spawned
@@ -89,17 +91,6 @@ class UnpicklableWorkerCallable(Rule):
             pedantic=not is_spawned,
             trace=[(event.site, "the workers of this loader are started"), (place, "and are sent this")],
         )
-
-
-def _start_of(event: LoaderCreated, ctx: Context) -> str:
-    """How the workers of a loader are started; empty where nobody says it."""
-    given = event.options.get("multiprocessing_context")
-    if given is not None and not ctx.is_none(given):
-        start = ctx.constant(given)
-        return start if start in _NEW else "fork"
-    calls = [call for name in _STARTING for call in ctx.library_calls(name)]
-    starts = [ctx.constant(call.arguments.get(0, "method")) for call in calls]
-    return next((start for start in starts if start in _NEW), "fork" if starts else "")
 
 
 def _sent(event: LoaderCreated, ctx: Context) -> Iterator[tuple[str, Value]]:

@@ -53,7 +53,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Program, Rule, Site, counted_attribute, sample_reads
+from dllint.api import (
+    Context,
+    Finding,
+    Program,
+    Rule,
+    Site,
+    counted_attribute,
+    declared_length,
+    only_value,
+    sample_reads,
+)
 
 _DROPPING = frozenset(("dropna", "drop_duplicates", "query"))
 _LISTING = ("listdir", "glob", "rglob", "iterdir", "scandir", "walk", "endswith", "suffix", "splitext")
@@ -88,7 +98,7 @@ class LengthMismatch(Rule):
         read = list(dict.fromkeys(_read_at_index(methods["__getitem__"])))
         if "__len__" in methods:
             yield from self._of_length(methods, owner, program, ctx)
-        assigned = {name: _only_value(name, owner, methods["__init__"]) for name in read}
+        assigned = {name: only_value(name, owner, methods["__init__"]) for name in read}
         parameters = {each.arg for each in methods["__init__"].args.args} - _rebound(methods["__init__"])
         for name, value in assigned.items():
             if len(read) < 2 or value is None or not _is_filtered(value, parameters):
@@ -102,7 +112,7 @@ class LengthMismatch(Rule):
         self, methods: dict[str, ast.FunctionDef], owner: ast.ClassDef, program: Program, ctx: Context
     ) -> Iterator[Finding]:
         """A length that counts the entries of a list which is not read at the index of the sample."""
-        length = _length(methods, owner)
+        length = declared_length(owner)
         name = counted_attribute(length) if length is not None else ""
         reads = list(sample_reads(methods["__getitem__"]))
         own = [read for read in reads if read.name == name]
@@ -146,15 +156,6 @@ class LengthMismatch(Rule):
         )
 
 
-def _length(methods: dict[str, ast.FunctionDef], owner: ast.ClassDef) -> ast.expr | None:
-    """What the only statement of `__len__` returns, or what the attribute is that it returns."""
-    body = [each for each in methods["__len__"].body if not isinstance(each, ast.Expr)]
-    value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
-    if isinstance(value, ast.Attribute) and "__init__" in methods:
-        return _only_value(value.attr, owner, methods["__init__"])
-    return value
-
-
 def _is_padded(name: str, owner: ast.ClassDef) -> bool:
     """Whether something is appended to a list where it is made, so that the last samples may be whole."""
     assigned = (node for node in ast.walk(owner) if isinstance(node, ast.Assign | ast.AugAssign | ast.Call))
@@ -177,24 +178,6 @@ def _read_at_index(method: ast.FunctionDef) -> Iterator[str]:
 
 def _rebound(method: ast.FunctionDef) -> set[str]:
     return {node.id for node in ast.walk(method) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _only_value(name: str, owner: ast.ClassDef, init: ast.FunctionDef) -> ast.expr | None:
-    """What an attribute is assigned, if that is done once, in any case, by the constructor, and not changed again."""
-    uses = [node for node in ast.walk(owner) if isinstance(node, ast.Attribute) and node.attr == name]
-    changed = [
-        call
-        for call in ast.walk(owner)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.value in uses
-        if call.func.attr in ("append", "extend", "remove", "pop", "sort", "insert")
-    ]
-    made = [
-        each.value
-        for each in init.body
-        if isinstance(each, ast.Assign) and [ast.unparse(target) for target in each.targets] == [f"self.{name}"]
-    ]
-    stores = [node for node in uses if isinstance(node.ctx, ast.Store)]
-    return made[0] if len(made) == 1 and len(stores) == 1 and not changed else None
 
 
 def _is_filtered(value: ast.expr, parameters: set[str]) -> bool:

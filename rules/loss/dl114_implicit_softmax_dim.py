@@ -33,6 +33,7 @@ told by reading, there are two.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from dllint.api import (
     Context,
@@ -55,6 +56,7 @@ _EFFECTS = {
     4: "the heads are normalized against each other, and no position attends to others by their weights",
 }
 _LAYERS = frozenset(("torch.nn.Softmax", "torch.nn.LogSoftmax", "torch.nn.Softmin"))
+_NEAR = 12  # values before what a sequence returns
 
 
 class ImplicitSoftmaxDim(Rule):
@@ -75,11 +77,10 @@ class ImplicitSoftmaxDim(Rule):
         yield from self._report(event, event.name.rpartition(".")[2], given.positional[0], event.site, ctx)
 
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
-        layer, given = event.model, event.arguments.get(0, "input")
-        if not isinstance(layer, Instance) or layer.library_name not in _LAYERS or given is None or layer.site is None:
-            return
-        if layer.arguments.get(0, "dim") is None and layer.arguments.exact:
-            yield from self._report(event, ctx.class_name(layer), given, layer.site, ctx)
+        for layer, given in _layers_called(event, ctx):
+            is_untold = layer.library_name in _LAYERS and layer.arguments.get(0, "dim") is None
+            if is_untold and layer.arguments.exact and layer.site is not None:
+                yield from self._report(event, ctx.class_name(layer), given, layer.site, ctx)
 
     def _report(
         self, event: LibraryCall | ModelForward, name: str, given: Value, written: Site, ctx: Context
@@ -107,3 +108,18 @@ def _is_attention(scores: Value, ctx: Context) -> bool:
     return ctx.is_of_products(scores) and not any(
         isinstance(each, Symbol) and each.name == "torch.einsum" for each in sources
     )
+
+
+def _layers_called(event: ModelForward, ctx: Context) -> Iterator[tuple[Instance, Value]]:
+    """The layer that is called, or the last ones of a sequence that is, each with what it is given."""
+    layer, given = event.model, event.arguments.get(0, "input")
+    if not isinstance(layer, Instance) or given is None:
+        return
+    yield layer, given
+    if layer.library_name != "torch.nn.Sequential":
+        return
+    for value in islice(ctx.sources_inside(event.result), _NEAR):
+        item = value.inputs[0] if isinstance(value, Symbol) and len(value.inputs) > 1 else None
+        if isinstance(item, Instance) and any(item is each for each in layer.arguments.positional):
+            assert isinstance(value, Symbol)
+            yield item, value.inputs[1]

@@ -72,7 +72,7 @@ class ConstantLrLogged(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
         for change in _rate_changes(ctx):
-            for rate in _names_logged(change, ctx):
+            for rate in _names_of_rate(change, ctx):
                 for place in _logged_in(change.loop, rate, ctx):
                     if id(place.node) not in reported:
                         reported.add(id(place.node))
@@ -116,7 +116,8 @@ def _rate_changes(ctx: Context) -> Iterator[_RateChange]:
         if made is None or optimizer is None:
             continue
         for loop in ctx.loops_around(event):
-            site = event.site if isinstance(event, SchedulerStep) else ctx.rate_setting(loop, optimizer)
+            setting = ctx.rate_setting(loop, optimizer) if isinstance(event, OptimizerStep) else None
+            site = event.site if isinstance(event, SchedulerStep) else setting and setting.site
             if site is not None:
                 yield _RateChange(optimizer, made, loop, site, event)
 
@@ -125,7 +126,7 @@ def _is_made_for(made: OptimizerCreated, optimizer: Value | None, event: Event, 
     return optimizer is not None and ctx.is_same(made.optimizer, optimizer) and not ctx.exclusive(made, event)
 
 
-def _names_logged(change: _RateChange, ctx: Context) -> Iterator[str]:
+def _names_of_rate(change: _RateChange, ctx: Context) -> Iterator[str]:
     """What the rate that the optimizer began with is called in a loop; a plain name means nothing elsewhere."""
     for frame, name in ctx.rate_names(change.made):
         if frame is change.loop.frame or not name.isidentifier():

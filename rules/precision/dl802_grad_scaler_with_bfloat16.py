@@ -32,7 +32,7 @@ float16, by an option or where no type is given, or in which something else than
 Switches the scaler off. Calls of it stay where they are, and pass on what they get.
 
 ## On real code
-276 public repositories: no finding.
+280 public repositories: 1 note, true.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class GradScalerWithBfloat16(Rule):
         casts = [each for each in ctx.library_calls("torch.autocast") if _is_for_training(each, ctx)]
         if not all(map(_is_in_bfloat16, casts)) or not any(_opens_block(each, ctx) for each in casts):
             return
-        flags = [_flag_around(each.arguments, ctx) for each in casts]
+        flags = [_enabled_by(each.arguments, ctx) for each in casts]
         reported: set[int] = set()
         for event in ctx.all_of(Backward):
             for scaler in ctx.objects(event.scaler) if isinstance(event, Backward) else ():
-                if isinstance(scaler, Instance) and id(scaler) not in reported and _is_under_flag(scaler, flags, ctx):
+                if isinstance(scaler, Instance) and id(scaler) not in reported and _is_on_with(scaler, flags, ctx):
                     reported.add(id(scaler))
                     yield self._report(event, scaler, casts[0], ctx)
 
@@ -100,12 +100,12 @@ class GradScalerWithBfloat16(Rule):
 
 def _is_for_training(cast: LibraryCall, ctx: Context) -> bool:
     """Whether a block may be on, and is not for evaluation."""
-    flag = _flag_around(cast.arguments, ctx)
+    flag = _enabled_by(cast.arguments, ctx)
     is_off = isinstance(flag, Const) and flag.value is False
     return not is_off and not ctx.phase(cast).is_evaluation
 
 
-def _flag_around(arguments: Arguments, ctx: Context) -> Value | None:
+def _enabled_by(arguments: Arguments, ctx: Context) -> Value | None:
     """What switches something on; `None` if it certainly is."""
     given = arguments.keywords.get("enabled")
     is_on = given is None or (ctx.constant(given) is True and not ctx.is_setting(given))
@@ -131,9 +131,9 @@ def _opens_block(cast: LibraryCall, ctx: Context) -> bool:
     return block is not None and any(item.context_expr is cast.site.node for item in block.items)
 
 
-def _is_under_flag(scaler: Instance, flags: list[Value | None], ctx: Context) -> bool:
+def _is_on_with(scaler: Instance, flags: list[Value | None], ctx: Context) -> bool:
     """Whether a scaler of torch is on, or is at least where the blocks are: one flag decides about both."""
     if scaler.library_name != "torch.amp.GradScaler" or not scaler.arguments.exact:
         return False
-    flag = _flag_around(scaler.arguments, ctx)
+    flag = _enabled_by(scaler.arguments, ctx)
     return flag is None or any(each is flag for each in flags)

@@ -52,11 +52,14 @@ from dllint.api import (
     Guards,
     Instance,
     LoaderCreated,
+    Loop,
     ModelChanged,
+    ModelForward,
     Program,
     Rule,
     Site,
     Value,
+    alternatives,
     assumed_under,
     set_argument,
     spelling_of,
@@ -167,14 +170,27 @@ def _trained_with(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> 
     """
     loops = [each.loop for each in ctx.data.passes if each.trains and any(one is event.loader for one in each.loaders)]
     for step in ctx.steps_for(wrapped.result):
-        is_inside = any(loop in ctx.loops_around(step) for loop in loops)
-        if is_inside and not ctx.exclusive(wrapped, step) and not ctx.is_managed(step):
+        inside = [loop for loop in loops if loop in ctx.loops_around(step)]
+        if (
+            inside
+            and not _is_called_bare(wrapped, inside, ctx)
+            and not ctx.exclusive(wrapped, step)
+            and not ctx.is_managed(step)
+        ):
             return _Training(step, (step,), ())
     for training in ctx.trained_through(wrapped.result):
         is_of_loader = any(source is event.loader for source in ctx.sources(training.call))
         if is_of_loader and not ctx.is_managed(training.backward):
             return _Training(training.backward, (training.backward, training.model), training.guards)
     return None
+
+
+def _is_called_bare(wrapped: ModelChanged, loops: list[Loop], ctx: Context) -> bool:
+    """Whether some loops call the model without its wrapper."""
+    calls = [event for event in ctx.all_of(ModelForward) if set(loops) & set(ctx.loops_around(event))]
+    called = [[id(option) for _, option in alternatives(event.model)] for event in calls]
+    bare = {id(option) for _, option in alternatives(wrapped.model)}
+    return any(id(wrapped.result) not in options and bare & set(options) for options in called)
 
 
 def _with_sampler(event: LoaderCreated, ctx: Context) -> Edits:

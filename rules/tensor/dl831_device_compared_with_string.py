@@ -17,7 +17,8 @@ Measured on torch 2.13: `torch.device("cuda") == "cuda"`, `torch.device("cpu") =
         model = nn.DataParallel(model)
 
 ## Not reported
-Names that are also bound to something else, parameters, attributes of objects, and `device.type`, `str(device)`.
+Names that are also bound to something else, parameters that are not declared as `torch.device`, attributes of objects,
+and `device.type`, `str(device)`.
 
 ## Fix (unsafe)
 Compares `device.type`, where the text is the name of a kind of device. Unsafe because what stood under the condition
@@ -51,10 +52,11 @@ class DeviceComparedWithString(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if program.kind != "module":
             return  # which the file as a whole says already
-        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))}
+        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))} | _calls_of_choosers(program, ctx)
         nodes = list(ast.walk(program.module.tree)) if makers else []
         made = (node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers))
         devices = {getattr(target, "id", "") for node in made for target in node.targets}
+        devices |= {node.arg for node in nodes if isinstance(node, ast.arg) and _is_annotated(node, makers)}
         for node in nodes:
             if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, ast.Name):
                 continue
@@ -80,6 +82,23 @@ class DeviceComparedWithString(Rule):
         )
 
 
+def _calls_of_choosers(program: Program, ctx: Context) -> set[int]:
+    """What the file calls that is a function of the project which returns a `torch.device(...)` and nothing else."""
+    choosers: dict[str, bool] = {}
+    for _, tree in ctx.trees("device"):
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+            returned = [node.value for node in _nodes_of(function) if isinstance(node, ast.Return)]
+            is_chooser = bool(returned) and all(_is_made_by_name(value) for value in returned)
+            choosers[function.name] = is_chooser and choosers.get(function.name, True)
+    calls = (node for node in ast.walk(program.module.tree) if isinstance(node, ast.Call))
+    return {id(call.func) for call in calls if isinstance(call.func, ast.Name) and choosers.get(call.func.id)}
+
+
+def _is_made_by_name(value: ast.expr | None) -> bool:
+    func = value.func if isinstance(value, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == "device" and isinstance(func.value, ast.Name)
+
+
 def _text(node: ast.Compare) -> str | None:
     """The text that something is compared with; an empty one for several (`in ("cuda", "cuda:0")`)."""
     other = node.comparators[0]
@@ -96,10 +115,10 @@ def _is_device(name: str, at: Site, makers: set[int], ctx: Context) -> bool:
     """Whether a name is only ever bound to a `torch.device`, in the innermost function that binds it, or the module."""
     for scope in ctx.ancestors(at, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module):
         assert isinstance(scope, _Scope)
-        if not isinstance(scope, ast.Module) and name in _parameters(scope):
-            return False
         nodes = list(_nodes_of(scope))
         bound = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and not _is_value_read(node)]
+        if not isinstance(scope, ast.Module) and name in _parameters(scope):
+            return not bound and _is_annotated(_parameters(scope)[name], makers)
         if bound:
             made = [node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers)]
             targets = {id(node.targets[0]) for node in made if len(node.targets) == 1}
@@ -117,10 +136,15 @@ def _nodes_of(scope: _Scope) -> Iterator[ast.AST]:
             pending.extend(ast.iter_child_nodes(node))
 
 
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.arg]:
     given = function.args
     several = [each for each in (given.vararg, given.kwarg) if each is not None]
-    return {each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *several)}
+    return {each.arg: each for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, *several)}
+
+
+def _is_annotated(parameter: ast.arg, makers: set[int]) -> bool:
+    """Whether a parameter is declared as a `torch.device`."""
+    return parameter.annotation is not None and id(parameter.annotation) in makers
 
 
 def _is_value_read(node: ast.Name) -> bool:

@@ -25,7 +25,7 @@ The transforms of `transforms.v2`, all others (flips, crops, rotation, jitter, b
 back to bytes or to an image in between, steps of the project that ask what they get, and steps that are not known.
 
 ## On real code
-168 public repositories: no finding.
+280 public repositories: no finding.
 """
 
 from __future__ import annotations

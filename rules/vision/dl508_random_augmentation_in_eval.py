@@ -27,10 +27,10 @@ after `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes w
     val_loader = DataLoader(val_set, batch_size=64)
 
 ## Not reported
-Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`) or do the same to every image
-(`RandomHorizontalFlip(p=1)`), test-time augmentation, datasets
-that are also trained on, transforms under a condition that is off for evaluation, and datasets of which neither an
-argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation. Where no dataset is
+Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`, a crop of the whole image) or do
+the same to every image (`RandomHorizontalFlip(p=1)`), test-time augmentation, datasets that are also trained on,
+transforms under a condition that is off for evaluation, samples that are only looked at, and datasets of which neither
+an argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation. Where no dataset is
 known to use a transform, its name counts if one for training stands beside it (`train_transform`, `val_transform`).
 
 ## Fix (unsafe)
@@ -49,7 +49,6 @@ from collections.abc import Iterator, Sequence
 
 from dllint.api import (
     Assumption,
-    Const,
     Context,
     DatasetCreated,
     Edit,
@@ -58,12 +57,10 @@ from dllint.api import (
     Guard,
     Guards,
     Instance,
-    Items,
     Loop,
     ModelForward,
     Program,
     Rule,
-    Setting,
     Site,
     TransformsComposed,
     TransformStep,
@@ -73,18 +70,9 @@ from dllint.api import (
     together,
 )
 
-_POSITION_OF_P = {"RandomPerspective": 1, "RandomPosterize": 1, "RandomSolarize": 1, "RandomAdjustSharpness": 1,
-                  "RandomApply": 1}  # fmt: skip
-_STRENGTHS = {"RandomRotation": ("degrees",), "RandomAffine": ("degrees", "translate", "scale", "shear"),
-              "ColorJitter": ("brightness", "contrast", "saturation", "hue"), "RandomResizedCrop": ()}  # fmt: skip
 _EFFECT = "the metric differs from run to run and epoch to epoch, and is usually worse than the model"
 _STRAINS = frozenset(("RandomRotation", "RandomAffine", "RandomPerspective", "RandomErasing", "ElasticTransform"))
 _MEASURED = Assumption("effect", "the samples are for measuring, and not just to look at")
-_ALL_OR_NOTHING = frozenset(
-    ("HorizontalFlip", "VerticalFlip", "Grayscale", "Invert", "Equalize", "AutoContrast", "Autocontrast", "Posterize",
-     "Solarize", "AdjustSharpness")
-)  # fmt: skip
-"""What does the same to every image that it is applied to."""
 
 
 def trained_on_as_well(place: Site, dataset: Instance, name: str, trained: list[Instance], ctx: Context) -> bool:
@@ -133,7 +121,7 @@ class RandomAugmentationInEval(Rule):
             for applied in everything:
                 guards = _conditions(applied, everything)
                 inner = [applied] if applied.is_drawn else ctx.data.steps(applied.value)
-                steps = [step for step in inner if _is_random(step, ctx)]
+                steps = [step for step in inner if ctx.is_random(step, inner)]
                 steps = [step for step in steps if all(guard.by_default for guard in (*guards, *step.guards))]
                 if is_plain and all(step.kind in _STRAINS for step in steps):
                     continue
@@ -142,7 +130,8 @@ class RandomAugmentationInEval(Rule):
                     yield self._report(dataset, name, applied, steps, trained, ctx)
 
         for event in ctx.all_of(TransformsComposed):
-            steps = [step for step in ctx.data.steps(event.composition) if _is_random(step, ctx)]
+            inner = ctx.data.steps(event.composition)
+            steps = [step for step in inner if ctx.is_random(step, inner)]
             steps = [step for step in steps if all(_is_usual(guard) for guard in (*event.guards, *step.guards))]
             if steps and _is_named_for_evaluation(event, ctx) and not _is_used(event.composition, ctx):
                 yield self._report_named(event, steps, ctx)
@@ -279,7 +268,7 @@ def _is_without_chance(trained: list[Instance], ctx: Context) -> bool:
         step for dataset in trained for applied in ctx.data.applied(dataset) for step in ctx.data.steps(applied.value)
     ]
     return bool(steps) and not any(
-        not (step.kind or step.own) or step.kind == "Lambda" or _is_random(step, ctx) for step in steps
+        not (step.kind or step.own) or step.kind == "Lambda" or ctx.is_random(step) for step in steps
     )
 
 
@@ -296,11 +285,22 @@ def _name_of(event: TransformsComposed) -> str:
 def _is_named_for_evaluation(event: TransformsComposed, ctx: Context) -> bool:
     """Whether a composition, by its name, is for evaluation, and stands beside one for training in the same place."""
     name = _name_of(event)
-    if ctx.data.part_of_name(name) != "eval" or ctx.speaks_of("test-time-augmentation", name):
+    if ctx.data.part_of_name(name) != "eval" or ctx.speaks_of("test-time-augmentation", name) or _is_repeated(event):
         return False
     beside = (other for other in ctx.all_of(TransformsComposed) if other.site.module is event.site.module)
     is_beside = any(ctx.data.part_of_name(_name_of(other)) == "train" for other in beside)
     return is_beside or ctx.data.has_counterpart(name, event.site)
+
+
+def _is_repeated(event: TransformsComposed) -> bool:
+    """Whether a composition is applied to one image again and again: `[transform(image) for _ in range(n)]`."""
+    for node in ast.walk(event.site.module.tree):
+        if isinstance(node, ast.ListComp | ast.GeneratorExp) and isinstance(node.elt, ast.Call):
+            called, over = node.elt.func, node.generators[0].iter
+            is_count = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range"
+            if is_count and isinstance(called, ast.Name) and called.id == _name_of(event):
+                return True
+    return False
 
 
 def _is_used(composition: Value, ctx: Context) -> bool:
@@ -363,47 +363,3 @@ def _conditions(applied: TransformStep, everything: list[TransformStep]) -> Guar
     """The conditions for a transform to be applied, but those under whose opposite it is applied as well."""
     others = {guard.key() for step in everything if step.value is applied.value for guard in step.guards}
     return tuple(guard for guard in applied.guards if guard.negated().key() not in others)
-
-
-def _is_random(step: TransformStep, ctx: Context) -> bool:
-    """Whether a transform certainly gives different results from call to call."""
-    transform = step.value
-    if step.is_drawn:
-        return True
-    if not isinstance(transform, Instance):
-        return False
-    kinds = ctx.facts.transforms
-    if step.kind.startswith("A."):
-        return step.kind[2:] in kinds["albumentations-random"] and _probability(transform, None, ctx)
-    if step.kind not in kinds["random"]:
-        return False
-    if step.kind in _STRENGTHS:
-        return _is_strong(transform, step.kind, ctx)
-    return _probability(transform, _POSITION_OF_P.get(step.kind, 0 if "Crop" not in step.kind else None), ctx)
-
-
-def _probability(transform: Instance, position: int | None, ctx: Context) -> bool:
-    """Whether a transform is applied now and then, or always and differently (as a crop is)."""
-    given = ctx.argument(transform, position, "p")
-    if given is None:
-        return True
-    value = ctx.constant(given)
-    is_number = isinstance(value, int | float) and not isinstance(given, Setting)
-    if value == 1 and ctx.class_name(transform).removeprefix("Random") in _ALL_OR_NOTHING:
-        return False
-    return is_number and value > 0
-
-
-def _is_strong(transform: Instance, kind: str, ctx: Context) -> bool:
-    """Whether some strength that was given is other than nothing."""
-    if kind == "RandomResizedCrop":
-        scale = ctx.argument(transform, 1, "scale")
-        return not (isinstance(scale, Items) and all(ctx.constant(bound) == 1 for bound in scale.items))
-    given = [ctx.argument(transform, index, name) for index, name in enumerate(_STRENGTHS[kind])]
-    return any(value is not None and not _is_nothing(value) for value in given)
-
-
-def _is_nothing(value: Value) -> bool:
-    if isinstance(value, Items):
-        return all(_is_nothing(item) for item in value.items)
-    return not isinstance(value, Const) or not value.value

@@ -68,3 +68,24 @@ def _has_one(machine: Machine, value: Value, depth: int) -> bool:
     given = value.arguments.get(0, "model_name")
     called = f"{name}:{given.value}" if isinstance(given, Const) and isinstance(given.value, str) else name
     return machine.facts.has_batch_norms(called)
+
+
+def normalizes_vectors(machine: Machine, value: Value) -> bool:
+    """Whether a module certainly has a batch norm of vectors: each sample gives one value for a channel."""
+    names = _layers_in(machine, value, 0)
+    return "torch.nn.BatchNorm1d" in names and not any(name.endswith("Conv1d") for name in names)
+
+
+def _layers_in(machine: Machine, value: Value, depth: int) -> frozenset[str]:
+    """The library classes of the layers in a module, as far as they are certain."""
+    if isinstance(value, Items | Table):
+        held = list(value.contents["items"] if isinstance(value, Items) else value.contents.values())
+    elif not isinstance(value, Instance) or depth > _MAX_DEPTH:
+        return frozenset()
+    elif isinstance(value.cls, Class):
+        held = [each for each in value.attributes.values() if role_of(machine, each) in ("module", "wrapper", "")]
+    elif value.library_name in _CONTAINERS or machine.facts.role(value.library_name) == "wrapper":
+        held = list(value.arguments.all())
+    else:
+        return frozenset((value.library_name,))
+    return frozenset().union(*(_layers_in(machine, each, depth + 1) for each in held))

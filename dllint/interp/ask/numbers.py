@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from dllint.interp.ask.data_shapes import loader_of, makes_batches
-from dllint.interp.ask.pipelines import inner_datasets, sample_of
+from dllint.interp.ask.samples import batch_behind, in_samples
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import name_of
-from dllint.values import Choice, Const, External, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Choice, Const, External, Items, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -68,8 +67,8 @@ def number_kind(machine: Machine, value: Value | None, depth: int = 0) -> Number
         return told
     if value.name in _OF_NUMBERS and value.inputs:
         return _of_python(machine, value.inputs[0], depth + 1)
-    if value.name == "item" and isinstance(value.inputs[0], Symbol) and loader_of(value.inputs[0]) is not None:
-        return _of_batch(machine, value, value.inputs[0], depth + 1)
+    if value.name == "item" and batch_behind(value) is not None:
+        return _of_batch(machine, value, depth + 1)
     if value.name in _METHODS:
         return _METHODS[value.name]
     if value.name in _FUNCTIONS:
@@ -90,29 +89,11 @@ def _of_python(machine: Machine, value: Value, depth: int) -> NumberKind:
     return number_kind(machine, value, depth)
 
 
-def _of_batch(machine: Machine, item: Symbol, batch: Symbol, depth: int) -> NumberKind:
-    """The kind of a part of a batch: that of the same part of a sample, where the loader itself stacks them."""
-    loader = loader_of(batch)
-    dataset = loader.arguments.get(0, "dataset") if loader is not None and makes_batches(loader) else None
-    while isinstance(dataset, Instance) and len(inner := inner_datasets(machine, dataset)) == 1:
-        dataset = inner[0]
-    if not isinstance(dataset, Instance):
-        return ""
-    if dataset.library_name.endswith(".TensorDataset"):
-        held = dataset.arguments.positional
-        is_known = isinstance(item.detail, int) and item.detail < len(held)
-        return number_kind(machine, held[item.detail], depth) if is_known else ""
-    sample = sample_of(machine, dataset)
-    options = [option for _, option in alternatives(sample)] if sample is not None else []
-    kinds = {_of_python(machine, part, depth) if (part := _part(option, item.detail)) else "" for option in options}
+def _of_batch(machine: Machine, part: Symbol, depth: int) -> NumberKind:
+    """The kind of a part of a batch: that of the same part of a sample."""
+    parts = in_samples(machine, part)
+    kinds = {_of_python(machine, each, depth) if each is not None else "" for each in parts}
     return kinds.pop() if len(kinds) == 1 else ""
-
-
-def _part(sample: Value, index: object) -> Value | None:
-    """An entry of a sample, if all of them are known."""
-    if isinstance(sample, Items) and sample.exact and isinstance(index, int) and -len(sample.items) <= index:
-        return sample.items[index] if index < len(sample.items) else None
-    return sample.entries().get(index) if isinstance(sample, Table) and sample.exact else None
 
 
 def _told(value: Symbol) -> NumberKind | None:

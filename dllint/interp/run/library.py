@@ -214,6 +214,8 @@ def _random_split(machine: Machine, name: str, arguments: Arguments, site: Site)
     ]
     for index, part in enumerate(parts):
         part.attributes["<split>"] = Const(index)
+        if isinstance(lengths, Items) and lengths.exact:
+            part.attributes["<length>"] = lengths.items[index]
     return Items("list", parts, site, exact=isinstance(lengths, Items) and lengths.exact)
 
 

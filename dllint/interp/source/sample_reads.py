@@ -56,6 +56,36 @@ def counted_attribute(length: ast.expr) -> str:
     return held.attr if isinstance(held, ast.Attribute) and isinstance(held.value, ast.Name) else ""
 
 
+def declared_length(owner: ast.ClassDef) -> ast.expr | None:
+    """What the only statement of ``__len__`` returns, or what the attribute is that it returns."""
+    methods = {each.name: each for each in owner.body if isinstance(each, ast.FunctionDef)}
+    if "__len__" not in methods:
+        return None
+    body = [each for each in methods["__len__"].body if not isinstance(each, ast.Expr)]
+    value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+    if isinstance(value, ast.Attribute) and "__init__" in methods:
+        return only_value(value.attr, owner, methods["__init__"])
+    return value
+
+
+def only_value(name: str, owner: ast.ClassDef, init: ast.FunctionDef) -> ast.expr | None:
+    """What an attribute is assigned, if that is done once, in any case, by the constructor, and not changed again."""
+    uses = [node for node in walk(owner) if isinstance(node, ast.Attribute) and node.attr == name]
+    changed = [
+        call
+        for call in walk(owner)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.value in uses
+        if call.func.attr in ("append", "extend", "remove", "pop", "sort", "insert")
+    ]
+    made = [
+        each.value
+        for each in init.body
+        if isinstance(each, ast.Assign) and [ast.unparse(target) for target in each.targets] == [f"self.{name}"]
+    ]
+    stores = [node for node in uses if isinstance(node.ctx, ast.Store)]
+    return made[0] if len(made) == 1 and len(stores) == 1 and not changed else None
+
+
 def _place(node: ast.expr, index: str, known: dict[str, ast.expr]) -> Place:
     node = _resolved(node, known)
     if isinstance(node, ast.Slice):

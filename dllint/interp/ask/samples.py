@@ -1,0 +1,52 @@
+"""What the parts of a batch are in the samples of a dataset, where a loader itself stacks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dllint.interp.ask.data_shapes import loader_of, makes_batches
+from dllint.interp.ask.pipelines import inner_datasets, sample_of
+from dllint.values import Instance, Items, Symbol, Table, Value, alternatives
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine
+
+
+def batch_behind(part: Value) -> Symbol | None:
+    """The batch of a loader that a value is a part of: ``batch[1]``, or one of ``for part in batch``."""
+    base = part.inputs[0] if isinstance(part, Symbol) and part.name in ("item", "element") and part.inputs else None
+    return base if isinstance(base, Symbol) and loader_of(base) is not None else None
+
+
+def in_samples(machine: Machine, part: Symbol) -> list[Value | None]:
+    """What a part of a batch is in a sample, for each way that a sample is made; ``None`` where that is not known.
+
+    Of a batch whose parts are gone over, it may be each of them.
+    """
+    batch = batch_behind(part)
+    loader = loader_of(batch) if batch is not None else None
+    dataset = loader.arguments.get(0, "dataset") if loader is not None and makes_batches(loader) else None
+    while isinstance(dataset, Instance) and len(inner := inner_datasets(machine, dataset)) == 1:
+        dataset = inner[0]
+    if not isinstance(dataset, Instance):
+        return []
+    if dataset.library_name.endswith(".TensorDataset"):
+        return [_entry(Items("tuple", dataset.arguments.positional, dataset.site), part.detail)]
+    sample = sample_of(machine, dataset)
+    options = [option for _, option in alternatives(sample)] if sample is not None else []
+    if part.name == "element":
+        return [entry for option in options for entry in _entries(option)]
+    return [_entry(option, part.detail) for option in options]
+
+
+def _entries(sample: Value) -> tuple[Value, ...]:
+    if isinstance(sample, Items):
+        return tuple(sample.items)
+    return tuple(sample.entries().values()) if isinstance(sample, Table) else ()
+
+
+def _entry(sample: Value, index: object) -> Value | None:
+    """An entry of a sample, if all of them are known."""
+    if isinstance(sample, Items) and sample.exact and isinstance(index, int) and -len(sample.items) <= index:
+        return sample.items[index] if index < len(sample.items) else None
+    return sample.entries().get(index) if isinstance(sample, Table) and sample.exact else None

@@ -1,0 +1,135 @@
+"""Labels of a detector that leave no class for the background.
+
+Faster R-CNN, Mask R-CNN and Keypoint R-CNN of torchvision have a class more than there are kinds of objects: 0 is the
+background, objects begin at 1. Labels of 0 teach the model that each object is background; `num_classes` without the
+background lets the last kind of object run out of the table.
+
+Measured on torch 2.13: over four classes the cross-entropy, which the detector takes of its boxes, raises `IndexError:
+Target 4 is out of bounds` for the label 4. Labels of 0 raise nothing: they are those of boxes without an object.
+
+## Bad
+    def __getitem__(self, index):
+        boxes = torch.as_tensor(self.boxes[index], dtype=torch.float32)
+        labels = torch.zeros(len(boxes), dtype=torch.int64)
+        return self.images[index], {"boxes": boxes, "labels": labels}
+
+    model = torchvision.models.detection.fasterrcnn_resnet50_fpn(num_classes=2)
+
+## Good
+    def __getitem__(self, index):
+        boxes = torch.as_tensor(self.boxes[index], dtype=torch.float32)
+        labels = torch.ones(len(boxes), dtype=torch.int64)
+        return self.images[index], {"boxes": boxes, "labels": labels}
+
+    model = torchvision.models.detection.fasterrcnn_resnet50_fpn(num_classes=2)
+
+## Not reported
+Projects with other detectors (RetinaNet, FCOS, DETR, YOLO), whose first class is an object; lists of classes that name
+the background, or that are not written down; labels of images without objects.
+
+## On real code
+NOT YET
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site
+
+_DETECTORS = r"(faster|mask|keypoint)_?rcnn|FastRCNNPredictor|(Faster|Mask|Keypoint)RCNN"
+_OTHERS = r"(?i)retinanet|\bfcos|\bdetr\b|yolo|ssd300|ssdlite|efficientdet"
+_BACKGROUND = ("background", "__background__", "_background_", "bg")
+
+# ------------------------------------------------------------------------------------------------- excuses
+
+
+def is_for_another_detector(place: Site, ctx: Context) -> bool:
+    """the project has no such detector, or one that begins at 0"""
+    is_one = ctx.project_mentions(_DETECTORS, where="here") or ctx.project_mentions(_DETECTORS)
+    return not is_one or ctx.project_mentions(_OTHERS, where="here") or ctx.project_mentions(_OTHERS)
+
+
+class LabelOffByOne(Rule):
+    code = "DL514"
+    name = "label-off-by-one"
+    category = "correctness"
+    severity = "warning"
+    triggers = (("labels", "FastRCNNPredictor", "num_classes"), ("boxes", "detection"))
+    references = ("https://docs.pytorch.org/vision/stable/models/faster_rcnn.html",)
+    excuses = (is_for_another_detector,)
+
+    def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
+        if not event.name.startswith("torchvision.models.detection."):
+            return
+        position = 1 if event.name.endswith("FastRCNNPredictor") else None
+        given = event.arguments.get(position, "num_classes")
+        place = given.site if given is not None else None
+        node = place.node if place is not None else None
+        classes = _counted_list(place, node, ctx) if place is not None and isinstance(node, ast.expr) else None
+        if classes is not None and place is not None and not ctx.excused(self, place):
+            yield ctx.finding(
+                self,
+                event,
+                "`num_classes` counts the kinds of objects, and the background is one more",
+                on=[given],
+                effect="the last kind of object has no place, or the first one is taken for background",
+                help="add one for the background, and begin labels at 1",
+                trace=[(Site(place.module, classes), "names no background"), (event.site, "and needs a class for it")],
+            )
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        for node in ast.walk(program.module.tree) if program.kind == "module" else ():
+            if not isinstance(node, ast.FunctionDef) or "boxes" not in program.module.words:
+                continue
+            given = list(_given_as_labels(node))
+            made = [each for label in given for each in ctx.made_of(Site(program.module, label), label)]
+            zeros = [each for each in made if _is_zeros(each)]
+            if given and zeros and not any(isinstance(part, ast.If) for part in ast.walk(node)):
+                place = Site(program.module, zeros[0])
+                if not ctx.excused(self, place):
+                    yield ctx.finding(
+                        self,
+                        place,
+                        "all objects have the label 0, which is that of the background",
+                        effect="the detector learns that there is nothing to find",
+                        help="begin labels at 1: `torch.ones`",
+                        trace=[(place, "is the label of the background"), (Site(program.module, given[0]), "is given")],
+                    )
+
+
+def _counted_list(place: Site, node: ast.expr, ctx: Context) -> ast.expr | None:
+    """The list of names whose length an expression is, if it names no background."""
+    for each in ctx.made_of(place, node):
+        if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "len" and len(each.args) == 1:
+            for named in ctx.made_of(place, each.args[0]):
+                if isinstance(named, ast.List | ast.Tuple) and named.elts:
+                    texts = [getattr(name, "value", None) for name in named.elts]
+                    are_names = all(isinstance(text, str) for text in texts)
+                    return named if are_names and not any(str(text).lower() in _BACKGROUND for text in texts) else None
+    return None
+
+
+def _given_as_labels(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """What a function puts under the key `labels`, where it puts something under `boxes` as well."""
+    found: dict[str, list[ast.expr]] = {"labels": [], "boxes": []}
+    for node in ast.walk(function):
+        entries: list[tuple[ast.expr | None, ast.expr]] = []
+        if isinstance(node, ast.Dict):
+            entries = list(zip(node.keys, node.values, strict=True))
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            entries = [(node.targets[0].slice, node.value)]
+        for key, value in entries:
+            if isinstance(key, ast.Constant) and key.value in found:
+                found[key.value].append(value)
+    yield from found["labels"] if found["boxes"] else ()
+
+
+def _is_zeros(node: ast.expr) -> bool:
+    """Whether an expression makes zeros, and not none of them."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") != "zeros" or not node.args:
+        return False
+    size = node.args[0]
+    sizes = size.elts if isinstance(size, ast.Tuple | ast.List) else [size]
+    return len(sizes) == 1 and not (isinstance(sizes[0], ast.Constant) and sizes[0].value == 0)
