@@ -80,3 +80,53 @@ def test_other_orders_than_the_default_are_not_guessed() -> None:
         "made = DataLoader(data, collate_fn=joined)\nfor x, y in made:\n    F.mse_loss(x, y)\n",
         lambda ctx: ctx.shape(last(ctx, LossCall).input).is_unknown,
     )
+
+
+ANNOTATED = """\
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class Model(nn.Module):
+    def forward(self, x: Float[Tensor, "batch channel height width"], mask: Float[Tensor, "batch #time 3"],
+                many: Float[Tensor, "*batch dim"], plain: Tensor, tokens: Int[torch.Tensor, "time=16 batch _"]):
+        return F.mse_loss({expression}, y)
+"""
+
+
+def annotated(expression: str) -> Shape:
+    code = ANNOTATED.format(expression=expression)
+    found: Shape = ask(code, lambda ctx: ctx.shape(last(ctx, LossCall).input), kind="class")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "meanings"),
+    [
+        ("x", ["batch", "channel", "height", "width"]),
+        ("x.permute(0, 2, 3, 1)", ["batch", "height", "width", "channel"]),
+        ("mask.transpose(0, 1)", ["time", "batch", ""]),
+        ("tokens", ["", "batch", ""]),
+    ],
+)
+def test_meanings_by_annotations(expression: str, meanings: list[str]) -> None:
+    found = annotated(expression)
+    assert [size.meaning for size in found.sizes] == meanings and found.rank == len(meanings)
+
+
+def test_sizes_by_annotations() -> None:
+    assert [size.known for size in annotated("mask").sizes] == [None, None, 3]
+    assert annotated("tokens").sizes[0].known == 16
+    assert annotated("many").rank is None and annotated("many").means(-1, "feature")
+    assert annotated("plain").is_unknown
+    assert annotated("x.view(x.shape[0], -1)").sizes[0].meaning == "batch"
+
+
+def test_one_name_is_one_size() -> None:
+    def question(ctx: Context) -> tuple[bool, bool]:
+        call = last(ctx, LossCall)
+        given, wanted = (ctx.shape(value).sizes for value in (call.input, call.target))
+        return given[0].same(wanted[0]), given[1].same(wanted[1])
+
+    code = ANNOTATED.format(expression="x").replace("(x, y)", "(x, mask)")
+    assert ask(code, question, kind="class") == (True, False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
+from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
 from dllint.interp.ask.shape import Shape, combined, joined
 from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_value, product
@@ -83,8 +84,10 @@ class Axes:
             return data_shapes.listed(tensor, self.of)
         if isinstance(tensor, Choice):
             return joined([self.of(option) for _, option in tensor.options], tensor)
-        if not isinstance(tensor, Symbol) or not tensor.inputs:
+        if not isinstance(tensor, Symbol):
             return None
+        if not tensor.inputs:
+            return annotated(tensor) if tensor.name == "parameter" else None
         if tensor.name in _NUMBERS or tensor.name.startswith("math.") or _axis_read_by(tensor) is not None:
             return Shape(())
         forced = force(self._machine, tensor)
