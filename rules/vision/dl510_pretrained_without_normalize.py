@@ -33,7 +33,7 @@ unless it is a `Normalize` that is made and never used; datasets that subtract a
 steps that are not known.
 
 ## On real code
-280 public repositories: no finding, after one about a `TensorDataset`, of which nobody knows what was done to its
+276 public repositories: no finding, after one about a `TensorDataset`, of which nobody knows what was done to its
 tensors before, and one about the data of another model.
 """
 
