@@ -31,7 +31,7 @@ says: that of the last step. A training loss is reported where it decides someth
 as if it were of all batches.
 
 ## On real code
-276 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
+280 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
 divided by the number of batches.
 """
 

@@ -39,7 +39,7 @@ samples, seconds), and averages after the last epoch.
 Begins the sum at the top of the loop. Unsafe because it changes what is reported, and what is decided by it.
 
 ## On real code
-276 public repositories: no finding, after 2 in one of them that were false: the list is cut to the last hundred, as the
+280 public repositories: no finding, after 2 in one of them that were false: the list is cut to the last hundred, as the
 clause above says.
 """
 

@@ -27,7 +27,7 @@ Means of batch means, where the last batch counts as much as a full one, are not
 Divides by the number of batches, `len(loader)`. Unsafe because it changes what is reported.
 
 ## On real code
-276 public repositories: 18 findings in 4 of them, all true. One divides the training loss rightly, and prints a
+280 public repositories: 18 findings in 4 of them, all true. One divides the training loss rightly, and prints a
 validation loss beside it that is smaller by the batch size.
 """
 

@@ -34,7 +34,7 @@ of training as well, and those that are trained on; a test set that chooses wher
 or where another checkpoint is chosen by the validation.
 
 ## On real code
-276 public repositories: no finding, after 1 that was doubtful: numbers that are drawn on the spot to try the code. They
+280 public repositories: no finding, after 1 that was doubtful: numbers that are drawn on the spot to try the code. They
 are silent now.
 """
 

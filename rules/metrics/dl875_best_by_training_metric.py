@@ -46,7 +46,7 @@ Projects without a validation in the loop, or with a test set alone, which must 
 another one is chosen by the validation; comparisons in which a value of the validation takes part.
 
 ## On real code
-276 public repositories: no finding.
+280 public repositories: no finding.
 """
 
 from __future__ import annotations
