@@ -24,7 +24,7 @@ three channels is legal, and used for all.
 they run with torchvision before 0.3, which took as many numbers as the image has channels.
 
 ## On real code
-280 public repositories: no finding, after one in which conditions decide about dataset and pipeline apart.
+276 public repositories: no finding, after one in which conditions decide about dataset and pipeline apart.
 """
 
 from __future__ import annotations
