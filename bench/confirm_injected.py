@@ -6,7 +6,7 @@
     python bench/confirm_injected.py CORPUS --write           # and put the tables into the page
 
 ``confirm_injected.toml`` names the scripts, whose repositories lie in CORPUS. Nothing of them is copied into this one:
-``run_mutators.py`` writes the bugs. A bug is found if its run is told of by one of its codes at one more place than
+``mutate_runs.py`` writes the bugs. A bug is found if its run is told of by one of its codes at one more place than
 that of the script as it stands. A bug with which the script raises an error, and no rule speaks, tells of itself, and
 is left out; so are those that ``no-bug`` names with the reason.
 """
@@ -29,8 +29,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import tomllib
-from mutators import Code, Edit
-from run_mutators import MUTATORS, Mutator
+from mutate_runs import MUTATORS, Mutator
+from mutating import Code, Edit
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "confirm.md"
@@ -72,8 +72,14 @@ class Bug:
     edit: Edit
 
     @property
-    def name(self) -> str:
+    def place(self) -> str:
+        """By which it is drawn."""
         return f"{self.mutator.codes[0]} {self.script.name} {self.path}:{self.edit.line}"
+
+    @property
+    def name(self) -> str:
+        """By which its outcome is kept."""
+        return f"{self.place} ({self.mutator.name})"
 
 
 class Folder:
@@ -131,7 +137,7 @@ def draw(bugs: list[Bug]) -> list[Bug]:
         ranked = []
         seen: Counter[str] = Counter()
         of_kind = [bug for bug in bugs if bug.mutator is mutator]
-        for bug in sorted(of_kind, key=lambda bug: hashlib.sha256(bug.name.encode()).digest()):
+        for bug in sorted(of_kind, key=lambda bug: hashlib.sha256(bug.place.encode()).digest()):
             ranked.append((seen[bug.script.repository], bug))
             seen[bug.script.repository] += 1
         drawn += [bug for _, bug in sorted(ranked, key=lambda pair: pair[0])[:CASES]]
@@ -181,7 +187,7 @@ def main() -> int:
             print(f"\n{script.name}{' fails' if failed else ''}", *lines, sep="\n  ", flush=True)
             for bug in todo:
                 known.outcomes[bug.name], lines = judge(bug, folder, before)
-                print(f"{known.outcomes[bug.name]}: {bug.name} ({bug.mutator.name})", flush=True)
+                print(f"{known.outcomes[bug.name]}: {bug.name}", flush=True)
                 if given.show or known.outcomes[bug.name] == "missed":
                     print(*(f"    {line}" for line in lines), sep="\n", flush=True)
                 known.write()
@@ -220,7 +226,7 @@ def is_false(line: str, script: Script) -> bool:
 
 def by_script(outcomes: list[tuple[Bug, str]]) -> str:
     rows = ["| script | bugs | found |", "| --- | --- | --- |"]
-    for name in dict.fromkeys(bug.script.name for bug, _ in outcomes):
+    for name in dict.fromkeys(bug.script.name for bug, outcome in outcomes if outcome != "error"):
         rows += [f"| {name} | {_counts([each for each in outcomes if each[0].script.name == name])} |"]
     return "\n".join([*rows, f"| all | {_counts(outcomes)} |"])
 

@@ -142,12 +142,12 @@ class CheckpointView:
         return "".join(kinds - {"wrapper"}) or ("module" if kinds else "")
 
     def unsure(self, saved: Saved, *kinds: str) -> list[Value]:
-        """The states of some kinds in a checkpoint that may also be something else."""
+        """The states of some kinds in a checkpoint that may also be something else than such a state or ``None``."""
         return [
             part.given
             for part in saved.parts
             if (kind := self.kind(part.value)) in kinds
-            and any(self.kind(option) != kind for _, option in alternatives(part.given))
+            and any(self.kind(option) != kind and not _is_none(option) for _, option in alternatives(part.given))
         ]
 
     def refusal(self, value: Value) -> str:
@@ -233,6 +233,10 @@ def _parts(content: Value, key: str, guards: Guards, given: Value | None = None)
                 yield from _parts(item, key, guards + more, given)
         elif not isinstance(option, Absent):
             yield Part(key, option, guards + more, given or option)
+
+
+def _is_none(value: Value) -> bool:
+    return isinstance(value, Const) and value.value is None
 
 
 def _is_state(value: Value) -> TypeGuard[Symbol]:

@@ -39,7 +39,8 @@ not go over a plain range.
 
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: no finding, and 1 question, which is true: a helper
-sets `args.start_epoch`, and the loop goes over `range(args.epochs)`.
+sets `args.start_epoch`, and the loop goes over `range(args.epochs)`. In about 200, after epochs that are looked up for
+nothing were added: no finding.
 """
 
 from __future__ import annotations

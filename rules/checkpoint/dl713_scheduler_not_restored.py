@@ -40,7 +40,7 @@ learning rates change, as they should.
 ## On real code
 269 public repositories, of which 40 load the state of an optimizer: 2 findings, both true. Of 2 questions one was
 false: the scheduler was made anew under the same name, and restored. That is silent now. In 127 others 1 finding,
-true.
+true. In about 270, after states that come from one of several files were added, 1 more, true.
 """
 
 from __future__ import annotations

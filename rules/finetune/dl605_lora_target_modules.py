@@ -45,10 +45,11 @@ _DISTILBERT = frozenset(("q_lin", "k_lin", "v_lin", "out_lin", "lin1", "lin2"))
 _DEBERTA = frozenset(("query_proj", "key_proj", "value_proj", "dense"))
 _LAYERS = (  # of models by what their names begin with, as they are written on the hub
     ("llama", _LLAMA), ("meta-llama", _LLAMA), ("tinyllama", _LLAMA), ("mistral-7b", _LLAMA), ("qwen2-", _LLAMA),
-    ("qwen2.5-", _LLAMA), ("gemma-2b", _LLAMA), ("gemma-7b", _LLAMA), ("bert-", _BERT), ("roberta-", _BERT | {"out_proj"}),
-    ("xlm-roberta-", _BERT | {"out_proj"}), ("opt-", _OPT), ("whisper-", _OPT), ("bloom-", _NEOX), ("bloomz-", _NEOX),
-    ("pythia-", _NEOX), ("gpt-neox", _NEOX), ("t5-", _T5), ("flan-t5-", _T5), ("mt5-", _T5), ("gpt2", _GPT2),
-    ("distilgpt2", _GPT2), ("dialogpt", _GPT2), ("distilbert-", _DISTILBERT), ("deberta-v3-", _DEBERTA),
+    ("qwen2.5-", _LLAMA), ("gemma-2b", _LLAMA), ("gemma-7b", _LLAMA), ("bert-", _BERT),
+    ("roberta-", _BERT | {"out_proj"}), ("xlm-roberta-", _BERT | {"out_proj"}), ("opt-", _OPT), ("whisper-", _OPT),
+    ("bloom-", _NEOX), ("bloomz-", _NEOX), ("pythia-", _NEOX), ("gpt-neox", _NEOX), ("t5-", _T5), ("flan-t5-", _T5),
+    ("mt5-", _T5), ("gpt2", _GPT2), ("distilgpt2", _GPT2), ("dialogpt", _GPT2), ("distilbert-", _DISTILBERT),
+    ("deberta-v3-", _DEBERTA),
 )  # fmt: skip
 _KNOWN = frozenset[str]().union(*(names for _, names in _LAYERS))
 _OTHER_LAYERS = ("-vl", "-moe", "-audio", "vision")  # families within families, whose layers have more names

@@ -89,7 +89,7 @@ _FEW_EPOCHS = 5  # a constant below could be anything
 
 def is_given_the_epoch(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
     """the scheduler is told where in the schedule it is"""
-    return bool(event.arguments.positional)
+    return bool(event.arguments.positional) or "epoch" in event.arguments.keywords
 
 
 def is_stepped_by_others(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:

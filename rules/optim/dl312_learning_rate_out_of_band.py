@@ -32,9 +32,8 @@ wanted, and may do. So is one of Adam below .2 or of SGD below 20, unless it is 
 data.
 
 ## On real code
-138 public repositories: 4 findings in 3 of them; 3 are true, defaults of options that were meant for SGD. One is
-doubtful: a rate of 1e-7 for a loss of large numbers. In 127 others 2 findings, both doubtful: rates that their
-authors seem to want.
+280 public repositories: 1 finding, a default that is meant for SGD, and 5 questions: rates that their authors seem to
+want, and defaults. Written as .1 into 22 other scripts, one at a time, it is found in 14.
 """
 
 from __future__ import annotations

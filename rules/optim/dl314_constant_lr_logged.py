@@ -117,7 +117,7 @@ def _rate_changes(ctx: Context) -> Iterator[_RateChange]:
             continue
         for loop in ctx.loops_around(event):
             setting = ctx.rate_setting(loop, optimizer) if isinstance(event, OptimizerStep) else None
-            site = event.site if isinstance(event, SchedulerStep) else setting and setting.site
+            site = setting.site if setting is not None else event.site if isinstance(event, SchedulerStep) else None
             if site is not None:
                 yield _RateChange(optimizer, made, loop, site, event)
 

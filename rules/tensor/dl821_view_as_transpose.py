@@ -38,7 +38,19 @@ import ast
 from collections.abc import Iterator
 from typing import TypeVar
 
-from dllint.api import Assumption, Context, Edits, Finding, LibraryCall, Mixture, Rule, Site, replace_range
+from dllint.api import (
+    Assumption,
+    Context,
+    Edits,
+    Finding,
+    LibraryCall,
+    Mixture,
+    Rule,
+    Site,
+    Symbol,
+    Value,
+    replace_range,
+)
 
 T = TypeVar("T")
 
@@ -76,15 +88,16 @@ class ViewAsTranspose(Rule):
             self,
             event,
             f"`{function}` mixes axes: {axis} becomes axis {mixture.after}, and no number moves",
-            assuming=_assumed(mixture, ctx),
+            assuming=_assumed(given[0], mixture, ctx),
             effect="every row is a mixture of what belongs to different samples, steps or channels; the sizes fit",
             help=f"use `transpose` or `permute` to exchange axes, and `{function}` only to split or join them in order",
             fix=("Move the axes", _transposed(event, sizes, mixture, ctx)),
         )
 
 
-def _assumed(mixture: Mixture, ctx: Context) -> Iterator[Assumption]:
-    if mixture.may_be_empty:
+def _assumed(tensor: Value, mixture: Mixture, ctx: Context) -> Iterator[Assumption]:
+    is_held = isinstance(tensor, Symbol) and tensor.name == "attribute"  # perhaps a parameter, without a batch
+    if mixture.may_be_empty or is_held:
         yield Assumption("effect", "neither of the two axes has a single step")
     for size in mixture.settings:
         if size.may_be_one or (size.known_as and ctx.default_of_option(size.known_as) == 1):

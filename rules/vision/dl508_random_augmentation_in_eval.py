@@ -285,11 +285,22 @@ def _name_of(event: TransformsComposed) -> str:
 def _is_named_for_evaluation(event: TransformsComposed, ctx: Context) -> bool:
     """Whether a composition, by its name, is for evaluation, and stands beside one for training in the same place."""
     name = _name_of(event)
-    if ctx.data.part_of_name(name) != "eval" or ctx.speaks_of("test-time-augmentation", name):
+    if ctx.data.part_of_name(name) != "eval" or ctx.speaks_of("test-time-augmentation", name) or _is_repeated(event):
         return False
     beside = (other for other in ctx.all_of(TransformsComposed) if other.site.module is event.site.module)
     is_beside = any(ctx.data.part_of_name(_name_of(other)) == "train" for other in beside)
     return is_beside or ctx.data.has_counterpart(name, event.site)
+
+
+def _is_repeated(event: TransformsComposed) -> bool:
+    """Whether a composition is applied to one image again and again: `[transform(image) for _ in range(n)]`."""
+    for node in ast.walk(event.site.module.tree):
+        if isinstance(node, ast.ListComp | ast.GeneratorExp) and isinstance(node.elt, ast.Call):
+            called, over = node.elt.func, node.generators[0].iter
+            is_count = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range"
+            if is_count and isinstance(called, ast.Name) and called.id == _name_of(event):
+                return True
+    return False
 
 
 def _is_used(composition: Value, ctx: Context) -> bool:

@@ -33,7 +33,8 @@ unless it is a `Normalize` that is made and never used; datasets that subtract a
 steps that are not known.
 
 ## On real code
-105 public repositories: no finding.
+280 public repositories: no finding, after a true one about a `TensorDataset`, of which nobody knows what was done to
+its tensors before.
 """
 
 from __future__ import annotations
@@ -111,7 +112,10 @@ class PretrainedWithoutNormalize(Rule):
     def _never_used(self, normalize: LibraryCall, models: list[LibraryCall], ctx: Context) -> Iterator[Finding]:
         """Datasets that are trained on, where a `Normalize` is made and nobody reads it."""
         for event in ctx.data.loaders:
-            for dataset in ctx.data.datasets(event.dataset)[:1]:
+            read = [
+                each for each in ctx.data.datasets(event.dataset) if not each.library_name.startswith("torch.utils.")
+            ]
+            for dataset in read[:1]:
                 steps = [inner for step in ctx.data.applied(dataset) for inner in ctx.data.steps(step.value)]
                 is_known = all(step.kind in _KNOWN for step in steps) and not (
                     isinstance(dataset.cls, Class) and ctx.is_said_in(dataset.cls, _BY_HAND)

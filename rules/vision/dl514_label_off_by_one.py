@@ -28,7 +28,7 @@ Projects with other detectors (RetinaNet, FCOS, DETR, YOLO), whose first class i
 the background, or that are not written down; labels of images without objects.
 
 ## On real code
-NOT YET
+280 public repositories: no finding.
 """
 
 from __future__ import annotations

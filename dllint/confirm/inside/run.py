@@ -59,10 +59,14 @@ _WINDOW = 1.0  # seconds after which the share is looked at again
 _FREE = 1.0  # seconds that observing may take, in the first of ``_SETTLED`` steps, before it is held to its share
 _SETTLED = 100
 _ALWAYS = 100  # events from one line that are told, however long that takes
+_TIMED = 37  # of what is told in a hurry, one in so many is timed: no multiple of what happens in a step
 _SELDOM = 1000  # one in so many is looked at all the same
 
 
-_name = cache(name_of)
+@cache
+def _hook(kind: type[Event], before: bool) -> str:
+    """The name of the hook for an event."""
+    return ("before_" if before else "on_") + name_of(kind)
 
 
 class _Clock:
@@ -132,6 +136,7 @@ class Run:
         self._traces: dict[str, Trace] = {}
         self._clocks: dict[str, _Clock] = {}
         self._spent = 0.0  # seconds in all
+        self._calls = 0  # of listeners, event by event
         self.every = self.settings.every
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._process = os.getpid()
@@ -221,21 +226,25 @@ class Run:
     def emit(self, event: Event, *, before: bool = False) -> None:
         """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
         kind: Any = type(event)
-        name = _name(kind)
         if not before and self.settings.mode == "events" and len(self.told) < _LONGEST_STREAM:
-            self.told.append(Told(name, cast(Place, event.site).stack))
-        self._call(("before_" if before else "on_") + name, (event,))
+            self.told.append(Told(name_of(kind), cast(Place, event.site).stack))
+        self._call(_hook(kind, before), (event,))
 
     def _call(self, hook: str, details: tuple[Any, ...]) -> None:
-        begin = time.perf_counter()
+        """Call the listeners, and take the time of each; of few calls only, where looking takes too much of it."""
+        self._calls += 1
+        is_short = self.every > self.settings.every
+        is_timed = not is_short or not self._calls % _TIMED
+        begin = time.perf_counter() if is_timed else 0.0
         for probe, listener, clock in self._listeners.get(hook, ()):
             try:
                 listener(*details)
             except Exception:
                 self._note_failure(probe.name, probe)
-            now = time.perf_counter()
-            clock.seconds += now - begin
-            begin = now
+            if is_timed:
+                now = time.perf_counter()
+                clock.seconds += (now - begin) * (_TIMED if is_short else 1)
+                begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
         """Do something of dllint's own in the user's process. Never raises its errors, nor shows its warnings."""

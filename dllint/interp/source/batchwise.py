@@ -307,12 +307,15 @@ def last_bound(name: str, around: ast.AST, before: int) -> ast.expr | None:
     return max(bound, key=lambda each: each[0])[1] if bound else None
 
 
+_WRAPPING = frozenset(("tqdm", "enumerate", "zip", "iter", "track"))  # what goes over the same things
+
+
 def counts_samples(divisor: ast.expr, loop: ast.For, around: ast.AST) -> bool:
     """Whether a number is that of the samples which a loop goes over, in batches, as it is written."""
     if isinstance(divisor, ast.Call) and _last_name(divisor.func) == "len" and len(divisor.args) == 1:
         counted = divisor.args[0]
         is_set = "dataset" in _last_name(counted).lower()
-        return is_set and ast.unparse(counted) not in {ast.unparse(node) for node in walk(loop.iter)}
+        return is_set and ast.unparse(counted) not in _gone_over(loop, around)
     name = ast.unparse(divisor)
     if not isinstance(divisor, ast.Name):
         return False
@@ -327,6 +330,20 @@ def counts_samples(divisor: ast.expr, loop: ast.For, around: ast.AST) -> bool:
         if ast.unparse(target) == name
     ]
     return len(values) == 1 and isinstance(values[0], ast.Call) and counts_samples(values[0], loop, around)
+
+
+def _gone_over(loop: ast.For, around: ast.AST) -> set[str]:
+    """What a loop goes over, as it is written, there or where it is bound: `bar = tqdm(loader)`, and `for x in bar`."""
+    names = _names_in(loop.iter)
+    bound = [
+        value
+        for node in walk(around)
+        if isinstance(node, ast.Assign)
+        for target, value in _pairs(node)
+        if isinstance(target, ast.Name) and target.id in names and isinstance(value, ast.Call)
+        if _last_name(value.func) in _WRAPPING
+    ]
+    return {ast.unparse(node) for root in (loop.iter, *bound) for node in walk(root) if isinstance(node, ast.expr)}
 
 
 def _is_size(node: ast.expr, loop: ast.For) -> bool:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from mutators import Code, Edit, keyword_of, name_of, without_keyword
+from mutating import Code, Edit, keyword_of, name_of, without_keyword
 
 Write = Callable[[Code], Iterator[Edit]]
 
