@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from textwrap import dedent
 
 from mutating import Code, Edit, keyword_of, mutates, name_of, without_keyword
 
@@ -149,8 +150,13 @@ def device_compared_with_string(code: Code) -> Iterator[Edit]:
             case ast.Compare(
                 left=ast.Attribute(ast.Name() as value, "type"), comparators=[ast.Constant("cuda" | "cpu" | "mps")]
             ):
-                if "torch.device(" in code.text and "\ndef test_" not in code.text:
-                    yield code.replace(node.left, code.source(value))
+                name, around = value.id, code.around(node)
+                is_given = any(
+                    arg.arg == name for arg in ast.walk(ast.parse(dedent(around))) if isinstance(arg, ast.arg)
+                )
+                where = around if is_given or f"{name} =" in around else code.text
+                if f"{name}: torch.device" in where or (not is_given and f"{name} = torch.device(" in where):
+                    yield code.replace(node.left, name)
 
 
 @mutates("DL219")
