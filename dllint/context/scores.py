@@ -147,20 +147,30 @@ class Scores(Phases):
         within = {id(loop) for loop in loops}
         for one in self.batch_loops:
             inside = any(id(loop) in within for loop in self.loops_around(one.event) if loop is not one.loop)
-            if inside and self.phase(one.event).is_evaluation and not self._is_test(one):
+            if inside and self.phase(one.event).is_evaluation and not self._is_test(one.loop):
                 return True
         return False
 
-    def _is_test(self, one: BatchLoop) -> bool:
-        names = [*(frame.function for frame in one.event.frame.stack())]
-        if one.loop.iterable is not None:
-            names.extend(self.names_behind(one.loop.iterable))
+    def has_test(self, loops: Iterable[Loop]) -> bool:
+        """Whether data that is called a test set is gone over in one of some loops, or it is not known what is."""
+        within = {id(loop) for loop in loops}
+        inside = [
+            loop
+            for loop, around in self._structure.loops
+            if any(id(each) in within for each in around) and self.goes_over_loader(loop)
+        ]
+        return not inside or any(map(self._is_test, inside))
+
+    def _is_test(self, loop: Loop) -> bool:
+        names = [*(frame.function for frame in loop.frame.stack())]
+        if loop.iterable is not None:
+            names.extend(self.names_behind(loop.iterable))
         return self.speaks_of("test-set", *names) and not self.speaks_of("validation-set", *names)
 
     def is_of_validation(self, score: Site, loops: Iterable[Loop]) -> bool:
         """Whether a score is added up over data that is not called a test set, in one of some loops."""
         adding = (self._adding(score, loop) for loop in loops)
-        return any(one is not None and not self._is_test(one) for one in adding)
+        return any(one is not None and not self._is_test(one.loop) for one in adding)
 
     def _made_in(self, score: Site, outer: Loop) -> ast.expr | None:
         """What a score was last bound to in a loop, before it is read."""

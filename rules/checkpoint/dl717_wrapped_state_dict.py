@@ -182,11 +182,11 @@ def _possible(saved: Saved, part: Part, state: Symbol, ctx: Context) -> list[Wra
 
 
 def _asks_for_a_wrapper(guard: Guard) -> bool:
-    """Whether a test asks what an object is, or has: ``isinstance(model, DDP)``, ``"module" in dir(model)``."""
+    """Whether a test asks what an object is, or has: ``isinstance(model, DDP)``, ``is_parallel(model)``."""
     nodes = list(ast.walk(guard.node)) if guard.node is not None else []
     called = (getattr(node.func, "id", "") for node in nodes if isinstance(node, ast.Call))
     texts = (node.value for node in nodes if isinstance(node, ast.Constant))
-    return any(name in ("isinstance", "hasattr") for name in called) or any(
+    return any(name in ("isinstance", "hasattr", "type") or "parallel" in name for name in called) or any(
         text in ("module", "_orig_mod") for text in texts
     )
 

@@ -76,8 +76,11 @@ def is_gathered(taken: StateTaken, use: Event, ctx: Context) -> bool:
 
 
 def is_meant_to_follow(taken: StateTaken, use: Event, ctx: Context) -> bool:
-    """it is taken unconditionally, and then saved: the current weights are meant"""
-    return isinstance(use, StateSaved) and not ctx.conditions_beyond(taken, use)
+    """it is taken unconditionally, or where it is saved, and then saved: the current weights are meant"""
+    if not isinstance(use, StateSaved) or not ctx.conditions_beyond(taken, use):
+        return isinstance(use, StateSaved)
+    is_here = taken.frame is use.frame and list(ctx.loops_around(taken)) == list(ctx.loops_around(use))
+    return is_here and not any(ctx.position(taken) < ctx.position(step) < ctx.position(use) for step in ctx.steps())
 
 
 class AliasedBestStateDict(Rule):

@@ -78,8 +78,9 @@ def is_made_up(event: Event, ctx: Context) -> bool:
 
 
 def has_no_other_data(event: Event, ctx: Context) -> bool:
-    """there is no validation in the loop over epochs"""
-    return not isinstance(event, LoaderCreated) and not ctx.has_validation(ctx.loops_around(event))
+    """there is no validation in the loop over epochs, or only what is called a test and goes over validation data"""
+    loops = ctx.loops_around(event)
+    return not isinstance(event, LoaderCreated) and not (ctx.has_validation(loops) and ctx.has_test(loops))
 
 
 def is_chosen_otherwise(event: Event, ctx: Context) -> bool:

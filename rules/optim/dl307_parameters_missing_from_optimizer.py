@@ -40,6 +40,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from dllint.api import (
+    AttributeAssigned,
     Backward,
     Class,
     Context,
@@ -114,6 +115,12 @@ def compares_what_it_sees(site: Site, left: Untrained, ctx: Context) -> bool:
     return is_judge and _is_compared_with_itself(left.module, ctx)
 
 
+def has_a_weight_set_by_hand(site: Site, left: Untrained, ctx: Context) -> bool:
+    """its weight is set by hand, as that of a filter is: `conv.weight = nn.Parameter(sobel)`"""
+    names = {each.attribute for each in ctx.all_of(AttributeAssigned) if each.target is left.module}
+    return bool(names & {"weight", "weight.data"})
+
+
 def has_weights_from_elsewhere(site: Site, left: Untrained, ctx: Context) -> bool:
     """its weights, and not those of all that is trained, come from elsewhere, or its class deals with that itself"""
     restored = [each.target for each in ctx.all_of(StateRestored)]
@@ -149,6 +156,7 @@ class ParametersMissingFromOptimizer(Rule):
         is_tried_out,
         is_updated_by_hand,
         compares_what_it_sees,
+        has_a_weight_set_by_hand,
         has_weights_from_elsewhere,
         has_its_parameters_asked_for,
     )

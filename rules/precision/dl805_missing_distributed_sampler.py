@@ -75,8 +75,9 @@ _KNOWS_RANKS = r"\brank\b|get_rank|world_size|num_replicas"
 
 
 def is_sampled(event: LoaderCreated, wrapped: ModelChanged, ctx: Context) -> bool:
-    """a sampler gives each rank its share, or may do so"""
-    given = [event.options[name] for name in ("sampler", "batch_sampler") if name in event.options]
+    """a sampler gives each rank its share, or may do so, here or in another arm of the same function"""
+    beside = [each for each in ctx.data.loaders if each.frame.definition == event.frame.definition]
+    given = [each.options[name] for each in beside for name in ("sampler", "batch_sampler") if name in each.options]
     return any(not isinstance(each, Const) for each in given)
 
 
