@@ -132,12 +132,13 @@ class Objects(Naming):
             known = self._identities[id(value)] = (frozenset([id(each) for each in self.objects(value)]), value)
         return known[0]
 
-    def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True) -> bool:
+    def is_mode_sensitive(self, model: Value, *, in_doubt: bool = True, as_loaded: bool = False) -> bool:
         """Whether a module behaves differently in training and evaluation mode.
 
-        Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer.
+        Of a network whose class is known that must be known, too; of others, ``in_doubt`` is the answer. ``as_loaded``
+        says that nobody has set a mode: parts that ``from_pretrained`` returned are in evaluation mode then.
         """
-        answer = is_mode_sensitive(self._machine, model)
+        answer = is_mode_sensitive(self._machine, model, as_loaded=as_loaded)
         if answer is not None:
             return answer
         if isinstance(model, Symbol) and model.name in ("call", "item"):  # what a call made of modules

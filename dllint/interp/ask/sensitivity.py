@@ -42,20 +42,23 @@ _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 class _Search:
     """What one question has found out so far: the parts of a module with their answers, by identity.
 
-    ``by_words`` lets words in the code decide what the parts leave open.
+    ``by_words`` lets words in the code decide what the parts leave open. ``as_loaded`` takes parts of ``from_pretrained``
+    to be in evaluation mode, in which it returns them.
     """
 
     machine: Machine
     by_words: bool = True
+    as_loaded: bool = False
     known: dict[int, tuple[Value, bool | None]] = field(default_factory=dict)
 
 
-def is_mode_sensitive(machine: Machine, value: Value, *, by_words: bool = True) -> bool | None:
+def is_mode_sensitive(machine: Machine, value: Value, *, by_words: bool = True, as_loaded: bool = False) -> bool | None:
     """``True`` if some part of a module depends on the mode, ``False`` if none does, ``None`` if that is not known.
 
     With ``by_words``, the words that the code of a module has for layers tell of those that could not be resolved.
+    With ``as_loaded``, nobody has set a mode: what ``from_pretrained`` returned is in evaluation mode.
     """
-    return _answer(_Search(machine, by_words), value)
+    return _answer(_Search(machine, by_words, as_loaded), value)
 
 
 def has_unknown_layers(machine: Machine, value: Value) -> bool:
@@ -111,6 +114,8 @@ def _any(answers: object) -> bool | None:
 def _of_instance(search: _Search, value: Instance) -> bool | None:
     facts = search.machine.facts
     name = value.library_name
+    if search.as_loaded and name.startswith("transformers.") and name.endswith(".from_pretrained"):
+        return False
     if name in facts.mode_sensitive:
         return _has_rate(value)
     if name in facts.mode_sensitive_with_dropout:
