@@ -61,6 +61,7 @@ from dllint.api import (
     Value,
     ZeroGrad,
     insert_after,
+    receiver_of,
     walk,
 )
 
@@ -109,10 +110,14 @@ def may_be_stepped_out_of_sight(backward: Backward, loop: Loop, optimizer: Value
 
 
 def is_stepped_by_name(backward: Backward, loop: Loop, optimizer: Value, ctx: Context) -> bool:
-    """something of its name takes a step there"""
+    """something of its name takes a step there, or what Lightning has for the optimizers of a module"""
     around = [site for site in (backward.frame.definition, loop.site) if site is not None]
     name = ctx.name_of(optimizer)
-    steps = (step for step in ctx.method_calls("step") if _is_stepped(step.node, name, with_scaler=False))
+    steps = (
+        step
+        for step in ctx.method_calls("step")
+        if _is_stepped(step.node, name, with_scaler=False) or receiver_of(step.node).endswith("optimizers()")
+    )
     return any(ctx.is_within(step, site) for step in steps for site in around)
 
 

@@ -11,7 +11,7 @@ from dllint.events import Block, LibraryCall, walk
 from dllint.interp.run.classes import find_member
 from dllint.interp.source import trees
 from dllint.sites import Guards
-from dllint.values import Arguments, Class, Function, Instance, Symbol
+from dllint.values import Arguments, Class, Const, Function, Instance, Symbol
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -46,7 +46,8 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
     finally:
         machine.relevance, machine.reached = relevance, reached
     calls = [event for event in walk(body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
-    return [event for event in calls if event.frame.definition is not None and _is_applied(event)]
+    applied = [event for event in calls if event.frame.definition is not None and _is_applied(event)]
+    return [event for event in applied if not _is_switched_off(event, value)]
 
 
 def conditions_of(draw: LibraryCall) -> Guards:
@@ -57,6 +58,19 @@ def conditions_of(draw: LibraryCall) -> Guards:
 def _is_applied(draw: LibraryCall) -> bool:
     assert draw.frame.definition is not None
     return isinstance(draw.site.node, ast.Call) and _changes_by(draw.site.node, draw.frame.definition.node)
+
+
+def _is_switched_off(draw: LibraryCall, owner: Instance) -> bool:
+    """Whether a number is drawn to be less than one that the object has as 0: ``random.random() < self.p_flip``."""
+    assert draw.frame.definition is not None
+    for node in trees.walk(draw.frame.definition.node):
+        if isinstance(node, ast.Compare) and node.left is draw.site.node and isinstance(node.ops[0], ast.Lt | ast.LtE):
+            limit = node.comparators[0]
+            is_own = isinstance(limit, ast.Attribute) and ast.unparse(limit.value) == "self"
+            held = owner.attributes.get(limit.attr) if is_own and isinstance(limit, ast.Attribute) else None
+            if isinstance(held, Const) and isinstance(held.value, int | float) and held.value <= 0:
+                return True
+    return False
 
 
 @lru_cache(maxsize=1024)

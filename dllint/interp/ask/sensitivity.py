@@ -42,8 +42,8 @@ _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 class _Search:
     """What one question has found out so far: the parts of a module with their answers, by identity.
 
-    ``by_words`` lets words in the code decide what the parts leave open. ``as_loaded`` takes parts of ``from_pretrained``
-    to be in evaluation mode, in which it returns them.
+    ``by_words`` lets words in the code decide what the parts leave open. ``as_loaded`` takes parts that
+    ``from_pretrained`` returned to be in evaluation mode, as they are then.
     """
 
     machine: Machine

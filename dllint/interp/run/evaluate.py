@@ -48,7 +48,7 @@ def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
         base = evaluate(machine, func.value, scope)
         return machine.call_method(base, func.attr, arguments_of(machine, node, scope), site)
     if isinstance(func, ast.Name) and func.id == "super":
-        return super_of(scope, site)
+        return super_of(scope, site, evaluate(machine, node.args[0], scope) if node.args else None)
     callee = evaluate(machine, func, scope)
     return machine.call(callee, arguments_of(machine, node, scope), site)
 

@@ -19,8 +19,8 @@ class SuperProxy(Value):
         self.site = site
 
 
-def super_of(scope: Scope, site: Site) -> Value:
-    """The value of ``super()`` in a scope."""
+def super_of(scope: Scope, site: Site, named: Value | None = None) -> Value:
+    """The value of ``super()`` in a scope, or of ``super(Named, self)``, which looks behind the class that it names."""
     current: Scope | None = scope
     while current is not None:
         function = current.function
@@ -28,6 +28,6 @@ def super_of(scope: Scope, site: Site) -> Value:
             parameters = function.node.args.args
             receiver = current.variables.get(parameters[0].arg) if parameters else None
             if receiver is not None:
-                return SuperProxy(receiver, function.owner, site)
+                return SuperProxy(receiver, named if isinstance(named, Class) else function.owner, site)
         current = current.parent
     return Symbol("unknown", detail="super", site=site)
