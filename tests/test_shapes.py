@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_model import ask, last
 
-from dllint.api import LossCall, Shape
+from dllint.api import Context, LossCall, Shape
 
 LAYERS = """\
 from einops import rearrange

@@ -54,6 +54,7 @@ _BASES = (
 _LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "vars", "eval", "exec",
                       "__getattr__", "get_submodule", "locals"))  # fmt: skip
 
+_WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
 
 
@@ -96,6 +97,13 @@ def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     return not any(isinstance(node, ast.Call) for node in calls)
 
 
+def is_functional(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+    """`forward` is given weights, as in meta-learning: its layers only hold those to begin with"""
+    forward = ctx.member(event.target, "forward")
+    given = forward.node.args.args if forward is not None and isinstance(forward.node, ast.FunctionDef) else []
+    return any(each.arg in _WEIGHTS for each in given)
+
+
 class UnusedSubmodule(Rule):
     code = "DL223"
     name = "unused-submodule"
@@ -107,6 +115,7 @@ class UnusedSubmodule(Rule):
     excuses = (
         is_used_by_a_library,
         is_no_forward,
+        is_functional,
         is_for_pretrained_weights,
         is_looked_up,
         is_registered_twice,

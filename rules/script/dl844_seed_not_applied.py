@@ -55,11 +55,12 @@ def seeded_out_of_sight(event: LibraryCall, ctx: Context) -> bool:
 
 
 def has_little_effect(event: LibraryCall, ctx: Context) -> bool:
-    """nothing is trained here, or it draws while the training goes on or in code that shows, scores or tests"""
+    """nothing is trained here, or it draws while or after the training goes on, or in code that shows, scores or tests"""
     names = [frame.scope for frame in event.frame.stack()]
     steps = ctx.all_of(OptimizerStep)
     shows = any(ctx.speaks_of(topic, *names) for topic in ("evaluation", "inference", "reading", "debugging"))
-    return shows or not any(True for _ in steps) or any(ctx.trains(loop) for loop in ctx.loops_around(event))
+    is_over = all(ctx.position(step) < ctx.position(event) for step in steps)  # also where nothing is trained
+    return shows or is_over or any(ctx.trains(loop) for loop in ctx.loops_around(event))
 
 
 class SeedNotApplied(Rule):
