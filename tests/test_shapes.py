@@ -130,3 +130,8 @@ def test_one_name_is_one_size() -> None:
 
     code = ANNOTATED.format(expression="x").replace("(x, y)", "(x, mask)")
     assert ask(code, question, kind="class") == (True, False)
+
+
+def test_the_sum_of_embeddings_is_no_row() -> None:
+    assert shape("embed(x).sum(1)").rank is None
+    assert shape("nn.Linear(16, 1)(z).sum(1)").rank == 1

@@ -251,9 +251,15 @@ def _reduced_at_unknown_rank(shape: Shape, axes: Sequence[int], *, is_kept: bool
     """What a linear layer makes of a batch is taken for a matrix, if its axis 1 is the one."""
     if list(axes) == [-1] and is_kept and shape.back:
         return Shape(shape.sizes, shape.rest, (*shape.back[:-1], Size()))
-    if list(axes) in ([1], [-1]) and not is_kept and shape.is_layer_output and shape.rest is not None:
+    is_matrix = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
+    if list(axes) in ([1], [-1]) and not is_kept and is_matrix and shape.rest is not None:
         return Shape(shape.sizes or (of_axis(shape.rest[0], 0),))
     return None
+
+
+def _is_embedded(value: Value) -> bool:
+    """Whether an embedding has made a value: it adds an axis to what is at least a row, so that it is no matrix."""
+    return isinstance(value, Symbol) and value.name.startswith("torch.nn.Embedding")
 
 
 def _indexed_by_maximum(known: Known, result: Symbol, shape: Shape) -> Shape | None:
