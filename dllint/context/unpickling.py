@@ -18,7 +18,7 @@ from dllint.events import (
     StateRestored,
     StateSaved,
 )
-from dllint.interp.run import graph
+from dllint.interp.run import graph, roles
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Guards, Site
 from dllint.values import Class, Const, External, Function, Instance, Symbol, Value, alternatives
@@ -133,9 +133,22 @@ def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[s
     for held in (each for each in (read.result, *_items(read.result)) if isinstance(each, Symbol)):
         for name, value in held.attributes.items():
             is_read = isinstance(value, Symbol) and value.name == "attribute" and value.inputs[0] is held
-            if is_read and name not in PLAIN_ATTRIBUTES and held.site is not None and not _is_asked_around(value.site):
+            is_asked = _is_asked_around(value.site) or _is_told_apart(held)
+            if is_read and name not in PLAIN_ATTRIBUTES and held.site is not None and not is_asked:
                 return ObjectUse(value.site or held.site, f"an object with an attribute `{name}`")
     return None
+
+
+def _is_told_apart(held: Symbol) -> bool:
+    """Whether the code asks what type something is of, under the name that it has: it may be a dict as well."""
+    name = roles.name_of(held)
+    if held.site is None or not name:
+        return False
+    calls = (node for node in ast.walk(held.site.module.tree) if isinstance(node, ast.Call) and node.args)
+    return any(
+        isinstance(node.func, ast.Name) and node.func.id in _ASKING and ast.unparse(node.args[0]) == name
+        for node in calls
+    )
 
 
 def _used(event: Event, is_wrapper: Callable[[str], bool]) -> Iterator[tuple[Value, str]]:
