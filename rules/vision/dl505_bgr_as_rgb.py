@@ -72,7 +72,7 @@ from dllint.api import (
 _IMAGENET = (0.485, 0.456, 0.406)
 _GRAY = (
     r"(?i)x-?ray|radiograph|mammogra|ultrasound|\bmri\b|\bct[ _-]?(scan|slice|image)|dicom|spectrogram|thermal|infrared"
-    r"|fingerprint|\bgr[ae]y[ _-]?scale"
+    r"|fingerprint|(?<!\.)\bgr[ae]y[ _-]?scale"
 )
 
 
