@@ -84,7 +84,7 @@ class BatchFirstMismatch(Rule):
     excuses = (is_over_samples, is_single_sequence)
 
     def __init__(self) -> None:
-        self._told: list[Site] = []
+        self._told: list[Instance] = []  # layers: what is wrong with one is told once
 
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
         given = event.arguments.all()
@@ -92,8 +92,10 @@ class BatchFirstMismatch(Rule):
         inside = ctx.sources_inside(event.result) if any(ctx.shape(value).is_batch for value in given) else ()
         for value in (event.result, *near, *inside):
             found = _by_input(value, ctx) or _by_use(value, ctx)
-            if found is not None and found[1] not in self._told and not ctx.excused(self, event, found[0]):
-                self._told.append(found[1])
+            if found is None or any(found[0].layer is each for each in self._told):
+                continue
+            if not ctx.excused(self, event, found[0]):
+                self._told.append(found[0].layer)
                 yield self._report(event, *found, ctx)
 
     def _report(self, event: ModelForward, steps: Steps, at: Site, message: str, ctx: Context) -> Finding:
