@@ -33,7 +33,7 @@ with a rank in their name; code that saves only where the model is not sharded. 
 note, and none where it is only loaded.
 
 ## On real code
-276 public repositories, of which one shards models in 6 files: no finding. It gathers them before they are saved.
+135 public repositories: no finding, and one more that shards models in 6 files: it gathers them before they are saved.
 """
 
 from __future__ import annotations

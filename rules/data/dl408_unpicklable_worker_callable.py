@@ -27,7 +27,7 @@ only those see who select this rule.
 
 ## On real code
 276 public repositories, of which 4 spawn processes and have loaders: no finding. Where the rule is selected, 21 notes
-in 16 of them, all true.
+in 16 of them, which were not read.
 """
 
 from __future__ import annotations

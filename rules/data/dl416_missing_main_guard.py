@@ -27,7 +27,7 @@ Loaders without workers, or whose workers are forked; notebooks; functions that 
 not say how processes are started, it is a note that only those see who select this rule.
 
 ## On real code
-276 public repositories: no finding. Where the rule is selected, 32 notes in 18 of them; those that were read are
+276 public repositories: no finding. Where the rule is selected, 32 notes in 18 of them; the three that were read are
 true.
 """
 

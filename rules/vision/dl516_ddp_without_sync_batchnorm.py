@@ -36,7 +36,7 @@ Off by default: whether it matters depends on how many values each rank has for 
 Converts the model where it is wrapped. Unsafe because the statistics become others, and the ranks wait for each other.
 
 ## On real code
-276 public repositories: 1 finding, in the code of a book, true.
+276 public repositories: 1 finding, in the code of a book.
 """
 
 from __future__ import annotations
