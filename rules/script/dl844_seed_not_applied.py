@@ -55,7 +55,7 @@ def seeded_out_of_sight(event: LibraryCall, ctx: Context) -> bool:
 
 
 def has_little_effect(event: LibraryCall, ctx: Context) -> bool:
-    """nothing is trained here, or it draws while or after the training goes on, or in code that shows, scores or tests"""
+    """nothing is trained here, or it draws in or after the training, or in code that shows, scores or tests"""
     names = [frame.scope for frame in event.frame.stack()]
     steps = ctx.all_of(OptimizerStep)
     shows = any(ctx.speaks_of(topic, *names) for topic in ("evaluation", "inference", "reading", "debugging"))
