@@ -187,7 +187,7 @@ def script(folder: Path, name: str, body: str, monkeypatch: pytest.MonkeyPatch) 
 def test_what_is_found_is_confirmed(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = script(folder, f"{code}-bug", BUGS[code], monkeypatch)
     report = lint_files([path], resolve(ConfigLoader(isolated=True).load(path.parent)), cache=False)
-    findings = [finding for finding in report.findings if finding.code == code]
+    findings = [finding for finding in (*report.findings, *report.questions) if finding.code == code]
     settled = settle(findings, observed(path).records).settled
     assert [item.answer for item in settled] == ["CONFIRMED"]
 

@@ -35,8 +35,8 @@ class Finder(MetaPathFinder):
         def execute_and_break(module):
             execute(module)
             for probe in module.PROBES:
-                for name in list(vars(probe)):
-                    if name.startswith("on_") or name == "judge":
+                for name in (*vars(probe), "judge"):
+                    if name.startswith(("on_", "before_", "judge")):
                         setattr(probe, name, fail)
         spec.loader.exec_module = execute_and_break
         return spec
