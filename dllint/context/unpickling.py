@@ -133,8 +133,9 @@ def object_use(read: StateRead, events: Sequence[Event], is_wrapper: Callable[[s
     for held in (each for each in (read.result, *_items(read.result)) if isinstance(each, Symbol)):
         for name, value in held.attributes.items():
             is_read = isinstance(value, Symbol) and value.name == "attribute" and value.inputs[0] is held
-            is_asked = _is_asked_around(value.site) or _is_told_apart(held)
-            if is_read and name not in PLAIN_ATTRIBUTES and held.site is not None and not is_asked:
+            if not is_read or name in PLAIN_ATTRIBUTES or held.site is None or _is_asked_around(value.site):
+                continue
+            if not _is_told_apart(held):
                 return ObjectUse(value.site or held.site, f"an object with an attribute `{name}`")
     return None
 
