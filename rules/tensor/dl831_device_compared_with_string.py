@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from dllint.api import Context, Edits, Finding, Program, Rule, Site, replace_range
 
@@ -115,7 +116,7 @@ def _is_device(name: str, at: Site, makers: set[int], ctx: Context) -> bool:
     """Whether a name is only ever bound to a `torch.device`, in the innermost function that binds it, or the module."""
     for scope in ctx.ancestors(at, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module):
         assert isinstance(scope, _Scope)
-        nodes = list(_nodes_of(scope))
+        nodes = _nodes_of(scope)
         bound = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and not _is_value_read(node)]
         if not isinstance(scope, ast.Module) and name in _parameters(scope):
             return not bound and _is_annotated(_parameters(scope)[name], makers)
@@ -126,14 +127,17 @@ def _is_device(name: str, at: Site, makers: set[int], ctx: Context) -> bool:
     return False
 
 
-def _nodes_of(scope: _Scope) -> Iterator[ast.AST]:
+@lru_cache(maxsize=16)
+def _nodes_of(scope: _Scope) -> list[ast.AST]:
     """The nodes of a function or module, without those of functions and classes in it."""
     pending: list[ast.AST] = list(scope.body)
+    found: list[ast.AST] = []
     while pending:
         node = pending.pop()
-        yield node
+        found.append(node)
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             pending.extend(ast.iter_child_nodes(node))
+    return found
 
 
 def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.arg]:

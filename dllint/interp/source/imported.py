@@ -5,6 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from dllint.interp.source.trees import walk
 
 _NOT_WATCHING = frozenset(
     ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "tqdm", "open", "join", "no_sync",
@@ -12,15 +15,17 @@ _NOT_WATCHING = frozenset(
 )  # fmt: skip
 
 
-def imported_names(tree: ast.Module) -> dict[str, str]:
+@lru_cache(maxsize=8)  # several ask about one file in turn; more trees are not to be held
+def imported_names(tree: ast.Module) -> Mapping[str, str]:
     """The names that imports of a file bind, at any depth, with the dotted names of what they are.
 
     A name that is bound more than once, or in a ``try`` that has another way, is left out.
     """
     found: dict[str, str] = {}
     times: Counter[str] = Counter()
-    attempted = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
-    for node in ast.walk(tree):
+    nodes = list(walk(tree))
+    attempted = {id(inner) for node in nodes if isinstance(node, ast.Try) for inner in walk(node)}
+    for node in nodes:
         for name, dotted in _bound(node):
             times[name] += 1 if dotted and id(node) not in attempted and found.get(name) != dotted else 0
             times[name] += 2 if not dotted or id(node) in attempted else 0
