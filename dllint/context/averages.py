@@ -50,14 +50,15 @@ class Averages(Sources):
         So it is where what does the averaging is given the averaged model, and that is saved.
         """
         models = [name for name in average.given if name != average.name and speaks_of("weight-average", name)]
-        copies = [name for name in self._copies_of(average.name) if name not in average.given]
-        return any(map(self._is_saved, (average.name, *models, *copies)))
+        if any(map(self._is_saved, (average.name, *models))):
+            return True
+        return any(self._is_saved(name) for name in self._copies_of(average.name) if name not in average.given)
 
     def _copies_of(self, name: str) -> Iterator[str]:
         """The names of what is a copy or a part of an average: `best = deepcopy(ema.module)`."""
         for _, tree in self.trees(name):
             for node in walk(tree):
-                if isinstance(node, ast.Assign) and any(_is_of(each, name) for each in _weights_in(node.value)):
+                if isinstance(node, ast.Assign) and _mentions(node.value, name):
                     yield from (found for target in node.targets if (found := _name_of(target)) not in ("", name))
 
     def _is_saved(self, name: str) -> bool:
@@ -74,7 +75,7 @@ class Averages(Sources):
                     stored = [node] if "load" not in ast.unparse(node.func) else []
                 else:
                     continue
-                if any(_is_of(each, name) for value in stored for each in _weights_in(value)):
+                if any(_mentions(value, name) for value in stored):
                     return True
         return False
 
@@ -108,6 +109,11 @@ def _weights_in(value: ast.AST) -> Iterator[ast.AST]:
     yield value
     for child in ast.iter_child_nodes(value):
         yield from _weights_in(child)
+
+
+def _mentions(value: ast.AST, name: str) -> bool:
+    """Whether an expression has something of a name in it, with its weights. The first look is the cheap one."""
+    return any(_is_of(each, name) for each in walk(value)) and any(_is_of(each, name) for each in _weights_in(value))
 
 
 def _is_of(node: ast.AST, name: str) -> bool:

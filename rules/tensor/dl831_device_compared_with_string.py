@@ -51,22 +51,18 @@ class DeviceComparedWithString(Rule):
     references = ("https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if program.kind != "module":
-            return  # which the file as a whole says already
-        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))} | _calls_of_choosers(program, ctx)
-        nodes = list(ast.walk(program.module.tree)) if makers else []
+        compared = list(_compared(program)) if program.kind == "module" else []  # which says all of the file
+        if not compared:
+            return
+        nodes = list(ast.walk(program.module.tree))
+        names = {node.left.id for node, _ in compared if isinstance(node.left, ast.Name)}
+        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))} | _calls_of_choosers(names, nodes, ctx)
         made = (node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers))
         devices = {getattr(target, "id", "") for node in made for target in node.targets}
         devices |= {node.arg for node in nodes if isinstance(node, ast.arg) and _is_annotated(node, makers)}
-        for node in nodes:
-            if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, ast.Name):
-                continue
-            text = _text(node)
-            if (
-                text is not None
-                and node.left.id in devices
-                and _is_device(node.left.id, Site(program.module, node), makers, ctx)
-            ):
+        for node, text in compared:
+            name = node.left.id if isinstance(node.left, ast.Name) else ""
+            if name in devices and _is_device(name, Site(program.module, node), makers, ctx):
                 yield self._report(Site(program.module, node), node, text, ctx)
 
     def _report(self, at: Site, node: ast.Compare, text: str, ctx: Context) -> Finding:
@@ -83,16 +79,32 @@ class DeviceComparedWithString(Rule):
         )
 
 
-def _calls_of_choosers(program: Program, ctx: Context) -> set[int]:
-    """What the file calls that is a function of the project which returns a `torch.device(...)` and nothing else."""
+def _compared(program: Program) -> Iterator[tuple[ast.Compare, str]]:
+    """The comparisons of a name with a text in a file, each with the text."""
+    for node in ast.walk(program.module.tree):
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name):
+            text = _text(node)
+            if text is not None:
+                yield node, text
+
+
+def _calls_of_choosers(names: set[str], nodes: list[ast.AST], ctx: Context) -> set[int]:
+    """What is called for some names that is a function of the project which returns a `torch.device(...)` and nothing
+    else."""
+    calls = [
+        node.value.func
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
+        if any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
+    ]
+    called = {call.id for call in calls}
     choosers: dict[str, bool] = {}
-    for _, tree in ctx.trees("device"):
-        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
+    for _, tree in ctx.trees("device") if called else ():
+        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in called):
             returned = [node.value for node in _nodes_of(function) if isinstance(node, ast.Return)]
             is_chooser = bool(returned) and all(_is_made_by_name(value) for value in returned)
             choosers[function.name] = is_chooser and choosers.get(function.name, True)
-    calls = (node for node in ast.walk(program.module.tree) if isinstance(node, ast.Call))
-    return {id(call.func) for call in calls if isinstance(call.func, ast.Name) and choosers.get(call.func.id)}
+    return {id(call) for call in calls if choosers.get(call.id)}
 
 
 def _is_made_by_name(value: ast.expr | None) -> bool:
