@@ -35,7 +35,9 @@ or where another checkpoint is chosen by the validation.
 
 ## On real code
 280 public repositories: no finding, after 1 that was doubtful: numbers that are drawn on the spot to try the code. They
-are silent now.
+are silent now. In later batches 1 finding was true and 2 were false.
+
+Off by default: of the 3 findings that were read and settled, 1 was true.
 """
 
 from __future__ import annotations
@@ -98,6 +100,7 @@ class ScoredOnWrongSplit(Rule):
     name = "scored-on-wrong-split"
     category = "correctness"
     severity = "warning"
+    default = False
     triggers = (("DataLoader", "save", "state_dict"),)
     excuses = (is_trained_on_too, is_made_up, has_no_other_data, is_chosen_otherwise)
 

@@ -29,7 +29,10 @@ computes, as it should.
 ## On real code
 68 public repositories: 4 findings in one of them, where one of the axes has a single step, and 2 in another, which
 are true. All 6 are questions now. In 127 others 1 finding was true and 2 false: a view that only adds an axis, and
-one that a test of the number of axes keeps from happening. Both are silent now; so few findings prove nothing yet.
+one that a test of the number of axes keeps from happening. Both are silent now. In the batches after them, 2 more were
+false and none was true.
+
+Off by default: of the 5 findings that were read and settled in all batches, 1 was true.
 """
 
 from __future__ import annotations
@@ -68,6 +71,7 @@ class ViewAsTranspose(Rule):
     name = "view-as-transpose"
     category = "correctness"
     severity = "error"
+    default = False
     triggers = (("view", "reshape"), ("size", "shape"))
     confirmable = True
     fix_safety = "unsafe"

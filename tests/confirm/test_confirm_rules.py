@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confirm_support import SCRIPTS, expectations, judgements_at, observed
 
-from dllint.config.load import ConfigLoader
+from dllint.config.load import ConfigLoader, Source
 from dllint.config.resolve import resolve
 from dllint.confirm.launch import Outcome
 from dllint.confirm.rules import judged
@@ -125,7 +125,9 @@ def test_each_finding_of_the_linter_is_confirmed(script: str, outcomes: dict[str
 
 @pytest.mark.xdist_group("axes_bad")
 def test_findings_about_axes_are_confirmed_at_their_lines(outcomes: dict[str, Outcome]) -> None:
-    report = lint_files([SCRIPTS / "axes_bad.py"], resolve(ConfigLoader(isolated=True).load(SCRIPTS)), cache=False)
+    asked = Source("test", SCRIPTS, {"extend-select": ["DL821"]})
+    settings = resolve(ConfigLoader(isolated=True, overrides=[asked]).load(SCRIPTS))
+    report = lint_files([SCRIPTS / "axes_bad.py"], settings, cache=False)
     findings = [finding for finding in report.findings if finding.code in ("DL821", "DL829")]
     settled = settle(findings, outcome_of("axes_bad", outcomes).records).settled
     assert {(item.finding.code, item.answer) for item in settled} == {("DL821", "CONFIRMED"), ("DL829", "CONFIRMED")}
