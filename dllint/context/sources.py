@@ -149,8 +149,7 @@ class Sources(ProgramView):
         Names that the file also binds otherwise, or imports only if that works, are left out.
         """
         module = self.program.module
-        imported = imported_names(module.tree)
-        for node, dotted in dotted_uses(module.tree, imported):
+        for node, dotted in dotted_uses(module.tree):
             if (dotted in names or f"{dotted.rpartition('.')[0]}." in names) and self._machine.project.find(
                 module, dotted.partition(".")[0]
             ) is None:

@@ -49,23 +49,26 @@ def _bound(node: ast.AST) -> Iterator[tuple[str, str]]:
         yield node.name, ""
 
 
-def dotted_uses(tree: ast.Module, imported: Mapping[str, str]) -> Iterator[tuple[ast.expr | ast.alias, str]]:
+@lru_cache(maxsize=8)  # as above: each rule that asks for names reads the same list
+def dotted_uses(tree: ast.Module) -> tuple[tuple[ast.expr | ast.alias, str], ...]:
     """What a file imports, reads as an attribute of it, or calls, with dotted names: an alias, attribute or call.
 
     What is read only if it is there (in a ``try``, after ``hasattr``, below a test of a version) is left out.
     """
+    imported = imported_names(tree)
+    uses: list[tuple[ast.expr | ast.alias, str]] = []
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Try) or (isinstance(node, ast.If | ast.IfExp) and _asks_what_there_is(node.test)):
             continue
         if isinstance(node, ast.ImportFrom) and not node.level:
-            for alias in node.names:
-                if imported.get(alias.asname or alias.name):
-                    yield alias, f"{node.module}.{alias.name}"
+            known = (alias for alias in node.names if imported.get(alias.asname or alias.name))
+            uses.extend((alias, f"{node.module}.{alias.name}") for alias in known)
         elif isinstance(node, ast.Attribute | ast.Call) and (dotted := dotted_name(node, imported)):
-            yield node, dotted
+            uses.append((node, dotted))
         pending.extend(reversed(list(ast.iter_child_nodes(node))))
+    return tuple(uses)
 
 
 def _asks_what_there_is(test: ast.expr) -> bool:
