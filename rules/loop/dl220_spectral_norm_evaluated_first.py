@@ -41,7 +41,7 @@ Models that are never trained, that load a state (the estimate is in it), or may
 come after the training, as in a loop that evaluates first; Lightning's sanity check, whose result is thrown away.
 
 ## On real code
-661 public repositories, of which 11 have `spectral_norm` of torch or of their own: no finding, and no question.
+790 public repositories, of which 11 have `spectral_norm` of torch or of their own: no finding, and no question.
 """
 
 from __future__ import annotations
@@ -127,4 +127,6 @@ def _evaluated_first(model: Value, calls: list[ModelForward], ctx: Context) -> M
         return is_new and event in evaluated
 
     flow = ctx.follow(True, after, _KINDS, matters) if evaluated else None
-    return next((event for event in evaluated if flow is not None and set(flow.arrivals.get(event, ())) == {True}), None)
+    return next(
+        (event for event in evaluated if flow is not None and set(flow.arrivals.get(event, ())) == {True}), None
+    )
