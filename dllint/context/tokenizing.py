@@ -1,4 +1,4 @@
-"""Batches that tokenizers of transformers pad: at which side, and which calls of a model read them, with a mask or not."""
+"""Batches that tokenizers of transformers pad: at which side, and which calls of a model read their ids."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ States whose entries the code chooses; layers that are replaced after the state 
 not known on both sides; calls whose error is caught. That a setting has its default is assumed.
 
 ## On real code
-790 public repositories, of which 85 have `strict=False`: no finding. Where this happens, torch raises, so that it does not
-get that far.
+790 public repositories, of which 85 have `strict=False`: no finding. Where this happens, torch raises, so that it does
+not get that far.
 """
 
 from __future__ import annotations

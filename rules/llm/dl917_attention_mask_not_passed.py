@@ -1,7 +1,8 @@
 """A batch of texts that was padded, and a model that is not told where.
 
 Without `attention_mask`, a model takes padding for text: each token of a shorter text attends to it, and a mean over
-all positions counts it. `generate` works out a mask by itself, but not where padding and the end of a text are one token.
+all positions counts it. `generate` works out a mask by itself, but not where padding and the end of a text are one
+token.
 
 Measured on transformers 5.23 (three seeds): a BERT of two layers that was trained with masks to tell which of two kinds
 of tokens is more frequent, in texts of 4 to 39 tokens, is right about 99.6 % with masks, and about 86 % without (1.00
@@ -26,14 +27,14 @@ layers generates behind 6 tokens of padding differs in 2 to 12 % of the tokens.
 
 ## Not reported
 Single texts; decoders, unless they generate and the file makes padding and end one token; encoder-decoder models, whose
-`generate` works out the mask; calls with arguments that are not seen. Models that are parts of others are not looked at.
+`generate` works out the mask; calls with arguments that are not seen. Parts of other models are not looked at.
 
 ## Fix (unsafe)
 Passes the mask of the batch, where its ids are passed as `batch["input_ids"]` or `batch.input_ids`. Unsafe because it
 changes the results, as it should.
 
 ## On real code
-ON_REAL
+790 public repositories, of which 97 have a tokenizer pad: no finding, and no question.
 """
 
 from __future__ import annotations
