@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
+from dllint.assumptions import Assumption, Assumptions
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
@@ -125,9 +126,11 @@ class Sources(ProgramView):
         """
         return self.limits.get(package) or self._limits_of_code.get(package)
 
-    def is_version_known(self, package: str) -> bool:
-        """Whether the project gives any bound of the versions of a package that it runs with."""
-        return package in self.versions or package in self.limits
+    def assumed_version(self, package: str, version: str) -> Assumptions:
+        """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
+        if package in self.versions or package in self.limits:
+            return ()
+        return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
 
     @cached_property
     def _limits_of_code(self) -> dict[str, str]:
