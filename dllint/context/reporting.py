@@ -101,7 +101,7 @@ class Reporting(Assuming):
 
     def _unread(self, site: Site) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run."""
-        around = [node for node in self.ancestors(site, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)]
+        around = list(self.ancestors(site, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         if around and site.module is self.program.module and self.program.kind == "module":
             definition = around[-1]
             assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)

@@ -157,7 +157,7 @@ def _drops_inside(value: Instance) -> bool:
     layers = value.arguments.get(2, "num_layers")
     if dropout is None or _is_zero(dropout):
         return False
-    return is_attention or not (layers is None or isinstance(layers, Const) and layers.value == 1)
+    return is_attention or not (layers is None or (isinstance(layers, Const) and layers.value == 1))
 
 
 def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | None:
