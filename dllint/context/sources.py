@@ -162,11 +162,11 @@ class Sources(ProgramView):
         """The calls and attributes of the program's file that stand as statements: nobody gets what they give.
 
         Each comes with its dotted name, if it is something that the file imports. What a
-        cell of a notebook may show, and what is tried in a ``try``, is left out.
+        cell of a notebook, or of a script that is run cell by cell, may show, and what is tried in a ``try``, is left out.
         """
         module = self.program.module
         imported = imported_names(module.tree)
-        is_shown = module.source.notebook is not None
+        is_shown = module.source.has_cells
         shown = {id(each.value) for each in module.tree.body if is_shown and isinstance(each, ast.Expr)}
         for node in statements_for_their_value(module.tree):
             if id(node) not in shown:
@@ -245,10 +245,17 @@ class Sources(ProgramView):
                 yield from ast.walk(module.tree)
 
     def comments_in(self, site: Site) -> list[str]:
-        """The comments in the lines of a node."""
+        """The comments in the lines of a node; to a block belong those at its end that are indented like it."""
         node: Any = site.node
-        first, last = (node.lineno, node.end_lineno) if hasattr(node, "lineno") else (1, float("inf"))
-        return [text for line, text in site.module.comments.items() if first <= line <= last]
+        if not hasattr(node, "lineno"):
+            return list(site.module.comments.values())
+        lines = site.module.source.text.split("\n")
+        last = node.end_lineno
+        if isinstance(node, ast.stmt):
+            inside = " " * (node.col_offset + 1)
+            while last < len(lines) and (not lines[last].strip() or _is_comment(lines[last], inside)):
+                last += 1
+        return [text for line, text in site.module.comments.items() if node.lineno <= line <= last]
 
     def lines_at(self, site: Site) -> list[str]:
         """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
@@ -304,6 +311,10 @@ def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     function = call.func if isinstance(call, ast.Call) else None
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+
+
+def _is_comment(line: str, inside: str) -> bool:
+    return line.lstrip().startswith("#") and line.expandtabs().startswith(inside)
 
 
 def _defines_class(tree: ast.Module, name: str) -> bool:
