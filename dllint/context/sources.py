@@ -161,8 +161,8 @@ class Sources(ProgramView):
     def discarded(self) -> Iterator[tuple[Site, str]]:
         """The calls and attributes of the program's file that stand as statements: nobody gets what they give.
 
-        Each comes with its dotted name, if it is something that the file imports. What a
-        cell of a notebook, or of a script that is run cell by cell, may show, and what is tried in a ``try``, is left out.
+        Each comes with its dotted name, if it is something that the file imports. What a cell of a notebook may show,
+        or of a script that is run cell by cell, and what is tried in a ``try``, is left out.
         """
         module = self.program.module
         imported = imported_names(module.tree)
