@@ -194,7 +194,8 @@ class Sources(ProgramView):
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""
         file, root = self.program.module.file, self._machine.project.root
-        return (file.relative_to(root) if file.is_relative_to(root) else file).as_posix()
+        path = file.relative_to(root) if file.is_relative_to(root) else file
+        return str(path.as_posix())
 
     def mentions(self, *words: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
