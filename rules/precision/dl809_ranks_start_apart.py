@@ -37,7 +37,7 @@ project); weights that are read from a file, or summed up over ranks themselves;
 models that are not made in plain sight.
 
 ## On real code
-276 public repositories: no finding.
+276 public repositories: no finding; none either in the 3 of 790 that average gradients by hand.
 """
 
 from __future__ import annotations

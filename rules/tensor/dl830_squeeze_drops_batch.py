@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
+    Assumptions,
     Context,
     Edits,
     Finding,
@@ -102,13 +103,18 @@ class SqueezeDropsBatch(Rule):
             self,
             at,
             "this `squeeze()` drops the axis of the batch as well, where a batch has one sample",
-            on=[loader],
+            on=[event, loader, *ctx.models_behind(squeeze), *_left_alone(event, squeeze, ctx)],
             assuming=[] if _left_over(loader, ctx) == 1 else [_ONE_LEFT],
             effect="the loss gets inputs and targets of different shapes, and raises an error",
             help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
             trace=[(event.site, "the loss compares the shapes")] if at is not event.site else [],
             fix=("Name the axis", _with_axis(squeeze, ctx)),
         )
+
+
+def _left_alone(event: LossCall, squeeze: Symbol, ctx: Context) -> Assumptions:
+    """That no code which could not be followed gives the models another last layer."""
+    return tuple(each for model in ctx.models_behind(squeeze) for each in ctx.left_alone(event, model))
 
 
 def _left_over(loader: Instance, ctx: Context) -> int | None:

@@ -17,7 +17,7 @@ from test_server_actions import command, edited, edits_of, offered
 from test_server_diagnostics import DEMO
 
 NOTEBOOK = "symptoms.ipynb"
-PART = ("data", "engine", "explore", "finetune", "forecast", "models", "photos", "pretrain", "ranks", "teach", "train")
+PART = ("data", "engine", "finetune", "forecast", "models", "pretrain", "ranks", "teach", "train")
 
 
 @dataclass
