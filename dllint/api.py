@@ -32,6 +32,7 @@ from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
+from dllint.context.seeding import WorkerSeed
 from dllint.context.sources import Where, receiver_of
 from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
@@ -255,6 +256,7 @@ __all__ = [
     "Untrained",
     "Value",
     "Where",
+    "WorkerSeed",
     "Workers",
     "Wrapping",
     "ZeroGrad",
