@@ -1,0 +1,127 @@
+"""A sharded checkpoint by hand: the state of an optimizer that is read into nothing, and calls that torch deprecates.
+
+`torch.distributed.checkpoint.load` fills the tensors of the dict that it is given. The `state_dict()` of an optimizer
+that has taken no step has none: nothing is read, and the optimizer begins with moments of 0. `get_state_dict` makes
+them first, and `set_state_dict` takes up the rest.
+
+Measured on torch 2.13 (2 ranks, AdamW saved after 3 steps): with `optimizer.state_dict()` the optimizer has no state
+after `dcp.load`, and counts step 1 next; with `get_state_dict` it has the moments and the step of 3.
+`dcp.save_state_dict` and `dcp.load_state_dict` warn that they "will be removed in future versions", and so does
+`FSDP.state_dict_type`, which is of FSDP 1 alone.
+
+## Bad
+    import torch.distributed.checkpoint as dcp
+
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    dcp.load(state, checkpoint_id="last")
+    model.load_state_dict(state["model"])
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## Good
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    weights, moments = get_state_dict(model, optimizer)
+    state = {"model": weights, "optimizer": moments}
+    dcp.load(state, checkpoint_id="last")
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+## Not reported
+States that the optimizer loads afterwards, or that code which is not seen gets; optimizers that have taken a step
+before, whose tensors are filled in place; objects with a `state_dict` of their own, which load it themselves. Deprecated
+calls where torch before 2.2 may run, which has no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dllint.api import Context, Finding, LibraryCall, Part, Program, Rule, Symbol, Value
+
+_DCP = "torch.distributed.checkpoint."
+_LOADS = (f"{_DCP}load", f"{_DCP}load_state_dict")
+_SETS = (f"{_DCP}state_dict.set_state_dict", f"{_DCP}state_dict.set_optimizer_state_dict")
+_FSDP = "torch.distributed.fsdp.FullyShardedDataParallel."
+_WITH_TYPE = "use `get_state_dict` and `set_state_dict` of `torch.distributed.checkpoint.state_dict`"
+_DEPRECATED = {
+    f"{_DCP}save_state_dict": "call `torch.distributed.checkpoint.save`",
+    f"{_DCP}load_state_dict": "call `torch.distributed.checkpoint.load`",
+    f"{_FSDP}state_dict_type": _WITH_TYPE,
+    f"{_FSDP}set_state_dict_type": _WITH_TYPE,
+}
+
+
+def written_for_old_torch(event: LibraryCall, ctx: Context) -> bool:
+    """before torch 2.2 there is nothing else to call"""
+    return ctx.runs_before("torch", "2.2")
+
+
+class HandRolledShardedState(Rule):
+    code = "DL706"
+    name = "hand-rolled-sharded-state"
+    category = "suspicious"
+    severity = "info"
+    triggers = (
+        ("load", "load_state_dict", "save_state_dict", "state_dict_type", "set_state_dict_type"),
+        ("checkpoint", "FullyShardedDataParallel"),
+    )
+    confirmable = True
+    references = ("https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",)
+
+    excuses = (written_for_old_torch,)
+
+    def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        for event in ctx.all_of(LibraryCall):
+            filled = event.arguments.get(0, "state_dict") if event.name in _LOADS else None
+            for part in ctx.checkpoints.parts(filled):
+                optimizer = _owner(part.value, ctx)
+                if optimizer is not None and _is_lost(optimizer, event, ctx):
+                    yield self._report_lost(part, optimizer, event, ctx)
+                    break
+            else:
+                if event.name in _DEPRECATED and not ctx.excused(self, event):
+                    yield self._report_deprecated(event, ctx)
+
+    def _report_lost(self, part: Part, optimizer: Value, event: LibraryCall, ctx: Context) -> Finding:
+        return ctx.finding(
+            self,
+            event,
+            f"nothing is read for {ctx.called(optimizer, 'optimizer')}: it has taken no step, and its state is empty",
+            on=[part.given, optimizer],
+            effect="training goes on with moments of 0, and counts its steps from 0",
+            help="get the state by `get_state_dict(model, optimizer)`, and hand it to `set_state_dict` afterwards",
+            trace=[(part.value.site, "the state is taken, without a tensor"), (event.site, "and is to be filled here")],
+            severity="warning",
+        )
+
+    def _report_deprecated(self, event: LibraryCall, ctx: Context) -> Finding:
+        name = event.name.rpartition(".")[2]
+        return ctx.finding(
+            self,
+            event,
+            f"`{name}` is deprecated",
+            effect="it warns at each call, and goes with a later torch",
+            help=_DEPRECATED[event.name],
+        )
+
+
+def _owner(state: Value, ctx: Context) -> Value | None:
+    """The optimizer that a state was taken of by ``state_dict()``."""
+    is_taken = isinstance(state, Symbol) and state.name == "state_dict" and bool(state.inputs)
+    owner = state.inputs[0] if isinstance(state, Symbol) and is_taken else None
+    return owner if owner is not None and ctx.role(owner) == "optimizer" else None
+
+
+def _is_lost(optimizer: Value, event: LibraryCall, ctx: Context) -> bool:
+    """Whether an optimizer that steps only afterwards is handed no state in any other way."""
+    steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, optimizer)]
+    setting = [call for name in _SETS for call in ctx.library_calls(name)]
+    is_set = any(ctx.reaches(given, optimizer) for call in setting for given in call.arguments.all())
+    return not is_set and not ctx.is_restored(optimizer) and ctx.checkpoints.is_before_training(event, steps)
