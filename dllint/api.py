@@ -15,6 +15,7 @@ from dllint.context.checkpoints import (
     key_loaded,
     keys_needed,
     keys_read,
+    path_pattern,
     path_texts,
 )
 from dllint.context.continuing import Continuation
@@ -285,6 +286,7 @@ __all__ = [
     "move_after",
     "move_before",
     "only_value",
+    "path_pattern",
     "path_texts",
     "receiver_of",
     "remove",

@@ -111,7 +111,7 @@ class CheckpointView:
         return Saved(event, self.parts(content), site, all(table.exact for table in tables))
 
     def parts(self, content: Value | None) -> tuple[Part, ...]:
-        """The entries of a dict (of dicts) of states, or a state itself: what is written to a file, or filled from one."""
+        """The states in what is written to a file, or is to be filled from one: those of a dict, or it itself."""
         return tuple(_parts(content, "", ())) if content is not None else ()
 
     @cached_property

@@ -35,15 +35,16 @@ after `dcp.load`, and counts step 1 next; with `get_state_dict` it has the momen
 
 ## Not reported
 States that the optimizer loads afterwards, or that code which is not seen gets; optimizers that have taken a step
-before, whose tensors are filled in place; objects with a `state_dict` of their own, which load it themselves. Deprecated
-calls where torch before 2.2 may run, which has no others.
+before, whose tensors are filled in place; objects with a `state_dict` of their own, which load it themselves.
+Deprecated calls where torch before 2.2 may run, which has no others.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, Part, Program, Rule, Symbol, Value
+from dllint.api import Context, Finding, LibraryCall, Part, Program, Rule, Site, Symbol, Value
 
 _DCP = "torch.distributed.checkpoint."
 _LOADS = (f"{_DCP}load", f"{_DCP}load_state_dict")
@@ -58,7 +59,7 @@ _DEPRECATED = {
 }
 
 
-def written_for_old_torch(event: LibraryCall, ctx: Context) -> bool:
+def written_for_old_torch(place: Site, name: str, ctx: Context) -> bool:
     """before torch 2.2 there is nothing else to call"""
     return ctx.runs_before("torch", "2.2")
 
@@ -78,16 +79,16 @@ class HandRolledShardedState(Rule):
     excuses = (written_for_old_torch,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
+        reported: set[int] = set()
         for event in ctx.all_of(LibraryCall):
-            filled = event.arguments.get(0, "state_dict") if event.name in _LOADS else None
-            for part in ctx.checkpoints.parts(filled):
-                optimizer = _owner(part.value, ctx)
-                if optimizer is not None and _is_lost(optimizer, event, ctx):
-                    yield self._report_lost(part, optimizer, event, ctx)
-                    break
-            else:
-                if event.name in _DEPRECATED and not ctx.excused(self, event):
-                    yield self._report_deprecated(event, ctx)
+            lost = _lost(event, ctx) if event.name in _LOADS else None
+            if lost is not None:
+                reported.add(id(event.site.node))
+                yield self._report_lost(*lost, event, ctx)
+        for place, name in ctx.uses_of(_DEPRECATED) if program.kind == "module" else ():
+            is_new = isinstance(place.node, ast.Call) and id(place.node) not in reported
+            if is_new and not ctx.excused(self, place, name):
+                yield self._report_deprecated(place, name, ctx)
 
     def _report_lost(self, part: Part, optimizer: Value, event: LibraryCall, ctx: Context) -> Finding:
         return ctx.finding(
@@ -101,27 +102,29 @@ class HandRolledShardedState(Rule):
             severity="warning",
         )
 
-    def _report_deprecated(self, event: LibraryCall, ctx: Context) -> Finding:
-        name = event.name.rpartition(".")[2]
+    def _report_deprecated(self, place: Site, name: str, ctx: Context) -> Finding:
         return ctx.finding(
             self,
-            event,
-            f"`{name}` is deprecated",
+            place,
+            f"`{name.rpartition('.')[2]}` is deprecated",
             effect="it warns at each call, and goes with a later torch",
-            help=_DEPRECATED[event.name],
+            help=_DEPRECATED[name],
         )
 
 
-def _owner(state: Value, ctx: Context) -> Value | None:
-    """The optimizer that a state was taken of by ``state_dict()``."""
-    is_taken = isinstance(state, Symbol) and state.name == "state_dict" and bool(state.inputs)
-    owner = state.inputs[0] if isinstance(state, Symbol) and is_taken else None
-    return owner if owner is not None and ctx.role(owner) == "optimizer" else None
+def _lost(event: LibraryCall, ctx: Context) -> tuple[Part, Value] | None:
+    """The empty state of an optimizer, among what a call is to fill, that nobody takes up; and the optimizer."""
+    for part in ctx.checkpoints.parts(event.arguments.get(0, "state_dict")):
+        state = part.value
+        owner = state.inputs[0] if isinstance(state, Symbol) and state.name == "state_dict" and state.inputs else None
+        if owner is not None and ctx.role(owner) == "optimizer" and not _is_taken_up(owner, event, ctx):
+            return part, owner
+    return None
 
 
-def _is_lost(optimizer: Value, event: LibraryCall, ctx: Context) -> bool:
-    """Whether an optimizer that steps only afterwards is handed no state in any other way."""
+def _is_taken_up(optimizer: Value, event: LibraryCall, ctx: Context) -> bool:
+    """Whether an optimizer has stepped before, never steps, or is handed a state in another way."""
     steps = [step for step in ctx.steps() if ctx.is_same(step.optimizer, optimizer)]
     setting = [call for name in _SETS for call in ctx.library_calls(name)]
     is_set = any(ctx.reaches(given, optimizer) for call in setting for given in call.arguments.all())
-    return not is_set and not ctx.is_restored(optimizer) and ctx.checkpoints.is_before_training(event, steps)
+    return is_set or ctx.is_restored(optimizer) or not ctx.checkpoints.is_before_training(event, steps)

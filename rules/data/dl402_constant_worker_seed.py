@@ -106,7 +106,7 @@ class ConstantWorkerSeed(Rule):
         for seeds in ctx.repeated_worker_seeds(loader):
             used = any(_concerns(seed.event, drawn) for seed in seeds)
             others = [seed for seed in seeds if not seed.event.function.startswith("torch.")]  # DL403 speaks of torch
-            for seed in seeds if others else ():
+            for seed in others:
                 if not ctx.excused(self, seed.event, seed, workers):
                     yield self._report_workers(seed, loader, workers, drawn, used, ctx)
                     break
