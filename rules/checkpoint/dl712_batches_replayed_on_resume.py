@@ -36,8 +36,9 @@ of 8, and 32 of the 64 samples are trained on twice. The Trainer of Hugging Face
 
 ## Not reported
 Loops that skip batches (`continue`, `islice`, `skip_first_batches`); loaders and samplers whose state is restored
-(`StatefulDataLoader`); checkpoints that are saved with the last batch of a pass; runs that count their epochs from 0
-again, of which DL711 speaks; weights that are loaded for a run of their own; loops that a framework runs.
+(`StatefulDataLoader`); checkpoints that are saved with the last batch of a pass, or without an epoch or step, as that
+of the best weights; runs that count their epochs from 0 again, of which DL711 speaks; weights that are loaded for a run
+of their own; loops that a framework runs.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class BatchesReplayedOnResume(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found = ctx.continuation if ctx.all_of(StateRead) else None
         for saved in found.saved if found is not None else ():
-            loop = _interrupted_pass(saved, ctx)
+            loop = _interrupted_pass(saved, ctx) if ctx.progress_in(saved) else None
             if found is not None and loop is not None and not ctx.excused(self, saved, loop, found):
                 yield self._report(saved, loop, found, ctx)
                 return
