@@ -91,6 +91,7 @@ class HandRolledShardedState(Rule):
                 yield self._report_deprecated(place, name, ctx)
 
     def _report_lost(self, part: Part, optimizer: Value, event: LibraryCall, ctx: Context) -> Finding:
+        place = part.value.site or event.site
         return ctx.finding(
             self,
             event,
@@ -98,7 +99,7 @@ class HandRolledShardedState(Rule):
             on=[part.given, optimizer],
             effect="training goes on with moments of 0, and counts its steps from 0",
             help="get the state by `get_state_dict(model, optimizer)`, and hand it to `set_state_dict` afterwards",
-            trace=[(part.value.site, "the state is taken, without a tensor"), (event.site, "and is to be filled here")],
+            trace=[(place, "the state is taken, without a tensor"), (event.site, "and is to be filled here")],
             severity="warning",
         )
 
