@@ -36,7 +36,8 @@ after `dcp.load`, and counts step 1 next; with `get_state_dict` it has the momen
 ## Not reported
 States that the optimizer loads afterwards, or that code which is not seen gets; optimizers that have taken a step
 before, whose tensors are filled in place; objects with a `state_dict` of their own, which load it themselves.
-Deprecated calls where torch before 2.2 may run, which has no others.
+Deprecated calls where torch before 2.2 may run, which has no others, beside a call of what takes their place, and with
+`no_dist`.
 """
 
 from __future__ import annotations
@@ -50,18 +51,30 @@ _DCP = "torch.distributed.checkpoint."
 _LOADS = (f"{_DCP}load", f"{_DCP}load_state_dict")
 _SETS = (f"{_DCP}state_dict.set_state_dict", f"{_DCP}state_dict.set_optimizer_state_dict")
 _FSDP = "torch.distributed.fsdp.FullyShardedDataParallel."
-_WITH_TYPE = "use `get_state_dict` and `set_state_dict` of `torch.distributed.checkpoint.state_dict`"
-_DEPRECATED = {
-    f"{_DCP}save_state_dict": "call `torch.distributed.checkpoint.save`",
-    f"{_DCP}load_state_dict": "call `torch.distributed.checkpoint.load`",
-    f"{_FSDP}state_dict_type": _WITH_TYPE,
-    f"{_FSDP}set_state_dict_type": _WITH_TYPE,
+_STATES = f"{_DCP}state_dict"
+_OF_TYPE = (f"{_STATES}.get_state_dict", f"{_STATES}.get_model_state_dict", f"{_STATES}.get_optimizer_state_dict")
+_NEWER = {
+    f"{_DCP}save_state_dict": (f"{_DCP}save",),
+    f"{_DCP}load_state_dict": (f"{_DCP}load",),
+    f"{_FSDP}state_dict_type": _OF_TYPE,
+    f"{_FSDP}set_state_dict_type": _OF_TYPE,
 }
 
 
 def written_for_old_torch(place: Site, name: str, ctx: Context) -> bool:
     """before torch 2.2 there is nothing else to call"""
     return ctx.runs_before("torch", "2.2")
+
+
+def called_beside_its_successor(place: Site, name: str, ctx: Context) -> bool:
+    """the file also calls what takes its place: it chooses by the version"""
+    return any(ctx.uses_of(_NEWER[name]))
+
+
+def without_processes(place: Site, name: str, ctx: Context) -> bool:
+    """it is called without processes (`no_dist`), for which there was no other for long"""
+    call = place.node
+    return isinstance(call, ast.Call) and any(keyword.arg == "no_dist" for keyword in call.keywords)
 
 
 class HandRolledShardedState(Rule):
@@ -76,7 +89,7 @@ class HandRolledShardedState(Rule):
     confirmable = True
     references = ("https://docs.pytorch.org/docs/stable/distributed.checkpoint.html",)
 
-    excuses = (written_for_old_torch,)
+    excuses = (without_processes, written_for_old_torch, called_beside_its_successor)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
@@ -85,7 +98,7 @@ class HandRolledShardedState(Rule):
             if lost is not None:
                 reported.add(id(event.site.node))
                 yield self._report_lost(*lost, event, ctx)
-        for place, name in ctx.uses_of(_DEPRECATED) if program.kind == "module" else ():
+        for place, name in ctx.uses_of(_NEWER) if program.kind == "module" else ():
             is_new = isinstance(place.node, ast.Call) and id(place.node) not in reported
             if is_new and not ctx.excused(self, place, name):
                 yield self._report_deprecated(place, name, ctx)
@@ -109,7 +122,7 @@ class HandRolledShardedState(Rule):
             place,
             f"`{name.rpartition('.')[2]}` is deprecated",
             effect="it warns at each call, and goes with a later torch",
-            help=_DEPRECATED[name],
+            help=f"call `{_NEWER[name][0]}`",
         )
 
 
