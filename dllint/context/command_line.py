@@ -19,7 +19,9 @@ _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
 _WORD = re.compile(r"\w+")
-_IMPORTING = re.compile(r"\b(import_module|__import__|exec|eval|add_argparse_args|HfArgumentParser)\b")
+_IMPORTING = re.compile(
+    r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # not `model.eval()`
+)
 
 
 class CommandLine(Sources):
