@@ -74,7 +74,7 @@ def is_trained_on_too(event: Event, ctx: Context) -> bool:
 def is_made_up(event: Event, ctx: Context) -> bool:
     """its numbers are drawn on the spot, to try the code"""
     dataset = _own_dataset(event) if isinstance(event, LoaderCreated) else None
-    given = dataset.arguments.all() if dataset is not None else ()
+    given = dataset.arguments.all() if isinstance(dataset, Instance) else (dataset,) if dataset is not None else ()
     sources = (source for value in given for source in ctx.sources(value))
     return any(isinstance(source, Symbol) and source.name.startswith(_DRAWN) for source in sources)
 
@@ -156,14 +156,14 @@ class ScoredOnWrongSplit(Rule):
         )
 
 
-def _own_dataset(event: LoaderCreated) -> Instance | None:
-    """The dataset of a loader that goes over all of it."""
+def _own_dataset(event: LoaderCreated) -> Instance | Symbol | None:
+    """The dataset of a loader that goes over all of it, made here or handed in."""
     options = [option for _, option in alternatives(event.dataset)] if event.dataset is not None else []
     is_whole = not any(name in event.options for name in _DRAWING)
-    return options[0] if is_whole and len(options) == 1 and isinstance(options[0], Instance) else None
+    return options[0] if is_whole and len(options) == 1 and isinstance(options[0], Instance | Symbol) else None
 
 
-def _training_loader_of(dataset: Instance, event: LoaderCreated, ctx: Context) -> LoaderCreated | None:
+def _training_loader_of(dataset: Instance | Symbol, event: LoaderCreated, ctx: Context) -> LoaderCreated | None:
     """Another loader over the whole of a dataset that is trained on, where this one is for evaluation by its name."""
     if ctx.data.part_of_name(getattr(event.loader, "hint", "")) != "eval":
         return None

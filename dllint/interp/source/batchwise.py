@@ -62,10 +62,19 @@ def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     for statement in body:
         if isinstance(statement, ast.With):
             yield from _bindings(statement.body)
+        elif isinstance(statement, ast.If) and statement.orelse:
+            yield from _bound_in_both_arms(statement)
         elif isinstance(statement, ast.Assign):
             for target in statement.targets:
                 names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
                 yield from ((name.id, statement.value) for name in names if isinstance(name, ast.Name))
+
+
+def _bound_in_both_arms(branch: ast.If) -> Iterator[tuple[str, ast.expr]]:
+    """The variables that both arms of a branch bind, and to what: either of two things."""
+    one, other = (dict(_bindings(arm)) for arm in (branch.body, branch.orelse))
+    for name in one.keys() & other.keys():
+        yield name, ast.copy_location(ast.IfExp(branch.test, one[name], other[name]), one[name])
 
 
 def _carried(loop: ast.For, bindings: dict[str, ast.expr]) -> set[str]:
