@@ -57,7 +57,7 @@ class DecayedNormAndBias(Rule):
     category = "suspicious"
     severity = "info"
     default = False
-    triggers = (("AdamW", "SGD"), ("parameters",))
+    triggers = (("AdamW", "SGD"), ("parameters", "named_parameters"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html",)
 
