@@ -83,7 +83,6 @@ class DecayedNormAndBias(Rule):
             fix=("Leave biases and scales out", _in_groups(given, ctx)),
         )
 
-
     def _groups(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         """The parameters that are to be spared by their name, with the decay that another group has."""
         given = event.parameters
@@ -91,14 +90,18 @@ class DecayedNormAndBias(Rule):
         for spared in (group for group in groups if _is_spared(group, ctx)):
             decay = spared.contents.get("weight_decay")
             others = (each.contents.get("weight_decay") for each in groups if not _is_spared(each, ctx))
-            if decay is None or ctx.constant(decay) == 0 or not any(each and ctx.is_same(each, decay) for each in others):
+            if (
+                decay is None
+                or ctx.constant(decay) == 0
+                or not any(each and ctx.is_same(each, decay) for each in others)
+            ):
                 continue
             yield ctx.finding(
                 self,
                 decay.site or event.site,
                 "the parameters that are to have no weight decay have that of the others",
                 on=[spared],
-                effect="biases and the scales of normalizations are pulled to zero, though the groups are made for them",
+                effect="biases and the scales of normalizations are pulled to zero, against the sense of the groups",
                 help="set the `weight_decay` of this group to 0",
                 trace=[(event.site, "the groups are given to the optimizer here")],
             )
