@@ -28,13 +28,13 @@ class Paths(ProgramView):
 
     def goes_over_data(self, loop: Loop) -> bool:
         """Whether a loop goes over a loader or some other data, rather than over a range of numbers."""
-        value = self.inside_wrappers(loop.iterable)
+        value = self._inside_wrappers(loop.iterable)
         if value is None:
             return False
         names = list(islice(graph.sources(value), 12))
         return not any(isinstance(source, Symbol) and source.name.endswith(("range", "counter")) for source in names)
 
-    def inside_wrappers(self, iterable: Value | None) -> Value | None:
+    def _inside_wrappers(self, iterable: Value | None) -> Value | None:
         """What a loop goes over without the enumeration or the progress bar around it, and what these are told."""
         for _ in range(_MAX_WRAPPERS):
             is_wrapper = isinstance(iterable, Symbol) and (
