@@ -7,7 +7,7 @@ from collections.abc import Set
 from typing import Any
 
 from dllint.context.base import ProgramView
-from dllint.interp.source.positions import ancestors, enclosing_definition, statement_around
+from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.sites import Site
 
 _MAX_HOPS = 3  # from a variable to the next

@@ -29,8 +29,8 @@ and none with `.item()`. After `loss.backward()` no activation is left, but the 
 
 ## Not reported
 Sums that go backward themselves, or that somebody else may send backward; what is added under `no_grad`; sums that are
-started again in each iteration, or are that of a forward pass (over the steps of a sequence). It is a note where a backward pass frees the activations in each iteration, and a
-warning where none does.
+started again in each iteration, or are that of a forward pass (over the steps of a sequence). It is a note where a
+backward pass frees the activations in each iteration, and a warning where none does.
 
 ## Fix (safe)
 Adds `.detach()`, which changes no number.

@@ -20,7 +20,8 @@ every prediction afterwards.
 Calls with `training=` (also as the third argument), with a rate of 0 or one that is an argument of the method; calls
 that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls about
 which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
-attributes; what happens once, as the module is made (weights that are thinned out); functions that no module calls; projects for torch before 1.0, where `F.dropout` is off by default.
+attributes; what happens once, as the module is made (weights that are thinned out); functions that no module calls;
+projects for torch before 1.0, where `F.dropout` is off by default.
 
 ## Fix (unsafe)
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.

@@ -22,7 +22,8 @@ test part is .89, as if the future stayed within bounds; scaled by that of the t
 
 ## Not reported
 Encoders of labels; what works on each sample by itself (`Normalizer`, `HashingVectorizer`); data that names say is for
-training, of which only a part for validation is split off; parts that are held out and that nobody reads; scalers that are fitted again after the split.
+training, of which only a part for validation is split off; parts that are held out and that nobody reads; scalers that
+are fitted again after the split.
 
 ## On real code
 212 public repositories: 13 findings, all in the scripts of one thesis; all true.
@@ -83,7 +84,7 @@ class StatisticsFromAllSplits(Rule):
 
     def _report(self, split: LibraryCall, found: list[tuple[Value, Symbol]], ctx: Context) -> Finding:
         """One finding for all that is fitted before a split: the same line is to be moved up."""
-        (given, fitted), *more = sorted(found, key=lambda pair: (pair[1].site.line if pair[1].site else 0))
+        (given, fitted), *more = sorted(found, key=lambda pair: pair[1].site.line if pair[1].site else 0)
         assert fitted.site is not None
         computed = ctx.assumed_of_computation(given, lambda value: value is fitted)
         others = [(each.site, f"and so is `{_class_of(each)}`") for _, each in more if each.site is not None]
