@@ -56,3 +56,37 @@ def test_anything_else_may_go_on(tmp_path: Path, imports: str, text: str) -> Non
 
 def test_a_library_of_the_same_name_has_it(tmp_path: Path) -> None:
     assert run(tmp_path, "from datasets import load_dataset\n" + CALL, datasets=HERE).all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path = f\"{datetime.now()}\"",
+        "path = datetime.datetime.now()",
+        "def stamp():\n    return time.time()\n\nstamp()",
+        "if __name__ == '__main__':\n    os.makedirs('out')\n    print(1)",
+    ],
+)
+def test_nothing_happens_after_a_module_that_is_not_imported(tmp_path: Path, text: str) -> None:
+    assert not run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from datetime import datetime\npath = datetime.now()",
+        "import os.path\nos.makedirs('out')",
+        "from setup import *\nos.makedirs('out')",
+        "exec(open('setup.py').read())\nos.makedirs('out')",
+        "def stamp(time):\n    return time.time()\n\nstamp(torch.cuda)",
+        "try:\n    os.makedirs('out')\nexcept NameError:\n    import os",
+        "try:\n    os.makedirs('out')\nexcept NameError:\n    pass",
+        "if torch.cuda.is_available():\n    os.makedirs('out')",
+        "def stamp():\n    return time.time()",
+        "stamp = lambda: time.time()",
+        "model.eval()",
+        "model.save(loader.dataset)",
+    ],
+)
+def test_any_other_name_may_be_there(tmp_path: Path, text: str) -> None:
+    assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)

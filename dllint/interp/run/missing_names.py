@@ -1,4 +1,4 @@
-"""Imports that Python would refuse, because the file has no such name.
+"""Names that are not there: imports that Python refuses as the file has no such name, modules that nobody imported.
 
 Only what is certain counts: the file is the one that Python finds, and nothing in it can make names that are not
 written there.
@@ -31,6 +31,12 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
         return False
     wanted = [alias.name for alias in statement.names if alias.name != "*" and not _IMPLICIT.fullmatch(alias.name)]
     return not all(name in module.words for name in wanted) and _is_plain(module)
+
+
+def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
+    """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
+    is_module = name in sys.stdlib_module_names and machine.block is not None
+    return is_module and not module.binds(name) and _is_plain(module)
 
 
 def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceModule, module: SourceModule) -> bool:
