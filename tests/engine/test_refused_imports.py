@@ -61,7 +61,7 @@ def test_a_library_of_the_same_name_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "path = f\"{datetime.now()}\"",
+        'path = f"{datetime.now()}"',
         "path = datetime.datetime.now()",
         "def stamp():\n    return time.time()\n\nstamp()",
         "if __name__ == '__main__':\n    os.makedirs('out')\n    print(1)",
