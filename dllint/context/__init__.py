@@ -10,6 +10,7 @@ from dllint.context.command_line import CommandLine
 from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
+from dllint.context.destinations import Destinations
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.fitting import Fitting
@@ -41,5 +42,6 @@ class Context(
     Accumulating,
     Tokenizing,
     Decisions,
+    Destinations,
 ):
     """The view of one program that rules get. It answers questions; it does not let a rule change anything."""

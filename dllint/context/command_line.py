@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from dllint.context.sources import Sources
+from dllint.events import LibraryCall
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.trees import walk
 from dllint.sites import Module
+from dllint.values import Const
 
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
 _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
+_DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
 _WORD = re.compile(r"\w+")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
@@ -36,6 +39,40 @@ class CommandLine(Sources):
         """
         read = self._read_of_script if where is self.program.module else self._read_anywhere
         return read is None or name in read
+
+    def flag_of_option(self, event: LibraryCall) -> str:
+        """The name of an option on the command line, the long one if there are two; empty for a positional argument.
+
+        Args:
+            event: a call of `add_argument`.
+        """
+        texts = [each.value for each in event.arguments.positional[1:] if isinstance(each, Const)]
+        flags = [text for text in texts if isinstance(text, str) and text.startswith("-")]
+        long = [flag for flag in flags if flag.startswith("--")]
+        return (long or flags)[0] if flags and len(flags) == len(texts) else ""
+
+    def option_name(self, event: LibraryCall) -> str:
+        """What an option is called in the namespace; empty for a positional argument, and where that is not known.
+
+        Args:
+            event: a call of `add_argument`.
+        """
+        given = event.arguments.keywords.get("dest")
+        name = given.value if isinstance(given, Const) else None
+        if given is None:
+            name = self.flag_of_option(event).lstrip("-").replace("-", "_")
+        return name if isinstance(name, str) else ""
+
+    def is_only_parsed(self) -> bool:
+        """Whether the file makes a parser and asks it, and nothing else, and no other file imports it.
+
+        Its options are those of code that is not there, or not yet.
+        """
+        main = self.program.module
+        if any(not isinstance(each, _DECLARING) and not _is_declaring_call(each) for each in main.tree.body):
+            return False
+        named = self._machine.project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
+        return not any(main in self._machine.project.imported_by(module) for module in named)
 
     def default_of_option(self, name: str) -> object:
         """The default of an option of a command line of the project, where it is written as a constant; else `None`."""
@@ -99,6 +136,14 @@ class CommandLine(Sources):
             ):
                 return True
         return False
+
+
+def _is_declaring_call(statement: ast.stmt) -> bool:
+    """Whether a statement is a text, or a call of a parser: `parser.add_argument(...)`."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(value, ast.Call):
+        return _last(value.func) in ("add_argument", "set_defaults", *_PARSING)
+    return isinstance(value, ast.Constant)
 
 
 def _names_an_attribute(call: ast.Call) -> bool:

@@ -80,6 +80,19 @@ class Uses(ProgramView):
             return True
         return value.site is None or is_read(value.site)
 
+    def parts_read(self, site: Site) -> tuple[bool, ...]:
+        """Of each variable that a call is unpacked into, whether anything reads it: `train, test = split(samples)`.
+
+        Empty where it is not unpacked into variables, and at the top of a file, from which others may import them.
+        """
+        statement = statement_around(site)
+        if not isinstance(statement, ast.Assign) or statement.value is not site.node or len(statement.targets) > 1:
+            return ()
+        if enclosing_definition(site) is None and site.module.source.notebook is None:
+            return ()
+        targets = statement.targets[0].elts if isinstance(statement.targets[0], ast.Tuple | ast.List) else ()
+        return tuple(not isinstance(each, ast.Name) or _is_variable_read(each.id, statement, site) for each in targets)
+
     def is_read_at(self, site: Site) -> bool:
         """Whether anything reads the value of the expression at a place; what is thrown away is not read."""
         return is_read(site)
@@ -111,9 +124,11 @@ def is_read(site: Site, hops: int = _MAX_HOPS) -> bool:
     if isinstance(statement, ast.Expr):
         return statement.value is not site.node or _is_shown(statement, site)
     variable = _variable_of(statement)
-    return variable is None or any(
-        is_read(Site(site.module, node), hops - 1) for node in _reads_of(variable, statement, site)
-    )
+    return variable is None or _is_variable_read(variable, statement, site, hops - 1)
+
+
+def _is_variable_read(variable: str, statement: ast.stmt, site: Site, hops: int = _MAX_HOPS) -> bool:
+    return any(is_read(Site(site.module, node), hops) for node in _reads_of(variable, statement, site))
 
 
 def _is_shown(statement: ast.Expr, site: Site) -> bool:

@@ -29,8 +29,8 @@ and none with `.item()`. After `loss.backward()` no activation is left, but the 
 
 ## Not reported
 Sums that go backward themselves, or that somebody else may send backward; what is added under `no_grad`; sums that are
-started again in each iteration. It is a note where a backward pass frees the activations in each iteration, and a
-warning where none does.
+started again in each iteration, or are that of a forward pass (over the steps of a sequence). It is a note where a
+backward pass frees the activations in each iteration, and a warning where none does.
 
 ## Fix (safe)
 Adds `.detach()`, which changes no number.
@@ -49,6 +49,7 @@ from dllint.api import (
     Context,
     Event,
     Finding,
+    Frame,
     Kept,
     Loop,
     LossCall,
@@ -68,6 +69,16 @@ def goes_backward_itself(event: Event, kept: Kept, loop: Loop, ctx: Context) -> 
 def may_go_backward(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
     """what it is added to may be sent backward elsewhere: it does not train here, and is not for evaluation"""
     return isinstance(event, LossCall) and not ctx.phase(event).is_evaluation
+
+
+def is_of_one_forward_pass(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
+    """it is added up within a forward pass, over steps or parts: it has the graph of that pass, and goes with it"""
+    inside: list[Frame] = []
+    for frame in event.frame.stack():
+        inside.append(frame)
+        if frame.function in ("forward", "__call__") and frame.receiver and ctx.role(frame.receiver) == "module":
+            return any(each.definition is not None and ctx.is_within(kept.site, each.definition) for each in inside)
+    return False
 
 
 def is_added_without_gradients(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
@@ -98,7 +109,13 @@ class AccumulatedLossKeepsGraph(Rule):
     references = (
         "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     )
-    excuses = (is_added_without_gradients, goes_backward_itself, may_go_backward, is_begun_anew)
+    excuses = (
+        is_added_without_gradients,
+        goes_backward_itself,
+        may_go_backward,
+        is_of_one_forward_pass,
+        is_begun_anew,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()

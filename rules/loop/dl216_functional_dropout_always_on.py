@@ -20,7 +20,8 @@ every prediction afterwards.
 Calls with `training=` (also as the third argument), with a rate of 0 or one that is an argument of the method; calls
 that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls about
 which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
-attributes; functions that no module calls; projects for torch before 1.0, where `F.dropout` is off by default.
+attributes; what happens once, as the module is made (weights that are thinned out); functions that no module calls;
+projects for torch before 1.0, where `F.dropout` is off by default.
 
 ## Fix (unsafe)
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
@@ -58,6 +59,7 @@ from dllint.api import (
 _FUNCTIONS = tuple(f"torch.nn.functional.dropout{n}" for n in ("", "1d", "2d", "3d"))
 _ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 _MODULES = tuple(f"torch.nn.{kind}" for kind in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"))
+_CONSTRUCTORS = ("__init__", "__new__", "__post_init__")
 _EFFECT = "validation and every prediction are made with part of the network switched off at random"
 
 
@@ -90,6 +92,12 @@ def has_its_rate_from_the_caller(event: Event, method: Frame, rate: Value | None
 def happens_in_training_only(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
     """only training does this, by its name"""
     return ctx.speaks_of("training-only", *(frame.function for frame in _frames_up_to(event, method)))
+
+
+def happens_once(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
+    """it happens when a module is made, or begun again: what it leaves out is left out for good"""
+    around = (frame for frame in event.frame.stack() if frame.receiver and ctx.role(frame.receiver) == "module")
+    return any(frame.function in _CONSTRUCTORS or ctx.speaks_of("initialization", frame.function) for frame in around)
 
 
 def is_random_by_design(event: Event, method: Frame, rate: Value | None, ctx: Context) -> bool:
@@ -168,6 +176,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         drops_nothing,
         has_its_rate_from_the_caller,
         happens_in_training_only,
+        happens_once,
         is_random_by_design,
         is_kept_by_the_module,
         is_decided_by_a_condition,
@@ -203,7 +212,7 @@ class FunctionalDropoutAlwaysOn(Rule):
         layer, function = event.model, event.frame.definition
         if not isinstance(layer, Instance) or layer.library_name not in _MODULES or layer.site is None:
             return
-        if function is None or event.frame.function == "__init__" or not ctx.is_within(layer.site, function):
+        if function is None or not ctx.is_within(layer.site, function):
             return
         method, rate = _method_around(event, ctx), layer.arguments.get(0, "p")
         if method is None or ctx.excused(self, event, method, rate):
@@ -224,10 +233,9 @@ class FunctionalDropoutAlwaysOn(Rule):
 
 
 def _method_around(event: Event, ctx: Context) -> Frame | None:
-    """The innermost method of a module that an event happens in; of the constructor, which only tries it, none."""
+    """The innermost method of a module that an event happens in."""
     frames = (frame for frame in event.frame.stack() if frame.receiver is not None)
-    method = next((frame for frame in frames if frame.receiver and ctx.role(frame.receiver) == "module"), None)
-    return method if method is not None and method.function != "__init__" else None
+    return next((frame for frame in frames if frame.receiver and ctx.role(frame.receiver) == "module"), None)
 
 
 def _frames_up_to(event: Event, method: Frame) -> list[Frame]:

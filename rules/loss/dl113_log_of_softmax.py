@@ -19,7 +19,7 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
 mixed or multiplied first, be it in one of several calls; tensors without gradients; the largest probability (`max`,
-`topk`, an index of `argmax`), which of n classes is 1/n or more.
+`topk`, an index of `argmax`), which of n classes is 1/n or more, picked before the logarithm or after it.
 
 ## Fix (safe)
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
@@ -47,7 +47,8 @@ from dllint.api import (
     replace_range,
 )
 
-_PICKING = frozenset(f"{owner}.{name}" for owner in ("torch", "") for name in ("max", "amax", "argmax", "topk"))
+_LARGEST = ("max", "amax", "argmax", "topk")
+_PICKING = frozenset(f"{owner}.{name}" for owner in ("torch", "") for name in _LARGEST)
 _SOFTMAX = ("torch.softmax", "torch.nn.Softmax()", "torch.nn.Softmax2d()")
 
 
@@ -62,7 +63,9 @@ def of_other_probabilities(event: LibraryCall, origins: list[Value], ctx: Contex
 
 
 def of_the_largest(event: LibraryCall, origins: list[Value], ctx: Context) -> bool:
-    """the largest probabilities are picked, which do not underflow"""
+    """the largest probabilities are picked, before or after it, which do not underflow"""
+    if ctx.goes_only_into(event.site, frozenset(_LARGEST)):
+        return True
     between = (each for given in event.arguments.all()[:1] for each in ctx.sources_up_to(given, _is_softmax))
     return any(isinstance(each, Symbol) and each.name in _PICKING for each in between)
 

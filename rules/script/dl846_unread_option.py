@@ -23,8 +23,9 @@ of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is
 ## Not reported
 Options that any file of the script, or of the project where files share a parser, has as an attribute of something or
 as a text; all options where they are handed to code that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`)
-or are read by names that are computed; options that launchers pass (`--local_rank`), that say of themselves that they
-do nothing, or that the user does not have to know of (positional ones, hidden ones).
+or are read by names that are computed; options that launchers pass (`--local_rank`), the opposites of switches that are
+off (`--unweighted` beside `--weighted`), that say of themselves that they do nothing, or that the user does not have to
+know of (positional ones, hidden ones).
 
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2
@@ -36,10 +37,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Const, Context, External, Finding, Instance, LibraryCall, Rule
+from dllint.api import Context, External, Finding, Instance, LibraryCall, Rule
 
 _ACTIONS = ("store", "store_true", "store_false", "append", "store_const")
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
+_NEGATING = ("no_", "not_", "non_", "without_", "un", "non", "no", "in", "dis")  # longer ones first
 _NEAR = 8  # lines
 _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
 
@@ -69,6 +71,21 @@ def says_so(event: LibraryCall, name: str, ctx: Context) -> bool:
     )
 
 
+def is_of_no_code(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """the file does nothing but parse, and no other one imports it: the code that would read it is not written yet"""
+    return ctx.is_only_parsed()
+
+
+def says_the_default(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """it is the opposite of a switch that is off by default: whoever sets it gets what it says"""
+    action = event.arguments.keywords.get("action")
+    opposite = next((name[len(no) :].lstrip("_") for no in _NEGATING if name.startswith(no)), "")
+    if not opposite or action is None or ctx.constant(action) not in ("store_true", "store_false"):
+        return False
+    others = ctx.library_calls(event.name)
+    return any(ctx.option_name(other) == opposite and _is_off(other, opposite, ctx) for other in others)
+
+
 class UnreadOption(Rule):
     code = "DL846"
     name = "unread-option"
@@ -76,18 +93,17 @@ class UnreadOption(Rule):
     severity = "warning"
     triggers = (("add_argument",), _PARSING)
     references = ("https://docs.python.org/3/library/argparse.html#dest",)
-    excuses = (is_passed_by_launchers, does_something_itself, says_so)
+    excuses = (is_passed_by_launchers, does_something_itself, says_so, is_of_no_code, says_the_default)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "argparse.ArgumentParser.add_argument" or ctx.program.kind != "module":
             return
-        parser, flag = event.arguments.positional[0], _flag(event)
+        parser, flag = event.arguments.positional[0], ctx.flag_of_option(event)
         is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
         if not isinstance(parser, Instance) or parser.site is None or not flag or not is_asked:
             return
-        destination = event.arguments.keywords.get("dest")
-        name = ctx.constant(destination) if destination is not None else flag.lstrip("-").replace("-", "_")
-        if not isinstance(name, str) or ctx.excused(self, event, name) or ctx.is_option_read(name, event.site.module):
+        name = ctx.option_name(event)
+        if not name or ctx.excused(self, event, name) or ctx.is_option_read(name, event.site.module):
             return
         yield ctx.finding(
             self,
@@ -100,9 +116,12 @@ class UnreadOption(Rule):
         )
 
 
-def _flag(event: LibraryCall) -> str:
-    """The name of an option on the command line, the long one if there are two; empty for a positional argument."""
-    texts = [each.value for each in event.arguments.positional[1:] if isinstance(each, Const)]
-    flags = [text for text in texts if isinstance(text, str) and text.startswith("-")]
-    long = [flag for flag in flags if flag.startswith("--")]
-    return (long or flags)[0] if flags and len(flags) == len(texts) else ""
+def _is_off(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """Whether a switch is off unless it is given, also by what `set_defaults` says of it."""
+    action, default = (event.arguments.keywords.get(key) for key in ("action", "default"))
+    calls = (site.node for site in ctx.method_calls("set_defaults"))
+    given = [keyword.value for call in calls for keyword in getattr(call, "keywords", ()) if keyword.arg == name]
+    if any(getattr(value, "value", True) for value in given):
+        return False
+    is_switch = action is not None and ctx.constant(action) == "store_true"
+    return not ctx.constant(default) if default is not None else is_switch or bool(given)

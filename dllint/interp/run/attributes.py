@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from dllint.interp.run import names
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value:
     """The value of ``base.name``."""
+    if name == "__name__" and isinstance(base, Class | Function | External):
+        called = _name_of(machine, base)
+        if called:
+            return Const(called, site)
     if isinstance(base, External):
         return External(machine.facts.canonical(f"{base.name}.{name}"), site)
     if isinstance(base, Instance):
@@ -59,6 +64,16 @@ def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value
             return BoundMethod(base, member)
         return member if member is not None else Symbol("attribute", (base,), site, detail=name)
     return Symbol("attribute", (base,), site, detail=name, grad=machine.grad)
+
+
+def _name_of(machine: Machine, definition: Class | Function | External) -> str:
+    """What ``__name__`` is: the last part of a dotted name; empty where the library may have another name inside."""
+    if isinstance(definition, Class):
+        return "" if definition.node.decorator_list or definition.node.keywords else definition.name
+    if isinstance(definition, Function):
+        return "" if isinstance(definition.node, ast.Lambda) or definition.node.decorator_list else definition.name
+    last = definition.name.rpartition(".")[2]
+    return last if machine.facts.role(definition.name) and last[:1].isupper() else ""
 
 
 def _materialise(machine: Machine, base: Instance | Symbol, name: str, site: Site) -> Symbol:
@@ -98,6 +113,8 @@ def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Val
         return known
     if name == "__dict__":
         return attributes_of(base, site)
+    if name == "__class__":
+        return class_of(base)
     if isinstance(base.cls, Class):
         return _of_project_instance(machine, base, base.cls, name, site)
     if name == "module" and machine.facts.role(base.cls) == "wrapper" and base.arguments.positional:
@@ -109,6 +126,11 @@ def _of_instance(machine: Machine, base: Instance, name: str, site: Site) -> Val
         if given is not None:
             return given
     return _materialise(machine, base, name, site)
+
+
+def class_of(base: Instance) -> Class | External:
+    """The class that an object was made from: ``x.__class__``, ``type(x)``."""
+    return base.cls if isinstance(base.cls, Class) else External(base.cls)
 
 
 def _of_project_instance(machine: Machine, base: Instance, cls: Class, name: str, site: Site) -> Value:
@@ -123,8 +145,6 @@ def _of_project_instance(machine: Machine, base: Instance, cls: Class, name: str
         return BoundMethod(cls if member.kind == "class" else base, member)
     if member is not None:
         return member
-    if name == "__class__":
-        return cls
     if name == "training" and is_module_class(machine, cls):
         return Symbol("training-mode", (base,), site)
     return _materialise(machine, base, name, site)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 from dllint.forms import attribute_of
-from dllint.interp.run.attributes import attributes_of, get_attribute, set_attribute
+from dllint.interp.run.attributes import attributes_of, class_of, get_attribute, set_attribute
 from dllint.interp.run.containers import is_conditional
 from dllint.interp.run.overriding import overridden
 from dllint.interp.run.unrolling import listed, numbers_of
@@ -232,6 +232,12 @@ def _callable(machine: Machine, arguments: Arguments, site: Site) -> Value | Non
     return Const(False, site) if isinstance(first, Const) else None
 
 
+def _type(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
+    """The class of an object; with three arguments, ``type`` makes a class."""
+    only = arguments.positional[0] if len(arguments.positional) == 1 and not arguments.keywords else None
+    return class_of(only) if isinstance(only, Instance) else None
+
+
 def _number(function: Callable[[object], object]) -> Builtin:
     def make(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
         first = arguments.get(0, None)
@@ -269,6 +275,7 @@ BUILTINS: dict[str, Builtin] = {
     "exec": _exec,
     "filter": _filter,
     "callable": _callable,
+    "type": _type,
     "int": _number(lambda value: int(value)),  # type: ignore[call-overload]
     "float": _number(lambda value: float(value)),  # type: ignore[arg-type]
     "str": _number(str),

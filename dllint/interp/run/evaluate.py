@@ -10,7 +10,8 @@ from dllint.interp.run import comprehensions, containers, names
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import text_of
-from dllint.interp.run.joining import outcome_of
+from dllint.interp.run.joining import CallError, outcome_of
+from dllint.interp.run.missing_names import is_forgotten
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -37,15 +38,28 @@ def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
 
 
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
-    base = evaluate(machine, node.value, scope)
+    base = _base(machine, node, scope)
     return get_attribute(machine, base, node.attr, Site(scope.module, node))
+
+
+def _base(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
+    """What an attribute is of.
+
+    Raises:
+        CallError: a module that nobody has imported.
+    """
+    base = evaluate(machine, node.value, scope)
+    is_unknown = isinstance(base, Symbol) and base.name == "unknown"
+    if is_unknown and isinstance(node.value, ast.Name) and is_forgotten(machine, node.value.id, scope.module):
+        raise CallError(Site(scope.module, node))
+    return base
 
 
 def _call(machine: Machine, node: ast.Call, scope: Scope) -> Value:
     site = Site(scope.module, node)
     func = node.func
     if isinstance(func, ast.Attribute):
-        base = evaluate(machine, func.value, scope)
+        base = _base(machine, func, scope)
         return machine.call_method(base, func.attr, arguments_of(machine, node, scope), site)
     if isinstance(func, ast.Name) and func.id == "super":
         return super_of(scope, site, evaluate(machine, node.args[0], scope) if node.args else None)

@@ -12,6 +12,7 @@ from dllint.interp.run.classes import make_class, make_function
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import consistent, guards_of
 from dllint.interp.run.joining import CallError
+from dllint.interp.run.missing_names import is_refused
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
 from dllint.sites import Guards, Site
@@ -317,6 +318,8 @@ def _class(machine: Machine, node: ast.ClassDef, scope: Scope) -> str | None:
 
 def _import(machine: Machine, node: ast.Import | ast.ImportFrom, scope: Scope) -> str | None:
     names.bind_import(machine, node, scope, only=scope.wanted)
+    if isinstance(node, ast.ImportFrom) and is_refused(machine, node, scope.module):
+        raise CallError(Site(scope.module, node))
     return None
 
 

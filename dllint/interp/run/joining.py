@@ -14,7 +14,8 @@ MISSING: Any = object()
 class CallError(Exception):
     """Python raises here, certainly: control leaves as it does by ``raise``.
 
-    A call is refused: the arguments do not fit, or this is nothing that can be called.
+    A call is refused: the arguments do not fit, or this is nothing that can be called. Or an import is: the file has no
+    such name.
     """
 
     def __init__(self, site: Site) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dllint.events import LibraryCall
 from dllint.interp.run import containers
 from dllint.sites import Site
-from dllint.values import Arguments, Choice, Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Arguments, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -92,6 +92,8 @@ def compare(op: ast.cmpop, left: Value, right: Value) -> bool | None:
         if isinstance(left, Symbol | Setting | Choice):
             return None
         return isinstance(op, ast.IsNot | ast.NotEq)
+    if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq) and isinstance(left, Class) and isinstance(right, Class):
+        return (left.node is right.node) is isinstance(op, ast.Is | ast.Eq)
     if isinstance(op, ast.Eq | ast.NotEq) and is_whole(left) and isinstance(right, Const) and right.value == 0:
         return isinstance(op, ast.Eq)
     if isinstance(op, ast.In | ast.NotIn) and isinstance(left, Const):

@@ -258,6 +258,11 @@ class Facts:
         return name in self.roles or name in self.frameworks or name in self.spawners
 
     @cached_property
+    def packages(self) -> frozenset[str]:
+        """The libraries that something is known of, by the name that is imported."""
+        return frozenset(name.partition(".")[0] for name in self.signatures)
+
+    @cached_property
     def last_names(self) -> frozenset[str]:
         """The last parts of the names that :meth:`has` knows: what may be one of them in another package."""
         return frozenset(name.rpartition(".")[2] for name in (*self.roles, *self.frameworks, *self.spawners))
