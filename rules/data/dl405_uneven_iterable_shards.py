@@ -45,7 +45,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Program, Rule, Site
+from dllint.api import Context, Finding, Program, Rule, Site, nodes_of
 
 _BOUNDED = (
     r"\.join\(\)|\bJoin\(|max_steps|max_iter|total_steps|num_steps|steps_per_epoch|with_length|with_epoch|samples_per_"
@@ -77,7 +77,7 @@ class UnevenIterableShards(Rule):
     excuses = (is_bounded, has_no_wrapper)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in ast.walk(program.module.tree) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef) if program.kind == "module" else ():
             if isinstance(owner, ast.ClassDef) and any("IterableDataset" in ast.unparse(base) for base in owner.bases):
                 for method in owner.body:
                     if isinstance(method, ast.FunctionDef) and method.name == "__iter__" and _is_by_rank(owner):
