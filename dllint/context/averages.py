@@ -38,10 +38,10 @@ class Averages(Sources):
             for module, tree in self.trees(word):
                 found: dict[str, Average] = {}
                 for node in nodes_of(tree).of(ast.Assign):
-                    made = node.value if isinstance(node, ast.Assign) else None
-                    name = _name_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
-                    calls = [each for each in walk(made) if _is_given_weights(each)] if made else []
-                    if calls and speaks_of("weight-average", name) and not isinstance(made, ast.Dict | ast.List):
+                    name, made = _name_of(node.targets[0]), node.value
+                    if not speaks_of("weight-average", name) or isinstance(made, ast.Dict | ast.List):
+                        continue
+                    if calls := [each for each in walk(made) if _is_given_weights(each)]:
                         given = tuple(_name_of(each) for call in calls for each in _given_to(call))
                         found.setdefault(name, Average(name, Site(module, node), given))
                 yield from (each for each in found.values() if self._is_updated(each))

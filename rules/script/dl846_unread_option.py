@@ -81,12 +81,14 @@ class UnreadOption(Rule):
         if event.name != "argparse.ArgumentParser.add_argument" or ctx.program.kind != "module":
             return
         parser, flag = event.arguments.positional[0], _flag(event)
-        is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
-        if not isinstance(parser, Instance) or parser.site is None or not flag or not is_asked:
+        if not isinstance(parser, Instance) or parser.site is None or not flag:
             return
         destination = event.arguments.keywords.get("dest")
         name = ctx.constant(destination) if destination is not None else flag.lstrip("-").replace("-", "_")
-        if not isinstance(name, str) or ctx.excused(self, event, name) or ctx.is_option_read(name, event.site.module):
+        if not isinstance(name, str) or ctx.is_option_read(name, event.site.module):
+            return
+        is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
+        if not is_asked or ctx.excused(self, event, name):
             return
         yield ctx.finding(
             self,
