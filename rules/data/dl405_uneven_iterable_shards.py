@@ -73,11 +73,12 @@ class UnevenIterableShards(Rule):
     severity = "info"
     default = False
     triggers = (("IterableDataset",), ("rank", "local_rank", "global_rank", "get_rank", "process_index"))
+    of_files = True
     references = ("https://docs.pytorch.org/tutorials/advanced/generic_join.html",)
     excuses = (is_bounded, has_no_wrapper)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in nodes_of(program.module.tree).of(ast.ClassDef) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef):
             if isinstance(owner, ast.ClassDef) and any("IterableDataset" in ast.unparse(base) for base in owner.bases):
                 for method in owner.body:
                     if isinstance(method, ast.FunctionDef) and method.name == "__iter__" and _is_by_rank(owner):

@@ -65,10 +65,11 @@ class IndexWraparound(Rule):
     category = "suspicious"
     severity = "info"
     triggers = (("__getitem__",), ("__len__",))
+    of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#map-style-datasets",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in nodes_of(program.module.tree).of(ast.ClassDef) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef):
             length = declared_length(owner) if isinstance(owner, ast.ClassDef) else None
             name = counted_attribute(length) if length is not None else ""
             if not name or length is None or not isinstance(owner, ast.ClassDef):

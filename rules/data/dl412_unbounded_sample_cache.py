@@ -95,11 +95,12 @@ class UnboundedSampleCache(Rule):
     category = "performance"
     severity = "info"
     triggers = (("__getitem__",), ("Dataset",))
+    of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading",)
     excuses = (is_limited, is_switched_on, is_shared, is_small)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in nodes_of(program.module.tree).of(ast.ClassDef) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef):
             if isinstance(owner, ast.ClassDef) and any("Dataset" in ast.unparse(base) for base in owner.bases):
                 for name, place in sample_caches(owner):
                     if not ctx.excused(self, owner, place, name):

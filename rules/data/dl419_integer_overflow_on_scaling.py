@@ -67,12 +67,13 @@ class IntegerOverflowOnScaling(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("int16", "short", "uint8", "byte", "uint16", "int32"),)
+    of_files = True
     fix_safety = "unsafe"
     references = ("https://numpy.org/doc/stable/reference/generated/numpy.ndarray.astype.html",)
     excuses = (is_bounded,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for node in nodes_of(program.module.tree).of(ast.Call) if program.kind == "module" else ():
+        for node in nodes_of(program.module.tree).of(ast.Call):
             kind = _type_cast_to(node)
             scaling = _scaling(node, kind, program, ctx) if kind else None
             if scaling is not None:

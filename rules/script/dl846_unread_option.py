@@ -74,11 +74,12 @@ class UnreadOption(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("add_argument",), _PARSING)
+    of_files = True
     references = ("https://docs.python.org/3/library/argparse.html#dest",)
     excuses = (is_passed_by_launchers, does_something_itself, says_so)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if event.name != "argparse.ArgumentParser.add_argument" or ctx.program.kind != "module":
+        if event.name != "argparse.ArgumentParser.add_argument":
             return
         parser, flag = event.arguments.positional[0], _flag(event)
         if not isinstance(parser, Instance) or parser.site is None or not flag:

@@ -47,11 +47,12 @@ class DeviceComparedWithString(Rule):
     severity = "warning"
     since = "0.1.0"
     triggers = (("device",), _KINDS)
+    of_files = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        compared = list(_compared(program)) if program.kind == "module" else []  # which says all of the file
+        compared = list(_compared(program))
         if not compared:
             return
         nodes = nodes_of(program.module.tree)
