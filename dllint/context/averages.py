@@ -85,7 +85,7 @@ class Averages(Sources):
         return False
 
 
-@lru_cache(maxsize=64)  # each average of the files of a program asks about the same trees
+@lru_cache(maxsize=8)  # each average of the files of a program asks about the same trees
 def _stored_in(tree: ast.Module) -> Sequence[ast.expr]:
     """What a file puts into a dict, or saves by a call."""
     nodes = nodes_of(tree)

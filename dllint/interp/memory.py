@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dllint.interp.run import classes, graph, guards
-from dllint.interp.source import bindings, nodes
+from dllint.interp.source import bindings
 
 _REMEMBERED = (
     bindings._has_no_other_bindings,
@@ -13,7 +13,6 @@ _REMEMBERED = (
     guards.guards_of,
     guards.names_in,
     guards._unparsed,
-    nodes.nodes_of,
 )
 
 

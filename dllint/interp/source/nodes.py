@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TypeVar, overload
 
 from dllint.interp.source.trees import walk
@@ -13,6 +13,7 @@ A = TypeVar("A", bound=ast.AST)
 B = TypeVar("B", bound=ast.AST)
 C = TypeVar("C", bound=ast.AST)
 D = TypeVar("D", bound=ast.AST)
+_KEPT = "nodes below"  # no field of any node is called so
 
 
 class Nodes:
@@ -65,7 +66,13 @@ class Nodes:
         return found
 
 
-@lru_cache(maxsize=512)
 def nodes_of(root: ast.AST) -> Nodes:
-    """The nodes of a module, a function, a class or a loop, which many rules ask about in turn."""
-    return Nodes(root)
+    """The nodes of a module, a function, a class or a loop, which many rules ask about in turn.
+
+    They are kept with the node, for as long as its tree is.
+    """
+    kept = vars(root)
+    known: Nodes | None = kept.get(_KEPT)
+    if known is None:
+        known = kept[_KEPT] = Nodes(root)
+    return known
