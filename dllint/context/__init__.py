@@ -12,10 +12,12 @@ from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
+from dllint.context.fitting import Fitting
 from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
+from dllint.context.seeding import Seeding
 from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
@@ -23,6 +25,7 @@ __all__ = ["Context"]
 
 class Context(
     Excuses,
+    Fitting,
     AxesOfTensors,
     ModesOfModules,
     Scores,
@@ -34,6 +37,7 @@ class Context(
     Coverage,
     Rates,
     Schedules,
+    Seeding,
     Accumulating,
     Tokenizing,
     Decisions,

@@ -9,7 +9,17 @@ from functools import cached_property
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
-from dllint.context.sampling import Draw, Randomness, Workers, draws_in, start_method_of, workers_of
+from dllint.context.sampling import (
+    Draw,
+    Randomness,
+    Workers,
+    draws_in,
+    image_bytes,
+    most_batches,
+    number_of_samples,
+    start_method_of,
+    workers_of,
+)
 from dllint.events import (
     Backward,
     Block,
@@ -302,6 +312,21 @@ class DataView:
         """The worker processes of a loader; ``None`` where there are none, or none by default."""
         return workers_of(loader)
 
+    def most_batches(self, loader: LoaderCreated) -> int:
+        """How many batches of a loader with workers are in shared memory at once, at most; 0 where it is not known."""
+        return most_batches(loader)
+
+    def batch_bytes(self, loader: LoaderCreated) -> int:
+        """The bytes of the images in a batch, by the transforms of the dataset: at least so many; 0 if not known."""
+        sizes: list[int] = []
+        for dataset in self.datasets(loader.dataset):
+            applied = self.applied(dataset)
+            steps = [inner for step in applied for inner in self.steps(step.value)]
+            if applied:
+                is_sure = not any(step.guards for step in applied)
+                sizes.append(image_bytes(steps, self._machine.facts) if is_sure else 0)
+        return min(sizes, default=0) * (self.batch_size(loader.loader) or 0)
+
     def start_method(self, loader: LoaderCreated) -> str:
         """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""
         calls = self._structure.all_of(LibraryCall)
@@ -343,6 +368,14 @@ class DataView:
         own = dataset.cls if isinstance(dataset.cls, Class) else None
         fetches = own is not None and isinstance(find_member(self._machine, own, "__getitem__"), Function)
         return (fetches or bool(steps)) and not any(isinstance(e, OpaqueCall) for e in self.fetching(dataset))
+
+    def number_of_samples(self, dataset: Value | None) -> int | None:
+        """How many samples a dataset has, where that is written: the part of a split, or a set that everybody knows."""
+        datasets = self.datasets(dataset)
+        outer = datasets[0] if datasets else None
+        if not isinstance(outer, Instance):
+            return None
+        return number_of_samples(outer, is_train=len(datasets) == 1 and self.part(outer) == "train")
 
     def batch_size(self, loader: Value) -> int | None:
         """How many samples the batches of a loader have, at least by default; ``None`` where that is not known."""

@@ -12,7 +12,7 @@ from dllint.context.assuming import Assuming
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.positions import enclosing_scope, enclosing_statement
+from dllint.interp.source.positions import ancestors, enclosing_scope, enclosing_statement
 from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
@@ -101,10 +101,9 @@ class Reporting(Assuming):
 
     def _unread(self, site: Site) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run."""
-        around = list(self.ancestors(site, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        around = [node for node in ancestors(site) if isinstance(node, Definition)]
         if around and site.module is self.program.module and self.program.kind == "module":
             definition = around[-1]
-            assert isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             if not self._may_be_called(definition, definition.name):
                 yield self._used(definition.name)
 

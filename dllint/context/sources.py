@@ -191,6 +191,12 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
+    def path_in_project(self) -> str:
+        """The path of the program's file from the root of its project, which says nothing of where that lies."""
+        file, root = self.program.module.file, self._machine.project.root
+        path = file.relative_to(root) if file.is_relative_to(root) else file
+        return str(path.as_posix())
+
     def mentions(self, *words: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
         return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)
