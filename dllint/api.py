@@ -94,6 +94,7 @@ from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
 from dllint.interp.source.facts import Removal
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
 from dllint.interp.source.sample_caches import attribute_of_self, sample_caches
 from dllint.interp.source.sample_reads import (
@@ -285,6 +286,7 @@ __all__ = [
     "misspellings",
     "move_after",
     "move_before",
+    "nodes_of",
     "only_value",
     "path_pattern",
     "path_texts",

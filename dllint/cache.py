@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
@@ -32,6 +32,20 @@ _FORMAT = 5
 _CONFIGURATIONS = 12  # of so many configurations, those used last, results are kept
 
 State = tuple[str, str]  # a file or folder, and its digest
+
+
+class _Held(dict[int, bool]):
+    """Which of some numbered states of files and folders are those of this moment, each looked up once."""
+
+    def __init__(self, states: Sequence[State], digest: Callable[[str], str]) -> None:
+        super().__init__()
+        self._states = states
+        self._digest = digest
+
+    def __missing__(self, number: int) -> bool:
+        path, digest = self._states[number]
+        self[number] = holds = self._digest(path) == digest
+        return holds
 
 
 class Cache:
@@ -60,6 +74,7 @@ class Cache:
         self._states = list(states)
         self._numbers: dict[State, int] = {}
         self._digests: dict[str, str] = {}
+        self._holds = _Held(self._states, self._digest)
         self._roots: dict[Path, str] = {}
         self._working_directory = Path.cwd()
         self._changed = False
@@ -80,13 +95,10 @@ class Cache:
         try:
             entry = self._entries[str(file)]
             unchanged = entry["digest"] == self._digest(str(file)) and entry["root"] == self._root(file)
-            return _outcome(file, entry) if unchanged and all(map(self._holds, entry["dependencies"])) else None
+            holds = self._holds.__getitem__  # of each file on hundreds of others
+            return _outcome(file, entry) if unchanged and all(map(holds, entry["dependencies"])) else None
         except (KeyError, TypeError, IndexError, AttributeError):
             return None  # not there, or damaged
-
-    def _holds(self, number: int) -> bool:
-        path, digest = self._states[number]
-        return self._digest(path) == digest
 
     def _digest(self, path: str) -> str:
         """The digest of a file or folder at this moment."""

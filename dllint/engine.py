@@ -117,7 +117,7 @@ class Engine:
         """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
         if not self.sieve or not all(rule.triggers for rule in rules):
             return None
-        return Relevance(self.graph(project), self.facts, module, self.triggers(rules))
+        return Relevance(self.graph(project), self.facts, module, self.triggers(rules), of_files(rules))
 
     def graph(self, project: Project) -> WordGraph:
         """What the definitions of a project can reach."""
@@ -133,6 +133,11 @@ class Engine:
     def view(self, machine: Machine, program: Program) -> Context:
         """What rules see of a program."""
         return Context(machine, program, self.settings.versions, self.settings.limits)
+
+
+def of_files(rules: Sequence[type[Rule]]) -> frozenset[int]:
+    """The rules, by their place in a list, that look at files as a whole."""
+    return frozenset(index for index, rule in enumerate(rules) if rule.of_files)
 
 
 def syntax_errors(module: SourceModule) -> list[Finding]:
@@ -252,6 +257,8 @@ class _Run:
             context.silences = self.analysis.silences
         for index, rule_class in enumerate(self.rules):
             if rule_class in self._crashing or (concerned is not None and index not in concerned):
+                continue
+            if rule_class.of_files and program.kind != "module":
                 continue
             if self.machine.deadline < 0:
                 raise LimitError

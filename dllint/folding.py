@@ -123,8 +123,16 @@ class _Folding:
                 tree = ast.parse("\n".join(self._sources.lines(location)))
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 tree = ast.Module([], [])
-            self._branches[key] = [arms for node in ast.walk(tree) if (arms := _lines_of_arms(node))]
+            self._branches[key] = [arms for node in _statements(tree) if (arms := _lines_of_arms(node))]
         return self._branches[key]
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """What is in the blocks of a node, at any depth."""
+    for name in ("body", "orelse", "handlers", "cases", "finalbody"):
+        for inner in getattr(node, name, ()):
+            yield inner
+            yield from _statements(inner)
 
 
 def _lines_of_arms(node: ast.AST) -> Ranges:

@@ -34,6 +34,9 @@ class Rule:
     program (a file and the project files it imports) whose identifiers do not satisfy it, so it must be sound: no
     finding may be possible without these words.
 
+    ``of_files`` says that the rule looks at files as a whole: at the program that a module is when it is run, and not
+    at definitions that are interpreted by themselves. None is interpreted for its sake.
+
     ``excuses`` are the clauses of *Not reported*: functions of the rule's file that get a claim and the context, and
     say whether it is not to be made after all. The first line of the docstring of each tells a user why.
     """
@@ -45,6 +48,7 @@ class Rule:
     default: ClassVar[bool] = True
     since: ClassVar[str] = "0.1.0"
     triggers: ClassVar[Triggers] = ()
+    of_files: ClassVar[bool] = False
     confirmable: ClassVar[bool] = False
     fix_safety: ClassVar[Safety | Literal[""]] = ""  # empty for a rule that offers no fix
     references: ClassVar[tuple[str, ...]] = ()

@@ -46,7 +46,7 @@ _GLANCE = 0.1  # seconds between two looks at the clock
 _FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told to
 
 # What bounds the memory of a process, however many files it is given.
-_PARSED = 1_000_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
+_PARSED = 2_000_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
 _READ = 60_000_000  # characters of source that are kept: with the words in them, 3 bytes each
 _YOUNG = 1_000_000  # objects made since garbage was collected last
 

@@ -73,8 +73,8 @@ def find_versions(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     for read in _SOURCES:
         found: dict[str, str] = {}
         for name, specifier in read(root):
-            version = _lower_bound(specifier)
-            if name in PACKAGES and version:
+            version = _lower_bound(specifier) if name in PACKAGES else ""
+            if version:
                 found[name] = min(found.get(name, version), version, key=version_key)
         versions = found | versions
     return dict(sorted(versions.items()))
@@ -92,8 +92,10 @@ def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
         found: dict[str, str] = {}
         lowest: dict[str, str] = {}
         for name, specifier in read(root):
+            if name not in PACKAGES:
+                continue
             lower, upper = _lower_bound(specifier), _upper_bound(specifier)
-            if name in PACKAGES and (lower or upper):
+            if lower or upper:
                 limit = upper or _UNLIMITED
                 found[name] = max(found.get(name, limit), limit, key=version_key)
                 lowest[name] = min(lowest.get(name, lower), lower, key=version_key)

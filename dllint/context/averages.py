@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dllint.context.sources import Sources
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.topics import speaks_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Site
@@ -35,11 +37,11 @@ class Averages(Sources):
         for word in ("ema", "EMA", "ModelEMA", "EMAModel", "ModelEma", "AveragedModel", "ExponentialMovingAverage"):
             for module, tree in self.trees(word):
                 found: dict[str, Average] = {}
-                for node in walk(tree):
-                    made = node.value if isinstance(node, ast.Assign) else None
-                    name = _name_of(node.targets[0]) if isinstance(node, ast.Assign) else ""
-                    calls = [each for each in walk(made) if _is_given_weights(each)] if made else []
-                    if calls and speaks_of("weight-average", name) and not isinstance(made, ast.Dict | ast.List):
+                for node in nodes_of(tree).of(ast.Assign):
+                    name, made = _name_of(node.targets[0]), node.value
+                    if not speaks_of("weight-average", name) or isinstance(made, ast.Dict | ast.List):
+                        continue
+                    if calls := [each for each in walk(made) if _is_given_weights(each)]:
                         given = tuple(_name_of(each) for call in calls for each in _given_to(call))
                         found.setdefault(name, Average(name, Site(module, node), given))
                 yield from (each for each in found.values() if self._is_updated(each))
@@ -57,34 +59,22 @@ class Averages(Sources):
     def _copies_of(self, name: str) -> Iterator[str]:
         """The names of what is a copy or a part of an average: `best = deepcopy(ema.module)`."""
         for _, tree in self.trees(name):
-            for node in walk(tree):
-                if isinstance(node, ast.Assign) and _mentions(node.value, name):
+            lines = _lines_with(tree, name)
+            for node in nodes_of(tree).of(ast.Assign) if lines else ():
+                if _mentions(node.value, name, lines):
                     yield from (found for target in node.targets if (found := _name_of(target)) not in ("", name))
 
     def _is_saved(self, name: str) -> bool:
         for _, tree in self.trees(name):
-            gone_over = {id(call) for node in walk(tree) for call in _gone_over(node)}
-            for node in walk(tree):
-                if id(node) in gone_over:
-                    continue
-                if isinstance(node, ast.Dict | ast.Subscript):
-                    stored = node.values if isinstance(node, ast.Dict) else []
-                elif isinstance(node, ast.Assign):
-                    stored = [node.value] if any(isinstance(target, ast.Subscript) for target in node.targets) else []
-                elif isinstance(node, ast.Call) and any(word in ast.unparse(node.func).lower() for word in _KEEPS):
-                    stored = [node] if "load" not in ast.unparse(node.func) else []
-                else:
-                    continue
-                if any(_mentions(value, name) for value in stored):
-                    return True
+            lines = _lines_with(tree, name)
+            if any(_mentions(value, name, lines) for value in (_stored_in(tree) if lines else ())):
+                return True
         return False
 
     def _is_updated(self, average: Average) -> bool:
         """Whether a method of an average updates it, or a function that is called so gets it."""
         for _, tree in self.trees(average.name):
-            for node in walk(tree):
-                if not isinstance(node, ast.Call):
-                    continue
+            for node in nodes_of(tree).of(ast.Call):
                 called = _name_of(node.func)
                 owner = _name_of(node.func.value) if isinstance(node.func, ast.Attribute) else ""
                 gets_it = any(_name_of(each) == average.name for each in node.args)
@@ -95,9 +85,31 @@ class Averages(Sources):
         return False
 
 
-def _gone_over(node: ast.AST) -> tuple[ast.AST, ...]:
+@lru_cache(maxsize=8)  # each average of the files of a program asks about the same trees
+def _stored_in(tree: ast.Module) -> Sequence[ast.expr]:
+    """What a file puts into a dict, or saves by a call."""
+    nodes = nodes_of(tree)
+    found = [value for node in nodes.of(ast.Dict) for value in node.values]
+    assigned = nodes.of(ast.Assign)
+    found += [node.value for node in assigned if any(isinstance(target, ast.Subscript) for target in node.targets)]
+    calls = nodes.of(ast.Call)
+    gone_over = {id(call) for node in calls for call in _gone_over(node)}
+    return (*found, *(node for node in calls if id(node) not in gone_over and _keeps(ast.unparse(node.func))))
+
+
+def _keeps(function: str) -> bool:
+    return "load" not in function and any(word in function.lower() for word in _KEEPS)
+
+
+def _lines_with(tree: ast.Module, name: str) -> Sequence[int]:
+    """The lines in which a file reads or binds something of a name."""
+    nodes = nodes_of(tree)
+    return [node.lineno for node in (*nodes.names.get(name, ()), *nodes.attributes.get(name, ()))]
+
+
+def _gone_over(node: ast.Call) -> tuple[ast.AST, ...]:
     """A call that takes entries one by one, as `ema.state_dict().items()`, and what they are of: nobody keeps them."""
-    function = node.func if isinstance(node, ast.Call) else None
+    function = node.func
     is_entries = isinstance(function, ast.Attribute) and function.attr in ("items", "values", "keys")
     return (node, function.value) if isinstance(function, ast.Attribute) and is_entries else ()
 
@@ -111,13 +123,11 @@ def _weights_in(value: ast.AST) -> Iterator[ast.AST]:
         yield from _weights_in(child)
 
 
-def _mentions(value: ast.AST, name: str) -> bool:
-    """Whether an expression has something of a name in it, with its weights. The first look is the cheap one."""
-    return any(_is_of(each, name) for each in walk(value)) and any(_is_of(each, name) for each in _weights_in(value))
-
-
-def _is_of(node: ast.AST, name: str) -> bool:
-    return _name_of(node) == name
+def _mentions(value: ast.expr, name: str, lines: Sequence[int]) -> bool:
+    """Whether an expression has something of a name in it, with its weights; ``lines`` are those with the name."""
+    last = value.end_lineno or value.lineno
+    is_near = any(value.lineno <= line <= last for line in lines)  # the cheap look
+    return is_near and any(_name_of(each) == name for each in _weights_in(value))
 
 
 def _is_given_weights(node: ast.AST) -> bool:

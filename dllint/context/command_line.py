@@ -11,6 +11,7 @@ from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Module
 from dllint.values import Const
@@ -102,9 +103,9 @@ class CommandLine(Sources):
     def _read_in(self, modules: list[SourceModule]) -> frozenset[str] | None:
         files = list(dict.fromkeys(modules))
         try:
-            if any(_IMPORTING.search(module.source.text) or self._hands_out(module) for module in files):
+            if any(module.contains(_IMPORTING) or self._hands_out(module) for module in files):
                 return None
-            return frozenset(name for module in files for name in _names_read(module, self._libraries(module)))
+            return frozenset().union(*(_names_read(module, self._libraries(module)) for module in files))
         except UNPARSABLE:
             return None
 
@@ -116,26 +117,29 @@ class CommandLine(Sources):
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
-        names = {*_USUAL_NAMES, *_namespaces(module.tree)}
-        imported = imported_names(module.tree)
-        for node in walk(module.tree):
-            if not isinstance(node, ast.Call):
-                continue
-            if any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords):
-                return True
-            called = _last(node.func)
-            if _names_an_attribute(node) and _last(node.args[0]) in names:
-                return True
-            given = [*node.args, *(keyword.value for keyword in node.keywords)]
-            root = imported.get(_root(node.func), "").partition(".")[0]
-            if (
-                root
-                and called not in _WRITING
-                and any(_last(each) in names and isinstance(each, ast.Name | ast.Attribute) for each in given)
-                and self._machine.project.find(module, root) is None
-            ):
-                return True
-        return False
+        takers = _takers(module)
+        return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
+
+
+def _takers(module: SourceModule) -> frozenset[str]:
+    """The packages whose functions a file passes a namespace of options to; an empty name stands for anybody."""
+    known: frozenset[str] | None = module.derived.get(_takers)
+    if known is None:
+        known = module.derived[_takers] = frozenset(_find_takers(module.tree))
+    return known
+
+
+def _find_takers(tree: ast.Module) -> Iterator[str]:
+    names = {*_USUAL_NAMES, *_namespaces(tree)}
+    imported = imported_names(tree)
+    for node in nodes_of(tree).of(ast.Call):
+        is_spread = any(keyword.arg is None and _is_dict_of(keyword.value, names) for keyword in node.keywords)
+        if is_spread or (_names_an_attribute(node) and _last(node.args[0]) in names):
+            yield ""
+        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        root = imported.get(_root(node.func), "").partition(".")[0]
+        if root and _last(node.func) not in _WRITING and any(_last(each) in names for each in given):
+            yield root
 
 
 def _is_declaring_call(statement: ast.stmt) -> bool:
@@ -153,15 +157,20 @@ def _names_an_attribute(call: ast.Call) -> bool:
 
 def _namespaces(tree: ast.Module) -> Iterator[str]:
     """The names to which what a parser returns is assigned."""
-    for node in walk(tree):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(inner, ast.Call) and _last(inner.func) in _PARSING for inner in walk(node.value)
-        ):
+    for node in nodes_of(tree).of(ast.Assign):
+        if any(isinstance(inner, ast.Call) and _last(inner.func) in _PARSING for inner in walk(node.value)):
             for target in node.targets:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 
 
-def _names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[str]:
+def _names_read(module: SourceModule, libraries: frozenset[str]) -> frozenset[str]:
+    known: tuple[frozenset[str], frozenset[str]] | None = module.derived.get(_names_read)
+    if known is None or known[0] != libraries:
+        known = module.derived[_names_read] = (libraries, frozenset(_find_names_read(module, libraries)))
+    return known[1]
+
+
+def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[str]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
     What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, parameters

@@ -16,8 +16,8 @@ from dllint.context.uses import is_read
 from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
 from dllint.interp.source.module import UNPARSABLE
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
-from dllint.interp.source.trees import walk
 from dllint.values import Const, Symbol, Value, alternatives
 
 _GETTERS = frozenset(("get", "pop"))
@@ -72,11 +72,10 @@ class Continuing(Filtering):
             return item.site is None or is_read(item.site)
         if item.site is None or statement.value is not item.site.node:
             return True  # something is computed from it
-        attributes = (node for _, tree in self.trees(target.attr) for node in walk(tree))
-        return any(
-            isinstance(node, ast.Attribute) and node.attr == target.attr and isinstance(node.ctx, ast.Load)
-            for node in attributes
+        attributes = (
+            node for _, tree in self.trees(target.attr) for node in nodes_of(tree).attributes.get(target.attr, ())
         )
+        return any(isinstance(node.ctx, ast.Load) for node in attributes)
 
     @cached_property
     def _restoring(self) -> Continuation | None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
-from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
 
 LOADS = re.compile(r"\bload\b")
@@ -69,7 +69,7 @@ def _find_loads(module: SourceModule) -> Iterator[Load]:
 def _spellings(module: SourceModule) -> frozenset[str]:
     """What ``torch.load`` is called in a file, by its imports."""
     found: set[str] = set()
-    for node in walk(module.tree):
+    for node in nodes_of(module.tree).of(ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             found |= {f"{alias.asname or alias.name}.load" for alias in node.names if alias.name == "torch"}
         elif isinstance(node, ast.ImportFrom) and node.module == "torch":
@@ -114,9 +114,8 @@ def _assigned(node: ast.Name | ast.Attribute, module: SourceModule, place: ast.A
         for tree in dict.fromkeys((around, module.tree)):
             values = [
                 each.value
-                for each in walk(tree)
-                if isinstance(each, ast.Assign)
-                and any(isinstance(target, ast.Name) and target.id == node.id for target in each.targets)
+                for each in nodes_of(tree).of(ast.Assign)
+                if any(isinstance(target, ast.Name) and target.id == node.id for target in each.targets)
             ]
             if values:
                 return values[0] if len(values) == 1 else None
@@ -133,13 +132,13 @@ def _objects_in(call: ast.Call, module: Module, keys: frozenset[str]) -> frozens
     around = enclosing_definition(Site(module, call)) or module.tree
     entries = {
         target.id: key
-        for each in walk(around)
-        if isinstance(each, ast.Assign) and (key := _key_of(each.value)) in keys
+        for each in nodes_of(around).of(ast.Assign)
+        if (key := _key_of(each.value)) in keys
         for target in each.targets
         if isinstance(target, ast.Name)
     }
-    called = {id(each.func) for each in walk(around) if isinstance(each, ast.Call)}
-    read = [each for each in walk(around) if isinstance(each, ast.Attribute) and id(each) not in called]
+    called = {id(each.func) for each in nodes_of(around).of(ast.Call)}
+    read = [each for each in nodes_of(around).of(ast.Attribute) if id(each) not in called]
     owners = [each.value for each in read if each.attr not in PLAIN_ATTRIBUTES]
     found = {entries.get(each.id, "") if isinstance(each, ast.Name) else _key_of(each) for each in owners}
     return frozenset(found & keys)
@@ -159,14 +158,14 @@ def keys_written(call: ast.Call, module: Module, *, needed: bool = False) -> fro
     around = enclosing_definition(Site(module, call)) or module.tree
     names = {
         target.id
-        for each in walk(around)
-        if isinstance(each, ast.Assign) and each.value is call
+        for each in nodes_of(around).of(ast.Assign)
+        if each.value is call
         for target in each.targets
         if isinstance(target, ast.Name)
     }
     found: set[str] = set()
     tested: set[str] = set()
-    for each in walk(around):
+    for each in nodes_of(around).of(ast.Subscript, ast.Call, ast.Compare):
         owner: ast.expr | None = None
         key: ast.expr | None = None
         if isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Load):

@@ -11,6 +11,7 @@ from dllint.context.objects import Objects
 from dllint.events import ModeChange
 from dllint.forms import attribute_of
 from dllint.interp.run import classes
+from dllint.interp.source.nodes import nodes_of
 from dllint.sites import Site
 from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
 
@@ -113,8 +114,8 @@ class Modules(Objects):
             for ancestor in cls.lineage
             for method in ancestor.node.body
             if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
-            for node in ast.walk(method)
-            if isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load)
+            for node in nodes_of(method).attributes.get(name, ())
+            if isinstance(node.ctx, ast.Load)
         )
 
 

@@ -158,9 +158,10 @@ class Optimizers(Modules):
             given = [value for value in event.values if not any(value is receiver for receiver in running)]
             if event.receiver is not None:
                 given.append(event.receiver)
-            reach = self._given[event] = [self._reach_of(value) for value in given]
+            reached = {id(each): each for each in map(self._reach_of, given)}
+            reach = self._given[event] = list(reached.values())
         wanted = self._identities_of(target)
-        return any(not wanted.isdisjoint(each) for each in reach)
+        return not all(map(wanted.isdisjoint, reach))
 
     def opaque_to_gradients(self, event: OpaqueCall, optimizer: Value) -> bool:
         """Whether an unresolved call could change the gradients an optimizer uses: it gets it, or a model of it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from dllint.context.optimizers import Optimizers
 from dllint.context.sources import Sources
 from dllint.events import Frame, Loop, OptimizerCreated
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
 from dllint.values import Instance, Value
@@ -58,16 +59,15 @@ class Rates(Optimizers, Sources):
 
     def are_rates_written(self) -> bool:
         """Whether any code of the program's files writes the rate of a group of parameters (``group["lr"] = …``)."""
-        nodes = (node for _, tree in self.trees("param_groups") for node in walk(tree))
-        written = (node for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store))
+        nodes = (node for _, tree in self.trees("param_groups") for node in nodes_of(tree).of(ast.Subscript))
+        written = (node for node in nodes if isinstance(node.ctx, ast.Store))
         return any(isinstance(node.slice, ast.Constant) and node.slice.value == "lr" for node in written)
 
     def _functions_with(self, word: str) -> dict[str, list[tuple[Module, ast.FunctionDef]]]:
         found: dict[str, list[tuple[Module, ast.FunctionDef]]] = {}
         for module, tree in self.trees(word):
-            for node in walk(tree):
-                if isinstance(node, ast.FunctionDef):
-                    found.setdefault(node.name, []).append((module, node))
+            for node in nodes_of(tree).of(ast.FunctionDef):
+                found.setdefault(node.name, []).append((module, node))
         return found
 
 

@@ -12,7 +12,9 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.base import ProgramView
 from dllint.events import Backward
 from dllint.interp.run import graph
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
+from dllint.interp.source.trees import walk
 from dllint.sites import Site
 from dllint.values import Value, alternatives
 
@@ -46,10 +48,10 @@ class Uses(ProgramView):
         """What the function around a place computes gradients of, and what that is computed from, as it is written."""
         module: Any = site.module
         around = enclosing_definition(site) or module.tree
-        nodes = list(ast.walk(around))
-        calls = [node for node in nodes if isinstance(node, ast.Call) and _is_backward(node.func)]
+        nodes = nodes_of(around)
+        calls = [node for node in nodes.of(ast.Call) if _is_backward(node.func)]
         found = {text for call in calls for text in _named_in(call)}
-        bindings = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
+        bindings = nodes.of(ast.Assign, ast.AugAssign)
         for _ in range(_MAX_HOPS):
             for binding in bindings:
                 targets = binding.targets if isinstance(binding, ast.Assign) else [binding.target]
@@ -154,15 +156,9 @@ def _reads_of(variable: str, statement: ast.stmt, site: Site) -> list[ast.Name]:
     """Where a variable is read in the function in which it is assigned; at the top of a module, in all of it."""
     module: Any = site.module
     around = enclosing_definition(site) or module.tree
-    inside = {id(node) for node in ast.walk(statement)}
-    return [
-        node
-        for node in ast.walk(around)
-        if isinstance(node, ast.Name)
-        and node.id == variable
-        and isinstance(node.ctx, ast.Load)
-        and id(node) not in inside
-    ]
+    reads = [node for node in nodes_of(around).names.get(variable, ()) if isinstance(node.ctx, ast.Load)]
+    inside = {id(node) for node in walk(statement)} if reads else set()
+    return [node for node in reads if id(node) not in inside]
 
 
 def _is_rebound(variable: str, around: ast.AST, statement: ast.stmt, line: int) -> bool:
@@ -172,15 +168,14 @@ def _is_rebound(variable: str, around: ast.AST, statement: ast.stmt, line: int) 
     """
     if line <= statement.lineno:
         return True
-    between = [node for node in ast.walk(around) if statement.lineno < getattr(node, "lineno", 0) < line]
-    grown = {id(node.target) for node in between if isinstance(node, ast.AugAssign)}
-    for node in between:
-        is_bound = isinstance(node, ast.Name) and node.id == variable and isinstance(node.ctx, ast.Store)
-        if is_bound and id(node) not in grown:
-            return True
-        if isinstance(node, ast.Attribute) and node.attr == "detach_" and ast.unparse(node.value) == variable:
-            return True
-    return False
+    nodes = nodes_of(around)
+    stored = [node for node in nodes.names.get(variable, ()) if isinstance(node.ctx, ast.Store)]
+    between = [node for node in stored if statement.lineno < node.lineno < line]
+    grown = {id(node.target) for node in nodes.of(ast.AugAssign) if statement.lineno < node.lineno} if between else ()
+    if any(id(node) not in grown for node in between):
+        return True
+    detached = nodes.attributes.get("detach_", ())
+    return any(ast.unparse(node.value) == variable for node in detached if statement.lineno < node.lineno < line)
 
 
 def _kept_at(place: Site) -> Kept | None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from dllint.config.settings import Settings
 from dllint.context import Context
-from dllint.engine import Analysis, Engine
+from dllint.engine import Analysis, Engine, of_files
 from dllint.engine_rules import CrashRule, LimitRule
 from dllint.events import Program
 from dllint.files.source import SourceFile
@@ -153,7 +153,7 @@ class RememberingEngine(Engine):
             return known  # other files look into this one
         memory = self._memories.setdefault(module.file, Memory())
         circumstances = (tuple(rules), tuple(other.file for other in closure))
-        watch = self._watch = Watch(self.graph(project), self.facts, module, self.triggers(rules))
+        watch = self._watch = Watch(self.graph(project), self.facts, module, self.triggers(rules), of_files(rules))
         watch.begin(module, memory, circumstances, Imports(module, project))
         return watch
 

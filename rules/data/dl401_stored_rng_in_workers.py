@@ -81,6 +81,7 @@ from dllint.api import (
     Value,
     Workers,
     alternatives,
+    nodes_of,
     replace_range,
     set_argument,
     together,
@@ -271,9 +272,9 @@ def _attributes(owner: Instance) -> Iterator[tuple[str, Value]]:
 def _is_written(name: str, ctx: Context) -> bool:
     """Whether an attribute is set, or what it or a variable holds is seeded, outside a constructor."""
     for _, tree in ctx.trees(name):
-        for function in ast.walk(tree):
-            is_function = isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and function.name != "__init__"
-            if is_function and any(_is_write(node, name) for node in ast.walk(function)):
+        for function in nodes_of(tree).of(ast.FunctionDef, ast.AsyncFunctionDef):
+            nodes = nodes_of(function) if function.name != "__init__" else None
+            if nodes is not None and any(_is_write(node, name) for node in nodes.of(ast.Attribute, ast.Call)):
                 return True
     return False
 

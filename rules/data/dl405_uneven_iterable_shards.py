@@ -45,7 +45,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Program, Rule, Site
+from dllint.api import Context, Finding, Program, Rule, Site, nodes_of
 
 _BOUNDED = (
     r"\.join\(\)|\bJoin\(|max_steps|max_iter|total_steps|num_steps|steps_per_epoch|with_length|with_epoch|samples_per_"
@@ -73,11 +73,12 @@ class UnevenIterableShards(Rule):
     severity = "info"
     default = False
     triggers = (("IterableDataset",), ("rank", "local_rank", "global_rank", "get_rank", "process_index"))
+    of_files = True
     references = ("https://docs.pytorch.org/tutorials/advanced/generic_join.html",)
     excuses = (is_bounded, has_no_wrapper)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in ast.walk(program.module.tree) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef):
             if isinstance(owner, ast.ClassDef) and any("IterableDataset" in ast.unparse(base) for base in owner.bases):
                 for method in owner.body:
                     if isinstance(method, ast.FunctionDef) and method.name == "__iter__" and _is_by_rank(owner):

@@ -40,7 +40,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Class, Context, Finding, Instance, LoaderCreated, Program, Rule, Site, alternatives
+from dllint.api import Class, Context, Finding, Instance, LoaderCreated, Program, Rule, Site, alternatives, nodes_of
 
 
 class UnpinnableBatchType(Rule):
@@ -52,8 +52,8 @@ class UnpinnableBatchType(Rule):
     references = ("https://docs.pytorch.org/docs/stable/data.html#memory-pinning",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in ast.walk(program.module.tree) if program.kind == "module" else ():
-            for method in owner.body if isinstance(owner, ast.ClassDef) else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef) if program.kind == "module" else ():
+            for method in owner.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "pin_memory" and _returns_nothing(method):
                     place = Site(program.module, method)
                     yield ctx.finding(

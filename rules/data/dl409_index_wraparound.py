@@ -46,7 +46,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Program, Rule, Site, attribute_of_self, counted_attribute, declared_length
+from dllint.api import (
+    Context,
+    Finding,
+    Program,
+    Rule,
+    Site,
+    attribute_of_self,
+    counted_attribute,
+    declared_length,
+    nodes_of,
+)
 
 
 class IndexWraparound(Rule):
@@ -55,10 +65,11 @@ class IndexWraparound(Rule):
     category = "suspicious"
     severity = "info"
     triggers = (("__getitem__",), ("__len__",))
+    of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#map-style-datasets",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in ast.walk(program.module.tree) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef):
             length = declared_length(owner) if isinstance(owner, ast.ClassDef) else None
             name = counted_attribute(length) if length is not None else ""
             if not name or length is None or not isinstance(owner, ast.ClassDef):
@@ -98,8 +109,8 @@ def _remainders(owner: ast.ClassDef) -> Iterator[tuple[ast.BinOp, str]]:
     for method in owner.body:
         if isinstance(method, ast.FunctionDef) and method.name == "__getitem__" and len(method.args.args) > 1:
             index = method.args.args[1].arg
-            for node in ast.walk(method):
-                if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_name(node.left, index):
+            for node in nodes_of(method).of(ast.BinOp):
+                if isinstance(node.op, ast.Mod) and _is_name(node.left, index):
                     is_own = isinstance(node.right, ast.Call) and any(
                         _is_name(given, "self") for given in node.right.args
                     )

@@ -83,11 +83,12 @@ class LengthMismatch(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("__getitem__",),)
+    of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#map-style-datasets",)
     excuses = (is_of_files,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for node in program.module.tree.body if program.kind == "module" else ():
+        for node in program.module.tree.body:
             if isinstance(node, ast.ClassDef):
                 yield from self._in_class(node, program, ctx)
 

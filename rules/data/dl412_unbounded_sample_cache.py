@@ -49,7 +49,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Program, Rule, Site, attribute_of_self, sample_caches
+from dllint.api import Context, Finding, Program, Rule, Site, attribute_of_self, nodes_of, sample_caches
 
 _SHARED = ("share_memory", "memmap", "Manager", "shared_memory", "lmdb")
 _REMOVING = frozenset(("pop", "popitem", "clear", "len"))
@@ -95,11 +95,12 @@ class UnboundedSampleCache(Rule):
     category = "performance"
     severity = "info"
     triggers = (("__getitem__",), ("Dataset",))
+    of_files = True
     references = ("https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading",)
     excuses = (is_limited, is_switched_on, is_shared, is_small)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for owner in ast.walk(program.module.tree) if program.kind == "module" else ():
+        for owner in nodes_of(program.module.tree).of(ast.ClassDef):
             if isinstance(owner, ast.ClassDef) and any("Dataset" in ast.unparse(base) for base in owner.bases):
                 for name, place in sample_caches(owner):
                     if not ctx.excused(self, owner, place, name):

@@ -62,13 +62,14 @@ class MissingMainGuard(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("DataLoader",), ("num_workers",))
+    of_files = True
     references = (
         "https://docs.pytorch.org/docs/stable/notes/windows.html#multiprocessing-error-without-if-clause-protection",
     )
     excuses = (is_forked, is_guarded, is_in_a_notebook)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for event in ctx.data.loaders if program.kind == "module" else ():
+        for event in ctx.data.loaders:
             workers = ctx.data.workers(event)
             for each in ctx.data.passes:
                 start = _start(each)

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dllint.api import Assumption, Context, Edits, Finding, Program, Rule, Site, replace_range
+from dllint.api import Assumption, Context, Edits, Finding, Program, Rule, Site, nodes_of, replace_range
 
 _RANGES = {"int16": 2**15, "short": 2**15, "uint8": 2**8, "byte": 2**8, "uint16": 2**16, "int32": 2**31}
 _CASTS = ("astype", "to", "type", "short", "byte", "int16", "uint8", "uint16", "int32")
@@ -67,14 +67,15 @@ class IntegerOverflowOnScaling(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("int16", "short", "uint8", "byte", "uint16", "int32"),)
+    of_files = True
     fix_safety = "unsafe"
     references = ("https://numpy.org/doc/stable/reference/generated/numpy.ndarray.astype.html",)
     excuses = (is_bounded,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for node in ast.walk(program.module.tree) if program.kind == "module" else ():
-            kind = _type_cast_to(node) if isinstance(node, ast.Call) else ""
-            scaling = _scaling(node, kind, program, ctx) if kind and isinstance(node, ast.Call) else None
+        for node in nodes_of(program.module.tree).of(ast.Call):
+            kind = _type_cast_to(node)
+            scaling = _scaling(node, kind, program, ctx) if kind else None
             if scaling is not None:
                 place = Site(program.module, scaling.product)
                 if not ctx.excused(self, place, scaling):

@@ -65,11 +65,12 @@ class UnmaskedLabels(Rule):
     severity = "warning"
     default = False
     triggers = (("labels",), ("padding",), ("input_ids",))
+    of_files = True
     references = ("https://huggingface.co/docs/transformers/glossary#labels",)
     excuses = (is_masked,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if program.kind != "module" or not ctx.imports("transformers"):
+        if not ctx.imports("transformers"):
             return
         for function in [node for node in ast.walk(program.module.tree) if isinstance(node, ast.FunctionDef)]:
             stored = [each.id for each in ast.walk(function) if isinstance(each, ast.Name) and _is_stored(each)]

@@ -32,7 +32,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import AttributeAssigned, Context, Edits, Finding, Instance, Rule, rename_attribute
+from dllint.api import AttributeAssigned, Context, Edits, Finding, Instance, Rule, nodes_of, rename_attribute
 
 _OF_GROUPS = ("lr", "learning_rate", "weight_decay", "momentum", "betas", "eps")
 _OF_LAYERS = {"weights": "weight", "wieght": "weight", "weigth": "weight", "biases": "bias", "bais": "bias"}
@@ -46,11 +46,10 @@ _METHODS = ("train", "eval")
 def is_read_in_the_file(event: AttributeAssigned, ctx: Context) -> bool:
     """the file reads an attribute of that name, so that it is its own"""
     here = (tree for module, tree in ctx.trees(event.attribute) if module is event.site.module)
-    nodes = (node for tree in here for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+    nodes = (node for tree in here for node in nodes_of(tree).attributes.get(event.attribute, ()))
     owner = _owner(event)
     return event.attribute not in _METHODS and any(
-        node.attr == event.attribute and isinstance(node.ctx, ast.Load) and ast.unparse(node.value) == owner
-        for node in nodes
+        isinstance(node.ctx, ast.Load) and ast.unparse(node.value) == owner for node in nodes
     )
 
 

@@ -43,7 +43,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import AttributeAssigned, Class, Context, Finding, Instance, Rule, Site
+from dllint.api import AttributeAssigned, Class, Context, Finding, Instance, Rule, Site, nodes_of
 
 _BASES = (
     "torch.nn.Module",
@@ -148,16 +148,18 @@ def _has_reader(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     if any(ctx.attribute_uses(each, event.attribute) for each in cls.lineage):
         return True
     return any(
-        isinstance(node, ast.Attribute | ast.Constant) and _is_use(node, event.attribute, Site(module, node), cls, ctx)
+        _is_use(node, Site(module, node), cls, ctx)
         for module, tree in ctx.trees(event.attribute)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree).attributes.get(event.attribute, ())
+    ) or any(
+        node.value == event.attribute
+        for _, tree in ctx.trees(event.attribute)
+        for node in nodes_of(tree).of(ast.Constant)
     )
 
 
-def _is_use(node: ast.Attribute | ast.Constant, name: str, at: Site, cls: Class, ctx: Context) -> bool:
-    if isinstance(node, ast.Constant):
-        return node.value == name
-    if node.attr != name or not isinstance(node.ctx, ast.Load):
+def _is_use(node: ast.Attribute, at: Site, cls: Class, ctx: Context) -> bool:
+    if not isinstance(node.ctx, ast.Load):
         return False
     if not isinstance(node.value, ast.Name) or node.value.id != "self":
         return True

@@ -103,6 +103,7 @@ class RemovedApi(Rule):
     category = "correctness"
     severity = "error"
     triggers = (_PACKAGES, _WORDS)
+    of_files = True
     fix_safety = "safe"
     references = (
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
@@ -111,8 +112,6 @@ class RemovedApi(Rule):
     excuses = (runs_with_earlier, needs_later_torch, is_set_by_project)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if program.kind != "module":
-            return
         facts = ctx.facts
         by_line: dict[int, list[_Use]] = {}
         for site, name in ctx.uses_of({*facts.removed_names, *facts.removed_arguments, *facts.removed_defaults}):

@@ -71,11 +71,12 @@ class CallDoesNotBind(Rule):
     category = "correctness"
     severity = "error"
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
+    of_files = True
     references = ("https://docs.python.org/3/reference/expressions.html#calls",)
     excuses = (is_tried, is_from_elsewhere)
 
     def on_call_refused(self, event: CallRefused, ctx: Context) -> Iterator[Finding]:
-        if ctx.program.kind == "module" and not ctx.excused(self, event):
+        if not ctx.excused(self, event):
             yield self._report(event, ctx)
 
     def _report(self, event: CallRefused, ctx: Context) -> Finding:

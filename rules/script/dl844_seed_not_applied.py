@@ -69,13 +69,12 @@ class SeedNotApplied(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (_SEEDING, ("torch",))
+    of_files = True
     references = ("https://docs.pytorch.org/docs/stable/notes/randomness.html",)
     excuses = (seeded_out_of_sight, has_little_effect)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         seeds = list(ctx.all_of(RandomSeeded))
-        if program.kind != "module":
-            return
         if not seeds:
             yield from self._never_called(ctx)
             return

@@ -92,18 +92,21 @@ class UnreadOption(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("add_argument",), _PARSING)
+    of_files = True
     references = ("https://docs.python.org/3/library/argparse.html#dest",)
     excuses = (is_passed_by_launchers, does_something_itself, says_so, is_of_no_code, says_the_default)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if event.name != "argparse.ArgumentParser.add_argument" or ctx.program.kind != "module":
+        if event.name != "argparse.ArgumentParser.add_argument":
             return
         parser, flag = event.arguments.positional[0], ctx.flag_of_option(event)
-        is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
-        if not isinstance(parser, Instance) or parser.site is None or not flag or not is_asked:
+        if not isinstance(parser, Instance) or parser.site is None or not flag:
             return
         name = ctx.option_name(event)
-        if not name or ctx.excused(self, event, name) or ctx.is_option_read(name, event.site.module):
+        if not name or ctx.is_option_read(name, event.site.module):
+            return
+        is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
+        if not is_asked or ctx.excused(self, event, name):
             return
         yield ctx.finding(
             self,

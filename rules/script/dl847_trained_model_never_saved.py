@@ -73,11 +73,12 @@ class TrainedModelNeverSaved(Rule):
     category = "reproducibility"
     severity = "info"
     triggers = (("step",), ("backward",))
+    of_files = True
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
     excuses = (is_only_shown, writes_something)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if program.kind != "module" or program.module.source.notebook is not None:
+        if program.module.source.notebook is not None:
             return
         for step in ctx.all_of(OptimizerStep):
             loops = ctx.loops_around(step)

@@ -85,12 +85,13 @@ class DiscardedResult(Rule):
     category = "correctness"
     severity = "warning"
     triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _CHANGING_MODULES | _CALLED)))
+    of_files = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
     excuses = (works_in_place, is_timed, is_element)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        if program.kind != "module" or ctx.is_unit_test:
+        if ctx.is_unit_test:
             return
         for site, name in ctx.discarded():
             if _is_uncalled(site.node, ctx):

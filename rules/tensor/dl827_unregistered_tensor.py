@@ -40,7 +40,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import AttributeAssigned, Class, Context, Finding, Instance, Rule, Symbol, Value, statement_around
+from dllint.api import (
+    AttributeAssigned,
+    Class,
+    Context,
+    Finding,
+    Instance,
+    Rule,
+    Symbol,
+    Value,
+    nodes_of,
+    statement_around,
+)
 
 _MOVES = ("to", "cuda", "half", "double")
 _STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
@@ -77,10 +88,8 @@ def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Con
         return True
     if isinstance(value, Instance):
         return ctx.project_mentions(rf"(?<!self)\.{event.attribute}\s*=(?!=)")
-    nodes = (node for _, tree in ctx.trees(event.attribute) for node in ast.walk(tree))
-    named = (
-        ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == event.attribute
-    )
+    trees = (nodes_of(tree) for _, tree in ctx.trees(event.attribute))
+    named = (ast.unparse(node.value) for tree in trees for node in tree.attributes.get(event.attribute, ()))
     return any(text != "self" for text in named) or ctx.project_mentions(rf"(?<!self)\.{event.attribute}\b")
 
 

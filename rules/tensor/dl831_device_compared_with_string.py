@@ -31,10 +31,10 @@ happens then.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from dllint.api import Context, Edits, Finding, Program, Rule, Site, replace_range
+from dllint.api import Context, Edits, Finding, Program, Rule, Site, nodes_of, replace_range
 
 _KINDS = ("cpu", "cuda", "mps", "xpu")
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
@@ -47,19 +47,22 @@ class DeviceComparedWithString(Rule):
     severity = "warning"
     since = "0.1.0"
     triggers = (("device",), _KINDS)
+    of_files = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        compared = list(_compared(program)) if program.kind == "module" else []  # which says all of the file
+        compared = list(_compared(program))
         if not compared:
             return
-        nodes = list(ast.walk(program.module.tree))
+        nodes = nodes_of(program.module.tree)
         names = {node.left.id for node, _ in compared if isinstance(node.left, ast.Name)}
-        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))} | _calls_of_choosers(names, nodes, ctx)
-        made = (node for node in nodes if isinstance(node, ast.Assign) and _makes_device(node.value, makers))
+        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))} | _calls_of_choosers(
+            names, nodes.of(ast.Assign), ctx
+        )
+        made = (node for node in nodes.of(ast.Assign) if _makes_device(node.value, makers))
         devices = {getattr(target, "id", "") for node in made for target in node.targets}
-        devices |= {node.arg for node in nodes if isinstance(node, ast.arg) and _is_annotated(node, makers)}
+        devices |= {node.arg for node in nodes.of(ast.arg) if _is_annotated(node, makers)}
         for node, text in compared:
             name = node.left.id if isinstance(node.left, ast.Name) else ""
             if name in devices and _is_device(name, Site(program.module, node), makers, ctx):
@@ -81,20 +84,20 @@ class DeviceComparedWithString(Rule):
 
 def _compared(program: Program) -> Iterator[tuple[ast.Compare, str]]:
     """The comparisons of a name with a text in a file, each with the text."""
-    for node in ast.walk(program.module.tree):
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.left, ast.Name):
+    for node in nodes_of(program.module.tree).of(ast.Compare):
+        if len(node.ops) == 1 and isinstance(node.left, ast.Name):
             text = _text(node)
             if text is not None:
                 yield node, text
 
 
-def _calls_of_choosers(names: set[str], nodes: list[ast.AST], ctx: Context) -> set[int]:
+def _calls_of_choosers(names: set[str], assignments: Sequence[ast.Assign], ctx: Context) -> set[int]:
     """What is called for some names that is a function of the project which returns a `torch.device(...)` and nothing
     else."""
     calls = [
         node.value.func
-        for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
+        for node in assignments
+        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
         if any(isinstance(target, ast.Name) and target.id in names for target in node.targets)
     ]
     called = {call.id for call in calls}

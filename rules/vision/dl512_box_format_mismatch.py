@@ -37,7 +37,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site
+from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site, nodes_of
 
 _CONVERT = "torchvision.ops.box_convert"
 _FORMATS = ("convert", "xyxy", "xywh", "cxcywh", "voc", "corner", "format", "fmt")
@@ -89,11 +89,11 @@ class BoxFormatMismatch(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         module = program.module
-        for node in ast.walk(module.tree) if program.kind == "module" else ():
-            for boxes in _given_as_boxes(node) if isinstance(node, ast.FunctionDef) else ():
+        for node in nodes_of(module.tree).of(ast.FunctionDef) if program.kind == "module" else ():
+            for boxes in _given_as_boxes(node):
                 place = Site(module, boxes)
                 read = next((each for each in ctx.made_of(place, boxes) if _is_of_coco(place, each, ctx)), None)
-                if read is not None and isinstance(node, ast.FunctionDef) and not ctx.excused(self, place, node):
+                if read is not None and not ctx.excused(self, place, node):
                     yield self._report(place, Site(module, read), ctx)
                     break
 
@@ -113,7 +113,7 @@ class BoxFormatMismatch(Rule):
 
 def _given_as_boxes(function: ast.FunctionDef) -> Iterator[ast.expr]:
     """What a function puts under the key `boxes`."""
-    for node in ast.walk(function):
+    for node in nodes_of(function).of(ast.Dict, ast.Assign):
         if isinstance(node, ast.Dict):
             entries = zip(node.keys, node.values, strict=True)
             yield from (value for key, value in entries if isinstance(key, ast.Constant) and key.value == "boxes")

@@ -34,7 +34,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site
+from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site, nodes_of
 
 _THRESHOLDS = frozenset(
     ("conf_thres", "conf_thresh", "conf_threshold", "confidence_threshold", "score_thr", "score_thresh",
@@ -54,8 +54,8 @@ class DetectionThreshold(Rule):
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for module, function in _scoring(program, ctx):
-            for call in ast.walk(function):
-                given = _threshold(call) if isinstance(call, ast.Call) else None
+            for call in nodes_of(function).of(ast.Call):
+                given = _threshold(call)
                 if given is not None:
                     yield self._report(Site(module, given.value), given.arg or "", function, ctx)
 
@@ -75,9 +75,8 @@ def _scoring(program: Program, ctx: Context) -> Iterator[tuple[Any, ast.AST]]:
     for event in ctx.all_of(LibraryCall):
         if isinstance(event, LibraryCall) and event.name.rpartition(".")[2] in _SCORING and event.frame.definition:
             yield event.frame.definition.module, event.frame.definition.node
-    for node in ast.walk(program.module.tree) if program.kind == "module" else ():
-        is_function = isinstance(node, ast.FunctionDef)
-        calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)] if is_function else []
+    for node in nodes_of(program.module.tree).of(ast.FunctionDef) if program.kind == "module" else ():
+        calls = [each.func for each in nodes_of(node).of(ast.Call)]
         if any(getattr(called, "id", getattr(called, "attr", "")) in _SCORING for called in calls):
             yield program.module, node
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site
+from dllint.api import Context, Finding, LibraryCall, Program, Rule, Site, nodes_of
 
 _DETECTORS = r"(faster|mask|keypoint)_?rcnn|FastRCNNPredictor|(Faster|Mask|Keypoint)RCNN"
 _OTHERS = r"(?i)retinanet|\bfcos|\bdetr\b|yolo|ssd300|ssdlite|efficientdet"
@@ -80,9 +80,9 @@ class LabelOffByOne(Rule):
             )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
-        for node in ast.walk(program.module.tree) if program.kind == "module" else ():
-            if not isinstance(node, ast.FunctionDef) or "boxes" not in program.module.words:
-                continue
+        if program.kind != "module" or "boxes" not in program.module.words:
+            return
+        for node in nodes_of(program.module.tree).of(ast.FunctionDef):
             given = list(_given_as_labels(node))
             made = [each for label in given for each in ctx.made_of(Site(program.module, label), label)]
             zeros = [each for each in made if _is_zeros(each)]
@@ -114,7 +114,7 @@ def _counted_list(place: Site, node: ast.expr, ctx: Context) -> ast.expr | None:
 def _given_as_labels(function: ast.FunctionDef) -> Iterator[ast.expr]:
     """What a function puts under the key `labels`, where it puts something under `boxes` as well."""
     found: dict[str, list[ast.expr]] = {"labels": [], "boxes": []}
-    for node in ast.walk(function):
+    for node in nodes_of(function).of(ast.Dict, ast.Assign):
         entries: list[tuple[ast.expr | None, ast.expr]] = []
         if isinstance(node, ast.Dict):
             entries = list(zip(node.keys, node.values, strict=True))

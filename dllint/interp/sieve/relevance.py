@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from dllint.interp.sieve.word_graph import called_on_self
@@ -31,19 +32,27 @@ _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 class Relevance:
     """Answers for one module and a list of rules which of them a definition, a method or a call could concern.
 
-    ``triggers`` are those of the rules, none of them empty.
+    ``triggers`` are those of the rules, none of them empty. ``of_files`` are the rules that no definition concerns:
+    those that look at files as a whole.
     """
 
-    def __init__(self, graph: WordGraph, facts: Facts, module: SourceModule, triggers: Sequence[Triggers]) -> None:
+    def __init__(
+        self,
+        graph: WordGraph,
+        facts: Facts,
+        module: SourceModule,
+        triggers: Sequence[Triggers],
+        of_files: Collection[int] = (),
+    ) -> None:
         self._graph = graph
         self._module = module
         self._loss_words = facts.loss_words
         self._losses = graph.mask(facts.loss_words)
-        self._masks = [[graph.mask(words) for words in trigger] for trigger in triggers]
+        masks = [[graph.mask(words) for words in trigger] for trigger in triggers]
+        self._masks = [(index, trigger) for index, trigger in enumerate(masks) if index not in of_files]
         self._effects = graph.mask(facts.vocabulary | EVENT_WORDS)
-        for trigger in self._masks:
-            for mask in trigger:
-                self._effects |= mask
+        for mask in chain.from_iterable(masks):
+            self._effects |= mask
         self._effects &= ~graph.mask(_NUMBERS)
         self._imports: dict[str, list[ast.Import | ast.ImportFrom]] = {}
         self._definitions: dict[str, list[ast.stmt]] = {}
@@ -67,14 +76,14 @@ class Relevance:
             methods = {item.name for item in definition.body if isinstance(item, _FUNCTION)}
             if self._is_driven(self._module, definition, methods):
                 here |= self._graph.closure(self._module, definition.name)
-        if not any(here & trigger[0] for trigger in self._masks):
+        if not any(here & trigger[0] for _, trigger in self._masks):
             return frozenset()
         return self._may_fire(here, self._graph.closure(self._module, getattr(definition, "name", "")))
 
     def to_nested(self, function: ast.stmt) -> Concerned:
         """The rules that could fire when a function within a function, which nobody called, is interpreted."""
         here = self._words_here(function, {})
-        return frozenset(index for index, trigger in enumerate(self._masks) if here & trigger[0])
+        return frozenset(index for index, trigger in self._masks if here & trigger[0])
 
     def to_method(self, cls: ast.ClassDef, method: ast.stmt) -> Concerned:
         """The rules that could fire when a method is interpreted on its own, on an object just made."""
@@ -91,9 +100,7 @@ class Relevance:
 
     def _may_fire(self, here: int, reachable: int) -> Concerned:
         return frozenset(
-            index
-            for index, trigger in enumerate(self._masks)
-            if here & trigger[0] and all(reachable & words for words in trigger)
+            index for index, trigger in self._masks if here & trigger[0] and all(reachable & words for words in trigger)
         )
 
     def _words_here(

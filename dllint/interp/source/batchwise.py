@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dllint.interp.source.bindings import Definition
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 
 _SHRINKING = ("clear", "pop", "popleft", "remove")
@@ -52,11 +52,11 @@ def remainders(loop: ast.For, around: ast.AST) -> Iterator[Remainder]:
     bindings: dict[str, list[ast.expr]] = {}
     for name, value in _bindings(loop.body):
         bindings.setdefault(name, []).append(value)
-    carried = _carried(loop, set(bindings))
-    for name, values in bindings.items():
-        value = values[-1]
-        reads = tuple(_reads_after(loop, name, around))
-        if reads and _is_of_batch(value, loop, bindings, carried):
+    read = {name: reads for name in bindings if (reads := tuple(_reads_after(loop, name, around)))}
+    carried = _carried(loop, set(bindings)) if read else set()
+    for name, reads in read.items():
+        value = bindings[name][-1]
+        if _is_of_batch(value, loop, bindings, carried):
             yield Remainder(name, value, reads)
 
 
@@ -143,17 +143,17 @@ def _is_of_batch(value: ast.expr, loop: ast.For, bindings: dict[str, list[ast.ex
 def _reads_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[ast.Name]:
     """Where a variable is read after a loop, as the loop left it."""
     end = loop.end_lineno or loop.lineno
-    later = [node for node in walk(around) if getattr(node, "lineno", 0) > end]
-    own = {id(node): each for each in later if isinstance(each, ast.Assign | ast.AugAssign) for node in walk(each)}
-    stores = [
-        node for node in later if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load)
-    ]
-    inside = {
-        id(node) for each in walk(around) if isinstance(each, Definition) and each is not around for node in walk(each)
-    }
+    nodes = nodes_of(around)
+    later = [node for node in nodes.names.get(name, ()) if node.lineno > end]
+    if not later:
+        return
+    changes = (each for each in nodes.of(ast.Assign, ast.AugAssign) if each.lineno > end)
+    own = {id(node): each for each in changes for node in walk(each)}
+    stores = [node for node in later if not isinstance(node.ctx, ast.Load)]
+    within = (each for each in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef) if each is not around)
+    inside = {id(node) for each in within for node in walk(each)}
     for node in later:
-        is_read = isinstance(node, ast.Name) and node.id == name and id(node) not in inside
-        if not is_read or not isinstance(node, ast.Name):
+        if id(node) in inside:
             continue
         statement = own.get(id(node))
         if not isinstance(node.ctx, ast.Load) and not isinstance(statement, ast.AugAssign):

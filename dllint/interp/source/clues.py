@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
-from dllint.interp.source.trees import walk
+from dllint.interp.source.nodes import nodes_of
 
 # What may be a clue, found fast; whether it is one is told by the syntax tree.
 MAY_BE_CLUE = re.compile(
@@ -49,14 +49,14 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
         tree = module.tree
     except UNPARSABLE:
         return _refused(module)
-    nodes = list(walk(tree))
+    nodes = nodes_of(tree)
     found = {*_refused(module), *_pythons_named(module)}
-    if any(isinstance(node, ast.Subscript) and _is_number_read(node) for node in nodes):
+    if any(map(_is_number_read, nodes.of(ast.Subscript))):
         found.add("item")
     is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
-    if is_tensorflow and any(isinstance(node, ast.Attribute) and _is_of_tensorflow_1(node) for node in nodes):
+    if is_tensorflow and any(map(_is_of_tensorflow_1, nodes.of(ast.Attribute))):
         found.add("python 3.7")
-    names = {node.id for node in nodes if isinstance(node, ast.Name)} & _NAMES_OF_PYTHON_2
+    names = nodes.names.keys() & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
         found.add("python 2")
     return frozenset(found)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 
 _NOT_WATCHING = frozenset(
@@ -23,30 +24,26 @@ def imported_names(tree: ast.Module) -> Mapping[str, str]:
     """
     found: dict[str, str] = {}
     times: Counter[str] = Counter()
-    nodes = list(walk(tree))
-    attempted = {id(inner) for node in nodes if isinstance(node, ast.Try) for inner in walk(node)}
-    for node in nodes:
-        for name, dotted in _bound(node):
-            times[name] += 1 if dotted and id(node) not in attempted and found.get(name) != dotted else 0
-            times[name] += 2 if not dotted or id(node) in attempted else 0
+    nodes = nodes_of(tree)
+    attempted = {id(inner) for node in nodes.of(ast.Try) for inner in walk(node)}
+    for statement in nodes.of(ast.Import, ast.ImportFrom):
+        for name, dotted in _bound(statement):
+            times[name] += 2 if id(statement) in attempted else 1 if found.get(name) != dotted else 0
             found[name] = dotted
-    return {name: dotted for name, dotted in found.items() if dotted and times[name] == 1}
+    definitions = nodes.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    others = {node.arg for node in nodes.of(ast.arg)} | {node.name for node in definitions}
+    others |= {name for name in found if any(isinstance(node.ctx, ast.Store) for node in nodes.names.get(name, ()))}
+    return {name: dotted for name, dotted in found.items() if times[name] == 1 and name not in others}
 
 
-def _bound(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """What a node binds; nothing is known of what is no import."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
+def _bound(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """The names that an import binds, with the dotted names of what they are."""
+    if isinstance(statement, ast.Import):
+        for alias in statement.names:
             name = alias.name if alias.asname else alias.name.partition(".")[0]
             yield alias.asname or name, name
-    elif isinstance(node, ast.ImportFrom) and not node.level:
-        yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
-    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id, ""
-    elif isinstance(node, ast.arg):
-        yield node.arg, ""
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield node.name, ""
+    elif not statement.level:
+        yield from ((alias.asname or alias.name, f"{statement.module}.{alias.name}") for alias in statement.names)
 
 
 @lru_cache(maxsize=8)  # as above: each rule that asks for names reads the same list
@@ -56,19 +53,22 @@ def dotted_uses(tree: ast.Module) -> tuple[tuple[ast.expr | ast.alias, str], ...
     What is read only if it is there (in a ``try``, after ``hasattr``, below a test of a version) is left out.
     """
     imported = imported_names(tree)
+    nodes = nodes_of(tree)
+    tests = (node for node in nodes.of(ast.If, ast.IfExp) if _asks_what_there_is(node.test))
+    guarded = {id(inner) for node in (*nodes.of(ast.Try), *tests) for inner in walk(node)}
     uses: list[tuple[ast.expr | ast.alias, str]] = []
-    pending: list[ast.AST] = [tree]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Try) or (isinstance(node, ast.If | ast.IfExp) and _asks_what_there_is(node.test)):
-            continue
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            known = (alias for alias in node.names if imported.get(alias.asname or alias.name))
-            uses.extend((alias, f"{node.module}.{alias.name}") for alias in known)
-        elif isinstance(node, ast.Attribute | ast.Call) and (dotted := dotted_name(node, imported)):
-            uses.append((node, dotted))
-        pending.extend(reversed(list(ast.iter_child_nodes(node))))
-    return tuple(uses)
+    for node in nodes.of(ast.ImportFrom):
+        known = (alias for alias in node.names if not node.level and imported.get(alias.asname or alias.name))
+        uses.extend((alias, f"{node.module}.{alias.name}") for alias in known if id(node) not in guarded)
+    named = ((node, dotted_name(node, imported)) for node in nodes.of(ast.Attribute, ast.Call))
+    uses.extend((node, dotted) for node, dotted in named if dotted and id(node) not in guarded)
+    return tuple(sorted(uses, key=_position))
+
+
+def _position(use: tuple[ast.expr | ast.alias, str]) -> tuple[int, ...]:
+    """Where something stands; what begins there and is longer comes first."""
+    node = use[0]
+    return node.lineno, node.col_offset, -(node.end_lineno or 0), -(node.end_col_offset or 0)
 
 
 def _asks_what_there_is(test: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 import tokenize
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceFile
 from dllint.interp.source.bindings import Bindings, bindings_of
-from dllint.interp.source.trees import walk
+from dllint.interp.source.nodes import nodes_of
 
 WORD = re.compile(r"[^\W\d]\w*")
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -221,7 +221,7 @@ class SourceModule:
     def _bound(self) -> frozenset[str]:
         """All names that are bound somewhere in the file."""
         found: set[str] = set()
-        for node in walk(self.tree):
+        for node in nodes_of(self.tree).all:
             if isinstance(node, ast.Name):
                 if not isinstance(node.ctx, ast.Load):
                     found.add(node.id)
@@ -267,14 +267,13 @@ class SourceModule:
         return found
 
     @cached_property
-    def _all_calls(self) -> list[ast.Call]:
-        return [node for node in walk(self.tree) if isinstance(node, ast.Call)]
+    def _all_calls(self) -> Sequence[ast.Call]:
+        return nodes_of(self.tree).of(ast.Call)
 
     @cached_property
-    def entry_makers(self) -> list[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
+    def entry_makers(self) -> Sequence[ast.Dict | ast.Call | ast.ClassDef | ast.Subscript]:
         """All nodes in the file that can give a dict an entry, or an object a field, in the order of ``ast.walk``."""
-        kinds = (ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)
-        return [node for node in walk(self.tree) if isinstance(node, kinds)]
+        return nodes_of(self.tree).of(ast.Dict, ast.Call, ast.ClassDef, ast.Subscript)
 
     @property
     def is_package(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from dllint.interp.source.nodes import nodes_of
+
 _ONLY_OF_TENSORS = frozenset(
     ("shape", "size", "dim", "ndim", "numel", "item", "view", "reshape", "permute", "transpose", "squeeze", "unsqueeze",
      "flatten", "contiguous", "argmax", "max", "min", "mean", "sum", "long", "clamp", "expand", "repeat", "backward",
@@ -24,9 +26,11 @@ def is_used_as_tensor(name: str, scope: ast.AST) -> bool:
 
 
 def _is_used_as_tensor(name: str, scope: ast.AST, *, aliases: bool) -> bool:
+    if name not in nodes_of(scope).names:
+        return False
     is_tensor = False
     is_part = _is_part_of_something(name, scope)
-    for node in ast.walk(scope):
+    for node in nodes_of(scope).of(ast.Call, ast.keyword, ast.Attribute, ast.Subscript, ast.Assign, ast.BinOp):
         match node:
             case ast.Call(func=ast.Name(id=called)) if called == name:
                 return False
@@ -49,12 +53,12 @@ def _is_used_as_tensor(name: str, scope: ast.AST, *, aliases: bool) -> bool:
 
 def _is_part_of_something(name: str, scope: ast.AST) -> bool:
     """Whether a variable is bound as one of several: ``for images, labels in loader``, ``images = batch["image"]``."""
-    for node in ast.walk(scope):
+    for node in nodes_of(scope).of(ast.Assign):
         match node:
             case ast.Assign(targets=[ast.Name(id=bound)], value=ast.Subscript(ast.Name(), ast.Constant(str()))):
                 if bound == name:
                     return True
-    stored = (node for node in ast.walk(scope) if isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Store))
+    stored = (node for node in nodes_of(scope).of(ast.Tuple) if isinstance(node.ctx, ast.Store))
     return any(name == getattr(element, "id", "") for node in stored for element in node.elts)
 
 

@@ -1,0 +1,78 @@
+"""The nodes of a syntax tree by type and by name: one walk for all who ask about a file or a function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TypeVar, overload
+
+from dllint.interp.source.trees import walk
+
+A = TypeVar("A", bound=ast.AST)
+B = TypeVar("B", bound=ast.AST)
+C = TypeVar("C", bound=ast.AST)
+D = TypeVar("D", bound=ast.AST)
+_KEPT = "nodes below"  # no field of any node is called so
+
+
+class Nodes:
+    """A node and all below it, in the order of :func:`ast.walk`, without contexts and operators."""
+
+    def __init__(self, root: ast.AST) -> None:
+        self.all: Sequence[ast.AST] = tuple(walk(root))
+        self._of: dict[tuple[type[ast.AST], ...], Sequence[ast.AST]] = {}
+
+    @overload
+    def of(self, kind: type[A], /) -> Sequence[A]: ...
+    @overload
+    def of(self, kind: type[A], other: type[B], /) -> Sequence[A | B]: ...
+    @overload
+    def of(self, kind: type[A], other: type[B], third: type[C], /) -> Sequence[A | B | C]: ...
+    @overload
+    def of(self, kind: type[A], other: type[B], third: type[C], fourth: type[D], /) -> Sequence[A | B | C | D]: ...
+    @overload
+    def of(self, *kinds: type[ast.AST]) -> Sequence[ast.AST]: ...
+    def of(self, *kinds: type[ast.AST]) -> Sequence[ast.AST]:
+        """The nodes of some kinds."""
+        known = self._of.get(kinds)
+        if known is None:
+            if not self._of:
+                self._sort()
+            found = [node for node in self.all if isinstance(node, kinds)] if len(kinds) > 1 else ()
+            known = self._of.setdefault(kinds, found)
+        return known
+
+    def _sort(self) -> None:
+        by_kind: dict[tuple[type[ast.AST], ...], list[ast.AST]] = {}
+        for node in self.all:
+            by_kind.setdefault((type(node),), []).append(node)
+        self._of.update(by_kind)
+
+    @cached_property
+    def names(self) -> Mapping[str, Sequence[ast.Name]]:
+        """The variables, read or bound, by name."""
+        found: dict[str, list[ast.Name]] = {}
+        for node in self.of(ast.Name):
+            found.setdefault(node.id, []).append(node)
+        return found
+
+    @cached_property
+    def attributes(self) -> Mapping[str, Sequence[ast.Attribute]]:
+        """The attributes of anything, read or bound, by name."""
+        found: dict[str, list[ast.Attribute]] = {}
+        for node in self.of(ast.Attribute):
+            found.setdefault(node.attr, []).append(node)
+        return found
+
+
+def nodes_of(root: ast.AST) -> Nodes:
+    """The nodes of a module, a function, a class or a loop, which many rules ask about in turn.
+
+    They are kept with the node, for as long as its tree is.
+    """
+    kept = vars(root)
+    known: Nodes | None = kept.get(_KEPT)
+    if known is None:
+        known = kept[_KEPT] = Nodes(root)
+    return known
