@@ -103,6 +103,20 @@ def test_probes_that_fail_change_nothing(
     assert all("a probe that fails" in error.traceback for error in record.errors)
 
 
+def test_models_that_are_called_again_at_the_end_stay_as_they_are(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """DL832 and DL833: buffers, parameters, gradients, modes and random states, whatever a call of the model changes."""
+    digests, rules = [], []
+    for probes in ([], ["gradients", "names", "future_leaks", "samples_mix"]):
+        (record,) = observed(SCRIPTS / "replayed.py", steps=24, probes=probes or ["gradients", "names"]).records
+        assert (record.stop, record.errors) == ("budget", [])
+        digests.append(digest(capfd.readouterr().err))
+        rules.append({item.rule for item in record.judgements if item.verdict in ("CONFIRMED", "REFUTED")})
+    assert digests[0] == digests[1]
+    assert {"DL832", "DL833"} <= rules[1] - rules[0]
+
+
 BROKEN_EVENTS = """
 import sys
 from importlib.abc import MetaPathFinder
