@@ -106,7 +106,7 @@ def test_probes_that_fail_change_nothing(
 def test_models_that_are_called_again_at_the_end_stay_as_they_are(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """DL832 and DL833: buffers, parameters, gradients, modes and random states, whatever a call of the model changes."""
+    """DL832 and DL833 leave buffers, parameters, gradients, modes and random states, whatever a call changes."""
     digests, rules = [], []
     for probes in ([], ["gradients", "names", "future_leaks", "samples_mix"]):
         (record,) = observed(SCRIPTS / "replayed.py", steps=24, probes=probes or ["gradients", "names"]).records

@@ -1,0 +1,63 @@
+"""When observing rests, so that the user's run takes hardly longer than without it.
+
+Looking at a step of training takes the same time however long the step takes. So some steps in a row are looked at, as
+closely as in a run that has time, and then as many are left out as it takes until all of it together was a small share
+of the time. What happens seldom (what is made, loaded or saved, what schedules, a pass over a loader) is always told.
+"""
+
+from __future__ import annotations
+
+import time
+
+_SHARE = 0.03  # of the time of the run that observing may take
+_FREE = 1.0  # seconds that it may take beside that, in the first steps
+_SAVED = 0.05  # seconds that a long step may leave for shorter ones
+_AHEAD = 0.2  # seconds that it may take ahead of its time, for what may not come again
+_ROUNDS = 16  # steps in a row that are looked at
+_NEW_ROUNDS = 64  # the same, when something new begins: the budget of a run, for two optimizers and more
+
+
+class Rests:
+    """Keeps account of the time for observing.
+
+    Attributes:
+        are_on: what training repeats is not observed for now.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.are_on = False
+        self._left = _FREE  # seconds
+        self._most = _FREE  # seconds
+        self._counted = now  # until when the share is in it
+        self._rounds = _NEW_ROUNDS  # until the next rest
+
+    def spend(self, seconds: float) -> None:
+        """Note what observing has taken."""
+        self._left -= seconds
+
+    def has_time(self) -> bool:
+        """Whether there is any left."""
+        return self._now_left() > 0
+
+    def may_be_disturbed(self) -> bool:
+        """Whether a rest may end before its time."""
+        return self._now_left() > -_AHEAD
+
+    def count_round(self, *, is_settled: bool) -> None:
+        """Note that something that training repeats has come to its end, and begin to rest if it was too expensive."""
+        self._rounds -= 1
+        if is_settled:
+            self._most = _SAVED
+        if self._rounds <= 0 and not self.has_time():
+            self.are_on = True
+
+    def end(self, *, for_new: bool = False) -> None:
+        """Look at what is next, and for longer where it is new."""
+        self.are_on = False
+        self._rounds = max(self._rounds, _NEW_ROUNDS if for_new else _ROUNDS)
+
+    def _now_left(self) -> float:
+        now = time.perf_counter()
+        self._left = min(self._left + _SHARE * (now - self._counted), self._most)
+        self._counted = now
+        return self._left
