@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -74,7 +75,7 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
 @pytest.mark.parametrize("has_optimizer", [True, False])
 def test_looking_takes_a_small_share_of_the_time(loop: Loop, step: float, look: float, has_optimizer: bool) -> None:
     loop.train(round(60 / step), step=step, look=look, has_optimizer=has_optimizer)
-    assert loop.share() < 0.03 + 1.1 / 60  # what is free at first
+    assert loop.share() < 0.03 + 1.3 / 60  # what is free at first
 
 
 def test_the_first_second_of_looking_is_free(loop: Loop) -> None:
@@ -96,8 +97,9 @@ def test_a_small_share_changes_nothing(loop: Loop) -> None:
 def test_steps_are_looked_at_in_a_row(loop: Loop) -> None:
     looked_at = loop.train(20_000, step=0.001, look=0.001).looked_at
     starts = [step for step, before in zip(looked_at[1:], looked_at, strict=False) if step > before + 1]
-    assert len(starts) > 10
-    assert all(set(range(start, start + 16)) <= set(looked_at) for start in starts[:-1])
+    lengths = [sum(start <= step < start + 16 for step in looked_at) for start in starts[:-1]]
+    assert set(lengths) == {2, 16}
+    assert max(after - before for before, after in pairwise(looked_at)) <= 65
 
 
 def test_experiments_do_not_rest(loop: Loop) -> None:
@@ -116,7 +118,7 @@ def test_an_evaluation_is_told_of(loop: Loop) -> None:
     assert call(evaluates=True) and not loop.run.rests.are_on
 
 
-def test_a_line_that_is_new_is_told_of(loop: Loop) -> None:
+def test_a_call_that_is_new_is_told_of(loop: Loop) -> None:
     while not loop.run.rests.are_on:
         loop.train(1, step=0.001, look=0.001)
     assert loop.run.is_due(sys._getframe()) and not loop.run.rests.are_on

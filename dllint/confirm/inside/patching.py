@@ -37,7 +37,7 @@ def observe(
         after: is given the result and the arguments after the call, if that succeeds.
         failed: is given the exception and the arguments, if the call raises one.
         told: which calls are observed: all of them, even if that takes too long; those that are made while nothing
-            rests, which belong to a step; or some of these by where they come from.
+            rests, which belong to a step; or some of these, by the places that they come from.
     """
     original = getattr(owner, name, None)
     if original is None:

@@ -14,6 +14,7 @@ _FREE = 1.0  # seconds that it may take beside that, in the first steps
 _SAVED = 0.05  # seconds that a long step may leave for shorter ones
 _AHEAD = 0.2  # seconds that it may take ahead of its time, for what may not come again
 _ROUNDS = 16  # steps in a row that are looked at
+_GLANCE, _APART = 2, 64  # the same, once in so many, so that what changes slowly is followed through long rests
 _NEW_ROUNDS = 64  # the same, when something new begins: the budget of a run, for two optimizers and more
 
 
@@ -30,6 +31,7 @@ class Rests:
         self._most = _FREE  # seconds
         self._counted = now  # until when the share is in it
         self._rounds = _NEW_ROUNDS  # until the next rest
+        self._passed = 0  # rounds in all rests
 
     def spend(self, seconds: float) -> None:
         """Note what observing has taken."""
@@ -50,11 +52,19 @@ class Rests:
             self._most = _SAVED
         if self._rounds <= 0 and not self.has_time():
             self.are_on = True
+            self._rounds = 0
+
+    def are_over(self) -> bool:
+        """Note that such a thing was passed over. Returns whether to look at the next."""
+        self._passed += 1
+        return self.has_time() or (self._passed % _APART == 0 and self.may_be_disturbed())
 
     def end(self, *, for_new: bool = False) -> None:
-        """Look at what is next, and for longer where it is new."""
+        """Look at what is next; for longer where it is new, whatever was taken before."""
         self.are_on = False
-        self._rounds = max(self._rounds, _NEW_ROUNDS if for_new else _ROUNDS)
+        if for_new:
+            self._left = max(self._left, 0.0)
+        self._rounds = max(self._rounds, _NEW_ROUNDS if for_new else _ROUNDS if self.has_time() else _GLANCE)
 
     def _now_left(self) -> float:
         now = time.perf_counter()

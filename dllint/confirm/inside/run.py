@@ -57,7 +57,7 @@ _HURRY = 5.0  # seconds that a training loop has to come to its next step when t
 _FAREWELL = 5.0  # seconds that a rank waits for the records of the others
 _GRACE = 30.0  # seconds that the script has for its own clean-up after it was ended
 _SETTLED = 100  # steps, after which observing is held to its share of the time from one to the next
-_ALWAYS = 100  # calls from one line that are told, however long that takes
+_ALWAYS = 100  # calls from one place that are told, however long that takes
 
 
 @cache
@@ -141,7 +141,7 @@ class Run:
         self._since_step = 0  # backward passes
         self.rests = Rests(self._started)
         self.all_steps = 0
-        self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the line that they come from
+        self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the place that they come from
         self._called_at: dict[tuple[int, int], int] = {}  # how many steps there had been at the last of these
         self._is_asleep = False  # was forked, and has done nothing yet that is observed
         self._is_late = False  # the time is over
@@ -185,29 +185,29 @@ class Run:
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
     def is_due(self, frame: FrameType, *, evaluates: bool = False) -> bool:
-        """Whether to tell of a call, by the line of code that it comes from.
+        """Whether to tell of a call, by the place in the code that it comes from.
 
-        While nothing rests, these are told: the first calls from each line, the first from there since an optimizer
-        has stepped, and all others as long as there is time for them. A line that is new ends a rest, and so does the
+        While nothing rests, these are told: the first calls from each place, the first from there since an optimizer
+        has stepped, and all others as long as there is time for them. A place that is new ends a rest, and so does the
         first call since a step from one that ``evaluates``: an evaluation is never passed over.
         """
-        line = (id(frame.f_code), frame.f_lineno)
-        is_first = self._called_at.get(line) != self.all_steps
-        number = self._calls.get(line, 0) + 1
+        place = (id(frame.f_code), frame.f_lasti)
+        is_first = self._called_at.get(place) != self.all_steps
+        number = self._calls.get(place, 0) + 1
         if number == 1:
             self.look_at_new()
         elif self.rests.are_on:
             if not evaluates or not is_first or not self.rests.may_be_disturbed():
                 return False
             self.wake()
-        self._calls[line] = number
-        self._called_at[line] = self.all_steps
+        self._calls[place] = number
+        self._called_at[place] = self.all_steps
         return is_first or number <= _ALWAYS or self.rests.has_time()
 
     def end_round(self) -> None:
         """Begin or end a rest, where it is time to: at the end of a step, or of a backward pass where none steps."""
         if self.rests.are_on:
-            if self.rests.has_time():
+            if self.rests.are_over():
                 self.wake()
         elif self.settings.mode == "observe":  # experiments have a hand in each step
             self.rests.count_round(is_settled=self.all_steps > _SETTLED)
