@@ -270,6 +270,19 @@ def test_ctrl_c_ends_the_run_and_leaves_a_report(folder: Path) -> None:
     assert files(folder) == {"last.pt": "of the user", "log.txt": "of the user\n"}
 
 
+def test_long_loops_of_short_steps(folder: Path) -> None:
+    """Observing rests, knows of its gaps, and counts all steps."""
+    (record,) = observed(SCRIPTS / "long_loops.py").records
+    assert (record.errors, record.steps, record.backwards) == ([], 1200, 240 * 20 + 1200 + 1500)
+    assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
+    stale = [item.statistics["steps"] for item in record.judgements if item.rule == "DL202"]
+    assert all(3 <= steps < 600 for steps in stale) and len(stale) == 3
+    (cadence,) = [item for item in record.judgements if item.rule == "DL305"]
+    assert cadence.statistics == {"steps": 1200, "optimizer_steps": 1200}
+    (accumulation,) = [item for item in record.judgements if item.rule == "DL210" and item.statistics["factor"]]
+    assert (accumulation.verdict, accumulation.statistics["per_step"]) == ("REFUTED", 4)
+
+
 def test_compilers_and_transforms_see_torch_as_it_is(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = SCRIPTS / "advanced.py"
     expected = digest(subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True).stdout)

@@ -31,6 +31,7 @@ class Rests:
         self._most = _FREE  # seconds
         self._counted = now  # until when the share is in it
         self._rounds = _NEW_ROUNDS  # until the next rest
+        self._is_new = True  # what is looked at
         self._passed = 0  # rounds in all rests
 
     def spend(self, seconds: float) -> None:
@@ -50,6 +51,9 @@ class Rests:
         self._rounds -= 1
         if is_settled:
             self._most = _SAVED
+        if self._is_new and self._rounds == 0:  # what is new is free
+            self._is_new = False
+            self._left = max(self._left, 0.0)
         if self._rounds <= 0 and not self.has_time():
             self.are_on = True
             self._rounds = 0
@@ -62,8 +66,7 @@ class Rests:
     def end(self, *, for_new: bool = False) -> None:
         """Look at what is next; for longer where it is new, whatever was taken before."""
         self.are_on = False
-        if for_new:
-            self._left = max(self._left, 0.0)
+        self._is_new = self._is_new or for_new
         self._rounds = max(self._rounds, _NEW_ROUNDS if for_new else _ROUNDS if self.has_time() else _GLANCE)
 
     def _now_left(self) -> float:
