@@ -3,9 +3,10 @@
     python bench/confirm_cost.py [NAME...] [--write]
 
 Time: each model trains in one process that is run by `dllint confirm`, on one thread. After a while in which the probes
-settle how often they look, every second block of steps is trained while the observers are idle; what is shown is the
-median, over pairs of neighboring blocks, of what the block with probes took more. CPU time is compared, which other
-programs disturb less than time on the clock. Memory: each model is trained in a process of its own, with dllint and
+settle, every second block of steps is trained while the observers are idle; what is shown is the median, over pairs of
+neighboring blocks, of what the block with probes took more. A block is long enough for the probes to look and to rest,
+and the time of idle blocks is not theirs to spend. CPU time is compared, which other programs disturb less than time
+on the clock. Memory: each model is trained in a process of its own, with dllint and
 without; the largest resident size of each is compared.
 
 `--write` puts the table into `docs/performance.md`.
@@ -27,13 +28,15 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-ROUNDS = 25
-BLOCK = 0.15  # seconds that a block of steps takes, about
+ROUNDS = 13
+BLOCK = 0.8  # seconds that a block of steps takes, about
 SETTLING = 6.0  # seconds of training before it is measured
 MODELS = {
     "mlp": "multi-layer perceptron",
     "hand": "the same, updated without an optimizer",
     "acting": "a policy that acts on single samples, and learns",
+    "playing": "the same, acting without gradients",
+    "diffusion": "latent diffusion, with an average of its weights",
     "small": "small convolutions",
     "transformer": "transformer",
     "conv": "convolutions",
@@ -131,6 +134,8 @@ def compare(step: Callable[[], None]) -> dict[str, float]:
         for _ in range(steps):
             step()
         times[idle].append((time.process_time() - begin) / steps)
+        if idle:
+            run.rests._counted = time.perf_counter()
     run._inside.probe = False
     cost = median(probed / plain for probed, plain in zip(times[False], times[True], strict=True)) - 1
     return {"step": 1000 * median(times[True]), "cost": 100 * cost}
@@ -143,8 +148,10 @@ def make(name: str) -> Callable[[], None]:
     from torch.nn import functional
 
     torch.manual_seed(0)
-    if name == "acting":
-        return make_agent()
+    if name in ("acting", "playing"):
+        return make_agent(learns_as_it_acts=name == "acting")
+    if name == "diffusion":
+        return make_diffusion()
     if name in ("mlp", "hand"):
         hidden = [nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU()]
         model: nn.Module = nn.Sequential(*hidden, nn.Linear(256, 10))
@@ -178,22 +185,67 @@ def make(name: str) -> Callable[[], None]:
     return step_by_hand if name == "hand" else step
 
 
-def make_agent() -> Callable[[], None]:
-    """A policy that takes ten actions, one by one, and learns from them."""
+def make_agent(*, learns_as_it_acts: bool) -> Callable[[], None]:
+    """A policy that takes ten actions, one by one, and learns from them: by their graphs, or by calling it again."""
     import torch
     from torch import nn
 
     policy = nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Dropout(0.6), nn.Linear(128, 2), nn.Softmax(-1))
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
 
-    def step() -> None:
-        chances = []
-        for _ in range(10):
-            distribution = torch.distributions.Categorical(policy(torch.randn(1, 4)))
-            chances.append(-distribution.log_prob(distribution.sample()))
+    def learn(chances: torch.Tensor) -> None:
         optimizer.zero_grad()
-        torch.cat(chances).sum().backward()
+        chances.sum().neg().backward()
         optimizer.step()
+
+    def act(state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        distribution = torch.distributions.Categorical(policy(state))
+        action = distribution.sample()
+        return action, distribution.log_prob(action)
+
+    def step() -> None:
+        learn(torch.cat([act(torch.randn(1, 4))[1] for _ in range(10)]))
+
+    def play_and_step() -> None:
+        states = [torch.randn(1, 4) for _ in range(10)]
+        with torch.no_grad():
+            actions = torch.cat([act(state)[0] for state in states])
+        learn(torch.distributions.Categorical(policy(torch.cat(states))).log_prob(actions))
+
+    return step if learns_as_it_acts else play_and_step
+
+
+def make_diffusion() -> Callable[[], None]:
+    """A small denoiser of latents, which a frozen encoder makes of each batch from a loader."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+    from torch.utils.data import DataLoader, TensorDataset
+
+    encoder = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.SiLU(), nn.Conv2d(8, 4, 3, 2, 1)).requires_grad_(False).eval()
+    denoiser = nn.Sequential(nn.Conv2d(4, 16, 3, padding=1), nn.SiLU(), nn.Conv2d(16, 4, 3, padding=1))
+    average = AveragedModel(denoiser, multi_avg_fn=get_ema_multi_avg_fn(0.99))
+    optimizer = torch.optim.AdamW(denoiser.parameters(), lr=1e-3)
+    alphas = torch.linspace(0.999, 0.01, 100)
+    batches = iter(DataLoader(TensorDataset(torch.randn(1 << 14, 3, 32, 32)), 4, shuffle=True))
+
+    def step() -> None:
+        nonlocal batches
+        try:
+            (images,) = next(batches)
+        except StopIteration:
+            batches = iter(DataLoader(TensorDataset(torch.randn(1 << 14, 3, 32, 32)), 4, shuffle=True))
+            (images,) = next(batches)
+        with torch.no_grad():
+            latents = encoder(images) * 0.18215
+        noise = torch.randn_like(latents)
+        alpha = alphas[torch.randint(0, 100, (len(images),))].view(-1, 1, 1, 1)
+        loss = functional.mse_loss(denoiser(alpha.sqrt() * latents + (1 - alpha).sqrt() * noise), noise)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        average.update_parameters(denoiser)
 
     return step
 

@@ -103,6 +103,20 @@ def test_probes_that_fail_change_nothing(
     assert all("a probe that fails" in error.traceback for error in record.errors)
 
 
+def test_models_that_are_called_again_at_the_end_stay_as_they_are(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """DL832 and DL833 leave buffers, parameters, gradients, modes and random states, whatever a call changes."""
+    digests, rules = [], []
+    for probes in ([], ["gradients", "names", "future_leaks", "samples_mix"]):
+        (record,) = observed(SCRIPTS / "replayed.py", steps=24, probes=probes or ["gradients", "names"]).records
+        assert (record.stop, record.errors) == ("budget", [])
+        digests.append(digest(capfd.readouterr().err))
+        rules.append({item.rule for item in record.judgements if item.verdict in ("CONFIRMED", "REFUTED")})
+    assert digests[0] == digests[1]
+    assert {"DL832", "DL833"} <= rules[1] - rules[0]
+
+
 BROKEN_EVENTS = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -254,6 +268,19 @@ def test_ctrl_c_ends_the_run_and_leaves_a_report(folder: Path) -> None:
     assert "an exception ended it (KeyboardInterrupt" in output, output
     assert started.returncode == 0 and "FINALLY True" in errors
     assert files(folder) == {"last.pt": "of the user", "log.txt": "of the user\n"}
+
+
+def test_long_loops_of_short_steps(folder: Path) -> None:
+    """Observing rests, knows of its gaps, and counts all steps."""
+    (record,) = observed(SCRIPTS / "long_loops.py").records
+    assert (record.errors, record.steps, record.backwards) == ([], 1200, 240 * 20 + 1200 + 1500)
+    assert [item for item in record.judgements if item.verdict == "CONFIRMED" and item.voice == "alarm"] == []
+    stale = [item.statistics["steps"] for item in record.judgements if item.rule == "DL202"]
+    assert all(3 <= steps < 600 for steps in stale) and len(stale) == 3
+    (cadence,) = [item for item in record.judgements if item.rule == "DL305"]
+    assert cadence.statistics == {"steps": 1200, "optimizer_steps": 1200}
+    (accumulation,) = [item for item in record.judgements if item.rule == "DL210" and item.statistics["factor"]]
+    assert (accumulation.verdict, accumulation.statistics["per_step"]) == ("REFUTED", 4)
 
 
 def test_compilers_and_transforms_see_torch_as_it_is(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -60,6 +60,7 @@ def test_a_place_on_the_way_counts() -> None:
 
 def test_another_line_of_the_function_counts_for_rules_about_optimizers_only() -> None:
     assert answers([finding("DL202", scope="Trainer.train")], judgement("DL202", line=13)) == ["CONFIRMED"]
+    assert answers([finding("DL701", line=8, scope="train")], judgement("DL701", line=13)) == ["CONFIRMED"]
     assert answers([finding("DL101", scope="Trainer.train")], judgement("DL101", line=13)) == ["NOT REACHED"]
 
 

@@ -56,10 +56,10 @@ def observe_all(run: Run) -> None:
             run.tell("dropout", probability > 0, probability, model, stack())
 
     for name in _DROPPING:
-        observe(run, functional, name, before=dropping)
+        observe(run, functional, name, before=dropping, told="awake")
     script: Any = _builtins
     builtin = script._find_builtin(getattr(functional, _ATTENTION, None))
-    observe(run, functional, _ATTENTION, before=attending)
+    observe(run, functional, _ATTENTION, before=attending, told="awake")
     if builtin:  # TorchScript knows it by what it is
         script._register_builtin(getattr(functional, _ATTENTION), builtin)
 
@@ -78,14 +78,15 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
     def observed(module: nn.Module, *arguments: Any, **named: Any) -> Any:
         if calls.outermost is not None or not run.is_listening:
             return original(module, *arguments, **named)
-        if not is_model(module):
-            if run.is_due(sys._getframe(1)):
+        with_gradients = torch.is_grad_enabled()
+        is_due = run.is_due(sys._getframe(1), evaluates=not with_gradients)
+        if (is_due or not run.rests.are_on) and not is_model(module):
+            if is_due:
                 run.guard(aside, module, arguments, named)
             return original(module, *arguments, **named)
         calls.outermost = module
         try:
-            with_gradients = torch.is_grad_enabled()
-            if run.is_due(sys._getframe(1), once_a_step=not with_gradients):
+            if is_due:
                 run.guard(forward, module, arguments, named, with_gradients)
             return original(module, *arguments, **named)
         finally:

@@ -29,7 +29,7 @@ def _observe_distributions(run: Run) -> None:
         if isinstance(logits, Tensor) and not calling_module().startswith("torch."):
             run.tell("logits", logits, stack())
 
-    observe(run, torch.distributions.Categorical, "__init__", after=made, always=False)
+    observe(run, torch.distributions.Categorical, "__init__", after=made, told="sampled")
 
 
 def _observe_embeddings(run: Run) -> None:
@@ -68,9 +68,9 @@ def _observe_numbers(run: Run) -> None:
     def derivative(*_: Any, **__: Any) -> None:
         run.tell("derivative")
 
-    observe(run, torch.Tensor, "std", after=deviation, always=False)
+    observe(run, torch.Tensor, "std", after=deviation, told="sampled")
     _keep_warnings_of_deviations()
-    observe(run, torch.autograd, "grad", before=derivative)
+    observe(run, torch.autograd, "grad", before=derivative, told="awake")
     observe(run, torch.autograd.graph.saved_tensors_hooks, "__enter__", before=packing)
 
 

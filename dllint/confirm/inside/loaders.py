@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
 from torch.utils.data import dataloader
@@ -34,7 +34,17 @@ def observe_all(run: Run) -> None:
         places[loader] = stack()
         run.see("loader", places[loader])
 
+    latest: list[ReferenceType[Any]] = []
+    taken_from: set[Stack] = set()  # loaders that were made there
+
     def begins(iterator: Any, loader: Any) -> None:
+        is_other = not latest or latest[0]() is not loader
+        latest[:] = [ref(loader)]
+        if places.get(loader, ()) not in taken_from:
+            taken_from.add(places.get(loader, ()))
+            run.look_at_new()
+        elif is_other and run.rests.are_on and run.rests.may_be_disturbed():
+            run.wake()  # an evaluation may begin
         number = counts[loader] = counts.get(loader, -1) + 1
         passes[iterator] = Batches(_owner(loader), number, made=places.get(loader, ()))
         run.see("batches", places.get(loader, ()))
@@ -116,7 +126,8 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
             raise
         if batches is not None and run.is_listening:
             batches.taken += 1
-            run.guard(run.tell, "batch", batches, batch)
+            if not run.rests.are_on:
+                run.guard(run.tell, "batch", batches, batch)
             if is_frozen:
                 run.guard(keep, loader, batch)
             if run.settings.mode == "lr-range" and torch.is_grad_enabled():

@@ -35,7 +35,7 @@ def observe_all(run: Run) -> None:
     for name in _LOSSES:
         if hasattr(functional, name):
             computed, refused = _tellers(run, name, inspect.signature(getattr(functional, name)))
-            observe(run, functional, name, after=computed, failed=refused, always=False)
+            observe(run, functional, name, after=computed, failed=refused, told="sampled")
 
 
 def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callable[..., None], Callable[..., None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from dllint.confirm.inside.run import Run
 
@@ -25,7 +25,7 @@ def observe(
     before: Before | None = None,
     after: After | None = None,
     failed: Failed | None = None,
-    always: bool = True,
+    told: Literal["always", "awake", "sampled"] = "always",
 ) -> None:
     """Have a function observed. It takes and returns what it did; observers that fail are noted and forgotten.
 
@@ -36,15 +36,18 @@ def observe(
         before: is given the arguments before the call.
         after: is given the result and the arguments after the call, if that succeeds.
         failed: is given the exception and the arguments, if the call raises one.
-        always: whether each call is to be observed, even if that takes too long.
+        told: which calls are observed: all of them, even if that takes too long; those that are made while nothing
+            rests, which belong to a step; or some of these, by the places that they come from.
     """
     original = getattr(owner, name, None)
     if original is None:
         return
 
+    rests, is_sampled = told != "always", told == "sampled"
+
     @functools.wraps(original)
     def observed(*arguments: Any, **named: Any) -> Any:
-        if not run.is_listening or not (always or run.is_due(sys._getframe(1))):
+        if (rests and run.rests.are_on) or not run.is_listening or (is_sampled and not run.is_due(sys._getframe(1))):
             return original(*arguments, **named)
         if before is not None:
             run.guard(before, *arguments, **named)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
+from torch.optim import Optimizer
 from torch.utils.data import get_worker_info
 
 from dllint.confirm.evidence import (
@@ -36,6 +37,7 @@ from dllint.confirm.evidence import (
     Told,
 )
 from dllint.confirm.inside.places import Place
+from dllint.confirm.inside.rests import Rests
 from dllint.confirm.inside.stacks import lines
 from dllint.confirm.inside.traces import Trace
 from dllint.confirm.inside.user_warnings import be_silent, speak_again
@@ -54,13 +56,8 @@ _IDLE_FACTOR = 20  # backward passes per step of the budget, after which a run t
 _HURRY = 5.0  # seconds that a training loop has to come to its next step when the time is over
 _FAREWELL = 5.0  # seconds that a rank waits for the records of the others
 _GRACE = 30.0  # seconds that the script has for its own clean-up after it was ended
-_SHARE = 0.03  # of the time of the run: what observing may take, as it is measured, before it looks less often
-_WINDOW = 1.0  # seconds after which the share is looked at again
-_FREE = 1.0  # seconds that observing may take, in the first of ``_SETTLED`` steps, before it is held to its share
-_SETTLED = 100
-_ALWAYS = 100  # events from one line that are told, however long that takes
-_TIMED = 37  # of what is told in a hurry, one in so many is timed: no multiple of what happens in a step
-_SELDOM = 1000  # one in so many is looked at all the same
+_SETTLED = 100  # steps, after which observing is held to its share of the time from one to the next
+_ALWAYS = 100  # calls from one place that are told, however long that takes
 
 
 @cache
@@ -86,7 +83,7 @@ class Run:
 
     Attributes:
         settings: how the run is bounded.
-        steps: steps of the optimizer that has made the most.
+        steps: steps of the optimizer that has made the most; ``all_steps``: those of all optimizers.
         backwards: backward passes.
         epochs: passes over data loaders.
         fingerprints: of the parameters, as in :class:`Record`.
@@ -94,7 +91,8 @@ class Run:
         things: what was seen by the innermost line that it was seen at, as in :class:`Sight`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
-        every: of what is sampled, one in so many is looked at; more seldom where that takes too long.
+        every: of what is sampled, one in so many is looked at.
+        rests: when what training repeats is not observed, since that takes too much of the time.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
         has_evidence: there is a record even if nothing is trained: a model was evaluated by a process that no other has
@@ -136,15 +134,15 @@ class Run:
         self._traces: dict[str, Trace] = {}
         self._clocks: dict[str, _Clock] = {}
         self._spent = 0.0  # seconds in all
-        self._calls = 0  # of listeners, event by event
         self.every = self.settings.every
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
         self._process = os.getpid()
         self._started = time.perf_counter()
-        self._all_steps = 0  # of all optimizers
-        self._window = (self._started, 0.0)  # when the share was looked at last, and what had been spent by then
-        self._told: dict[tuple[int, int], int] = {}
-        self._told_at: dict[tuple[int, int], int] = {}  # after how many steps a line was told of last
+        self._since_step = 0  # backward passes
+        self.rests = Rests(self._started)
+        self.all_steps = 0
+        self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the place that they come from
+        self._called_at: dict[tuple[int, int], int] = {}  # how many steps there had been at the last of these
         self._is_asleep = False  # was forked, and has done nothing yet that is observed
         self._is_late = False  # the time is over
         self._is_over = False  # observation is over
@@ -186,22 +184,44 @@ class Run:
             return False
         return not torch._C._is_tracing() and torch._C._functorch.peek_interpreter_stack() is None
 
-    def is_due(self, frame: FrameType, *, once_a_step: bool = False) -> bool:
-        """Whether to tell of what has no state that the next depends on, by the line of code that it is called from.
+    def is_due(self, frame: FrameType, *, evaluates: bool = False) -> bool:
+        """Whether to tell of a call, by the place in the code that it comes from.
 
-        All of it, unless looking takes too much of the time; then the first from each line, and one in so many. With
-        ``once_a_step``, also the first from there since an optimizer has stepped: an evaluation is never passed over.
+        While nothing rests, these are told: the first calls from each place, the first from there since an optimizer
+        has stepped, and all others as long as there is time for them. A place that is new ends a rest, and so does the
+        first call since a step from one that ``evaluates``: an evaluation is never passed over.
         """
-        if self.every <= self.settings.every:
-            return True
-        line = (id(frame.f_code), frame.f_lineno)
-        number = self._told[line] = self._told.get(line, 0) + 1
-        if number <= _ALWAYS or number % (self.every // self.settings.every) == 0:
-            return True
-        is_first = once_a_step and self._told_at.get(line) != self._all_steps
-        if is_first:
-            self._told_at[line] = self._all_steps
-        return is_first
+        place = (id(frame.f_code), frame.f_lasti)
+        is_first = self._called_at.get(place) != self.all_steps
+        number = self._calls.get(place, 0) + 1
+        if number == 1:
+            self.look_at_new()
+        elif self.rests.are_on:
+            if not evaluates or not is_first or not self.rests.may_be_disturbed():
+                return False
+            self.wake()
+        self._calls[place] = number
+        self._called_at[place] = self.all_steps
+        return is_first or number <= _ALWAYS or self.rests.has_time()
+
+    def end_round(self) -> None:
+        """Begin or end a rest, where it is time to: at the end of a step, or of a backward pass where none steps."""
+        if self.rests.are_on:
+            if self.rests.are_over():
+                self.wake()
+        elif self.settings.mode == "observe":  # experiments have a hand in each step
+            self.rests.count_round(is_settled=self.all_steps > _SETTLED)
+
+    def wake(self) -> None:
+        """End a rest, and let the probes know that they have missed something."""
+        self.rests.end()
+        self.guard(self.tell, "gap")
+
+    def look_at_new(self) -> None:
+        """Look closely at what has never been there, as at the beginning of a run."""
+        if self.rests.are_on:
+            self.wake()
+        self.rests.end(for_new=True)
 
     def mark(self, what: str) -> None:
         """Add to the timeline one of the things of ``MARKS``."""
@@ -231,20 +251,16 @@ class Run:
         self._call(_hook(kind, before), (event,))
 
     def _call(self, hook: str, details: tuple[Any, ...]) -> None:
-        """Call the listeners, and take the time of each; of few calls only, where looking takes too much of it."""
-        self._calls += 1
-        is_short = self.every > self.settings.every
-        is_timed = not is_short or not self._calls % _TIMED
-        begin = time.perf_counter() if is_timed else 0.0
+        """Call the listeners, and take the time of each."""
+        begin = time.perf_counter()
         for probe, listener, clock in self._listeners.get(hook, ()):
             try:
                 listener(*details)
             except Exception:
                 self._note_failure(probe.name, probe)
-            if is_timed:
-                now = time.perf_counter()
-                clock.seconds += (now - begin) * (_TIMED if is_short else 1)
-                begin = now
+            now = time.perf_counter()
+            clock.seconds += now - begin
+            begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
         """Do something of dllint's own in the user's process. Never raises its errors, nor shows its warnings."""
@@ -263,10 +279,9 @@ class Run:
             self._inside.probe = nested
             if not nested:
                 speak_again()
-                now = time.perf_counter()
-                self._spent += now - begin
-                if now - self._window[0] > _WINDOW:
-                    self._save_time(now)
+                seconds = time.perf_counter() - begin
+                self._spent += seconds
+                self.rests.spend(seconds)
 
     def _note_failure(self, name: str, probe: Probe | None) -> None:
         self._failures[name] += 1
@@ -279,17 +294,23 @@ class Run:
 
     def count_step(self, optimizer: object) -> None:
         """Note that an optimizer has stepped."""
-        self._all_steps += 1
+        self.all_steps += 1
+        self._since_step = 0
         steps = self._steps_by_optimizer[optimizer] = self._steps_by_optimizer.get(optimizer, 0) + 1
         self.steps = max(self.steps, steps)
 
-    def _save_time(self, now: float) -> None:
-        """Look at things half as often, if looking has taken too much of the time since this was asked last."""
-        before, spent_before = self._window
-        if self._spent > _FREE or self._all_steps > _SETTLED:
-            if self._spent - spent_before > _SHARE * (now - before):
-                self.every = min(2 * self.every, max(_SELDOM, self.settings.every))
-            self._window = (now, self._spent)
+    def count_backward(self) -> None:
+        """Note that there was a backward pass. Raises SystemExit when the budget is spent."""
+        self.backwards += 1
+        self._since_step += 1
+        if self._since_step > _IDLE_FACTOR:  # there is no optimizer, or it does not step
+            self.end_round()
+        self.keep_to_budget()
+
+    def pass_over(self, optimizer: Optimizer) -> None:
+        """Note a step that nobody has looked at."""
+        self.tell("step_passed_over", optimizer)
+        self.count_step(optimizer)
 
     def keep_to_budget(self) -> None:
         """Raises SystemExit when the budget is spent: the time, enough steps, or many backward passes and no step."""

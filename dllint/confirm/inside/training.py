@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler
 
-from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.patching import ORIGINALS, observe
 from dllint.confirm.inside.places import Place, place
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
@@ -43,13 +43,24 @@ def observe_all(run: Run) -> None:
 
 
 def _observe_backward(run: Run) -> None:
-    calls: list[BackwardCall | None] = []  # those under way; None for one that is made inside another
+    original = torch.autograd.backward
+    is_inside = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 
-    def start(tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> None:
+    @functools.wraps(original)
+    def backward(*arguments: Any, **named: Any) -> None:
+        if not run.is_listening or is_inside() != -1:
+            return original(*arguments, **named)
         run.refuse_to_go_on()
-        if is_inside_backward() != -1:
-            calls.append(None)
-            return
+        calls: list[BackwardCall] = []
+        if not run.rests.are_on:
+            run.guard(begin, calls, *arguments, **named)
+        original(*arguments, **named)
+        if run.is_listening:
+            if calls:
+                run.guard(run.emit, calls[0])
+            run.count_backward()
+
+    def begin(calls: list[BackwardCall], tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> None:
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
         site = place(stack())
         loss = roots[0] if len(roots) == 1 else None
@@ -58,15 +69,8 @@ def _observe_backward(run: Run) -> None:
         run.mark("backward")
         run.emit(call, before=True)
 
-    def end(*_: Any, **__: Any) -> None:
-        call = calls.pop() if calls else None
-        if call is not None:
-            run.emit(call)
-            run.backwards += 1
-            run.keep_to_budget()
-
-    is_inside_backward = getattr(torch._C, "_current_graph_task_id", lambda: -1)
-    observe(run, torch.autograd, "backward", before=start, after=end)
+    ORIGINALS[backward] = original
+    torch.autograd.backward = backward
 
 
 def _factor(gradient: Any) -> float:
@@ -78,16 +82,20 @@ def _factor(gradient: Any) -> float:
 
 
 def _observe_optimizers(run: Run) -> None:
+    makers: set[Place] = set()  # of optimizers
     hooks = sys.modules["torch.optim.optimizer"]  # in torch 2.13 no attribute of torch.optim
 
     def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
         site = place(stack())
         run.see(f"optimizer {type(optimizer).__name__}", site.stack)
         run.emit(OptimizerCreated(site, optimizer, None, frame=site.frame))
+        if site not in makers:
+            makers.add(site)
+            run.look_at_new()
 
     def start(optimizer: Optimizer, *_: Any) -> None:
         run.refuse_to_go_on()
-        if run.is_listening:
+        if run.is_listening and not run.rests.are_on:
             run.guard(begin, optimizer)
 
     def begin(optimizer: Optimizer) -> None:
@@ -95,7 +103,8 @@ def _observe_optimizers(run: Run) -> None:
 
     def end(optimizer: Optimizer, *_: Any) -> None:
         if run.is_listening:
-            run.guard(_step_end, optimizer)
+            run.guard(run.pass_over if run.rests.are_on else _step_end, optimizer)
+            run.end_round()
             run.keep_to_budget()
 
     def _step_end(optimizer: Optimizer) -> None:
@@ -110,8 +119,8 @@ def _observe_optimizers(run: Run) -> None:
         run.emit(ZeroGrad(site, owner, frame=site.frame))
 
     observe(run, Optimizer, "__init__", after=made)
-    observe(run, Optimizer, "zero_grad", after=cleared)
-    observe(run, nn.Module, "zero_grad", after=cleared)
+    observe(run, Optimizer, "zero_grad", after=cleared, told="awake")
+    observe(run, nn.Module, "zero_grad", after=cleared, told="awake")
     hooks.register_optimizer_step_pre_hook(start)
     hooks.register_optimizer_step_post_hook(end)
 
@@ -126,7 +135,8 @@ def _observe_clipping(run: Run) -> None:
 def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def clip(parameters: Any, *arguments: Any, **named: Any) -> Any:
-        if run.is_listening and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(1)):
+        is_awake = run.is_listening and not run.rests.are_on
+        if is_awake and not isinstance(parameters, Tensor) and run.is_due(sys._getframe(1)):
             listed = list(parameters)
             run.guard(clipping, listed, original.__name__)
             parameters = (parameter for parameter in listed)  # as torch warns only of generators that are empty
@@ -194,7 +204,7 @@ def _observe_scalers(run: Run) -> None:
         site = place(stack())
         run.emit(ScalerUpdate(site, owner, frame=site.frame))
 
-    observe(run, scaler, "scale", after=scaled)
-    observe(run, scaler, "unscale_", after=unscaled)
+    observe(run, scaler, "scale", after=scaled, told="awake")
+    observe(run, scaler, "unscale_", after=unscaled, told="awake")
     observe(run, scaler, "step", before=stepping)
     observe(run, scaler, "update", after=updated)

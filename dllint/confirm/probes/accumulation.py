@@ -55,10 +55,13 @@ class Accumulation(Probe):
             seen.factors.append(factor)
         self._loss = None
 
+    def on_gap(self) -> None:
+        self._loss = None
+
     def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         stack = stack_of(event)
         tracked = self.run.gradients.of(event.optimizer)
-        if not tracked.is_fresh or tracked.is_polluted:
+        if not tracked.is_fresh or tracked.is_polluted or tracked.is_partial:
             return  # gradients that are never cleared are another bug
         for stack, size in tracked.window.items():
             seen = self._seen[stack]

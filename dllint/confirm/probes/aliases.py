@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.probes.base import Probe, stack_of
 from dllint.confirm.probes.contents import dicts
-from dllint.events import OptimizerStep, StateRestored, StateSaved, StateTaken
+from dllint.events import StateRestored, StateSaved, StateTaken
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
@@ -43,19 +43,15 @@ class Aliases(Probe):
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
         self._seen: dict[tuple[str, Stack], _Seen] = {}
         self._loads: dict[Stack, int] = {}
-        self._steps = 0  # of all optimizers
-
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        self._steps += 1
 
     def on_state_taken(self, event: StateTaken[Any]) -> None:
         module: nn.Module = event.target
         state: Any = event.state
-        self._latest[module] = self._steps
+        self._latest[module] = self.run.all_steps
         if len(self._asked) >= _MOST:
             self._asked = {key: known for key, known in self._asked.items() if known[0]() is not None}
         if len(self._asked) < _MOST:
-            self._asked[id(state)] = (ref(state), ref(module), self._steps)
+            self._asked[id(state)] = (ref(state), ref(module), self.run.all_steps)
 
     def on_state_restored(self, event: StateRestored[Any]) -> None:
         owner: Any = event.target
@@ -68,13 +64,13 @@ class Aliases(Probe):
             known = self._known(state)
             asked = known[1] if known is not None and known[0] is owner else self._latest[owner]
             is_alias = _is_alias(state, owner)
-            if self._steps and (asked < self._steps or not is_alias):
+            if self.run.all_steps and (asked < self.run.all_steps or not is_alias):
                 self._note("loaded", stack, is_alias, asked)
 
     def on_state_saved(self, event: StateSaved[Any]) -> None:
         for state in dicts(event.content):
             known = self._known(state)
-            if known is not None and known[1] < self._steps:
+            if known is not None and known[1] < self.run.all_steps:
                 self._note("saved", stack_of(event), _is_alias(state, known[0]), known[1])
 
     def _known(self, state: Any) -> tuple[nn.Module, int] | None:
@@ -87,7 +83,7 @@ class Aliases(Probe):
         seen = self._seen.setdefault((what, stack), _Seen(what, first=self.run.steps))
         seen.states += 1
         seen.aliases += is_alias
-        seen.age = max(seen.age, self._steps - asked)
+        seen.age = max(seen.age, self.run.all_steps - asked)
         seen.last = self.run.steps
 
     def judge(self) -> Iterator[Judgement]:

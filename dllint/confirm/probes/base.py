@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from dllint import events
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
@@ -146,6 +147,12 @@ class Probe:
 
     def on_optimizer_step(self, event: events.OptimizerStep[Any]) -> None:
         """An optimizer has stepped."""
+
+    def on_step_passed_over(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped while observing rested. Nothing else is told of such a step."""
+
+    def on_gap(self) -> None:
+        """Observing has rested until now: what is under way may have begun before, or without being told of."""
 
     def on_scheduler_step(self, event: events.SchedulerStep[Any]) -> None:
         """A scheduler has stepped; with arguments where it was told the epoch."""

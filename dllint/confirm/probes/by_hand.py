@@ -39,6 +39,9 @@ class ByHand(PlaceProbe[Samples]):
     def on_derivative(self) -> None:
         self._derives = True
 
+    def on_gap(self) -> None:
+        self._is_told = True  # for all that is known
+
     def before_backward(self, call: BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False

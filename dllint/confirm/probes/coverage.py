@@ -79,6 +79,7 @@ class Coverage(Probe):
         self._held: dict[int, ref[Tensor]] = {}  # by optimizers, whether these still exist or not
         self._misspelled: dict[str, bool] = {}  # attributes, and whether what they are on is trained
         self._steps = 0
+        self._has_gaps = False  # then calls of modules are not all told of
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
@@ -86,14 +87,16 @@ class Coverage(Probe):
         self._modules.add(module)
         self._numbers.setdefault(module, next(self._counter))
 
+    def on_gap(self) -> None:
+        self._has_gaps = True
+
     def before_backward(self, call: BackwardCall) -> None:
         if not call.leaves:
             return
         new = [leaf for leaf in call.leaves if isinstance(leaf, nn.Parameter) and not self._used.find(leaf)]
         registered = {id(p) for module in self._modules for p in module.parameters()} if new else set()
-        sees_all = self.run.every <= self.run.settings.every  # else calls of modules are not all told of
         for leaf in new:
-            self._used.add(leaf).is_registered = id(leaf) in registered or not sees_all
+            self._used.add(leaf).is_registered = id(leaf) in registered or self._has_gaps
 
     def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         optimizer: Optimizer = event.optimizer

@@ -56,6 +56,11 @@ class EvaluationGradients(Probe):
         if self._waiting:
             self._settle(used=True)
 
+    def on_gap(self) -> None:
+        for seen in self._waiting:  # something may have followed
+            seen.waiting = 0
+        self._waiting = {}
+
     def on_derivative(self) -> None:
         self._settle(used=True)
 

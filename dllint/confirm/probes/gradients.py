@@ -31,6 +31,8 @@ class Tracked:
 
     Attributes:
         is_fresh: gradients have arrived that no step has used.
+        is_partial: some of what its next step uses may have come while nobody looked.
+        followed: its steps of which all was seen.
         is_scaled: these are the gradients of a scaled loss; ``was_scaled``: some have been.
         window: for each place, the backward passes from there that the present gradients are the sum of.
     """
@@ -39,10 +41,10 @@ class Tracked:
         self._optimizer = ref(optimizer)
         self.kind = type(optimizer).__name__
         self.made = stack
-        self.steps = self.reached = self.stale = self.empty = self.early = self.looked = 0
+        self.steps = self.followed = self.reached = self.stale = self.empty = self.early = self.looked = 0
         self.is_cleared = False  # zero_grad was called after the last backward pass
         self.is_ahead = False  # a model was called after the last backward pass
-        self.is_fresh = self.is_scaled = self.was_scaled = self.was_used = self.is_polluted = False
+        self.is_fresh = self.is_scaled = self.was_scaled = self.was_used = self.is_polluted = self.is_partial = False
         self.window: dict[Stack, int] = {}
         self.backward_stacks: dict[Stack, None] = {}
         self.step_stacks: dict[Stack, None] = {}
@@ -130,6 +132,10 @@ class Tracked:
         """Note a step, and what it used."""
         self.step_stacks.setdefault(stack)
         self.steps += 1
+        if self.is_partial:
+            self._begin_again()
+            return
+        self.followed += 1
         self.stale += self.is_polluted
         if look and self.reached:
             self.looked += 1
@@ -139,6 +145,13 @@ class Tracked:
             self.has_moved()
         self.was_used = self.is_polluted or self.is_fresh or self.was_used
         self.is_fresh = self.is_scaled = False
+
+    def _begin_again(self) -> None:
+        """Follow what comes after a step of which not all was seen."""
+        self.window = {}
+        self._left = {}
+        self.is_partial = self.is_fresh = self.is_scaled = self.is_polluted = self.is_ahead = self.is_cleared = False
+        self.was_used = True
 
     def _is_empty(self) -> bool:
         """Whether there are no gradients, or they have been set to zero. What is computed as zero is a gradient."""
@@ -199,6 +212,13 @@ class Gradients(Probe):
             call.leaves = leaves(call.roots)
         for tracked in self.tracked:
             tracked.look_before()
+
+    def on_gap(self) -> None:
+        for tracked in self.tracked:
+            tracked.is_partial = True
+
+    def on_step_passed_over(self, optimizer: Optimizer) -> None:
+        self.of(optimizer).steps += 1
 
     def on_backward(self, call: BackwardCall) -> None:
         scaled = self.scale_of(call.roots) is not None
@@ -264,11 +284,11 @@ def _stale(tracked: Tracked) -> Judgement:
         "DL202",
         "gradients",
         "CONFIRMED" if tracked.stale >= ENOUGH else "INCONCLUSIVE" if tracked.stale else "REFUTED",
-        f"{tracked.stale} of {tracked.steps} steps of {tracked.kind} used gradients that were added to those of a step "
-        "before",
+        f"{tracked.stale} of {tracked.followed} steps of {tracked.kind} used gradients that were added to those of a "
+        "step before",
         "3 or more such steps; none refutes",
-        {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.steps},
-        tracked.steps,
+        {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.followed},
+        tracked.followed,
         (0, tracked.steps),
         (*tracked.step_stacks, *tracked.backward_stacks),
         "alarm",

@@ -53,7 +53,6 @@ class KeptGraphs(Probe):
     def __init__(self, run: Any) -> None:
         super().__init__(run)
         self._seen: dict[Stack, _Losses] = {}
-        self._steps = 0  # of all optimizers
 
     def on_loss_call(self, call: LossCall) -> None:
         seen = self._seen.get(stack_of(call))
@@ -67,7 +66,7 @@ class KeptGraphs(Probe):
         metadata = getattr(call.result.grad_fn, "metadata", None)
         if metadata is not None and len(seen.marks) < _MOST:
             mark = metadata[_KEY] = _Mark()
-            seen.marks.append((ref(mark), self._steps))
+            seen.marks.append((ref(mark), self.run.all_steps))
         seen.peak = max(seen.peak, seen.living())
 
     def before_backward(self, call: BackwardCall) -> None:
@@ -75,6 +74,10 @@ class KeptGraphs(Probe):
 
     def on_derivative(self) -> None:
         for seen in self._seen.values():
+            seen.peak = 0
+
+    def on_gap(self) -> None:
+        for seen in self._seen.values():  # a backward pass may have come to them
             seen.peak = 0
 
     def _look(self, *, is_over: bool) -> None:
@@ -89,9 +92,8 @@ class KeptGraphs(Probe):
         for seen in self._seen.values():
             if len(seen.marks) >= _MANY:
                 seen.living()
-                older = sum(before < self._steps for _, before in seen.marks)
+                older = sum(before < self.run.all_steps for _, before in seen.marks)
                 seen.outlived = max(seen.outlived, older)
-        self._steps += 1
 
     def judge(self) -> Iterator[Judgement]:
         if self.run.ended_by == "end":

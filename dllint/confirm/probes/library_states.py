@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.contents import dicts, tensors
-from dllint.events import OptimizerStep, SchedulerStep, StateRestored, StateSaved
+from dllint.events import SchedulerStep, StateRestored, StateSaved
 
 _DEPTH = 5  # dicts inside of what is read
 
@@ -25,8 +25,8 @@ class _Read:
 
     stack: Stack
     step: int
+    steps: int  # of all optimizers before
     is_taken: bool = False
-    has_stepped: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ class LibraryStates(Probe):
 
     def on_sharded_read(self, state: Any, stack: Stack) -> None:
         if any("param_groups" in part for part in dicts(state)):
-            self._read.append(_Read(stack, self.run.steps, self._is_in_place(state)))
+            self._read.append(_Read(stack, self.run.steps, self.run.all_steps, self._is_in_place(state)))
 
     def _is_in_place(self, state: Any) -> bool:
         """Whether what was read into is the state of an optimizer itself."""
@@ -75,11 +75,7 @@ class LibraryStates(Probe):
     def on_state_restored(self, event: StateRestored[Any]) -> None:
         if isinstance(event.target, Optimizer):
             for read in self._read:
-                read.is_taken = read.is_taken or not read.has_stepped
-
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        for read in self._read:
-            read.has_stepped = True
+                read.is_taken = read.is_taken or read.steps == self.run.all_steps
 
     def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
         scheduler: Any = event.scheduler
@@ -107,7 +103,7 @@ class LibraryStates(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         for read in self._read:
-            if read.has_stepped:
+            if read.steps < self.run.all_steps:
                 what = "was given to an optimizer" if read.is_taken else "was given to none before the next step"
                 yield self._judgement(
                     "DL706",

@@ -102,6 +102,10 @@ class Loading(Probe):
                 known.look()
             known.steps += 1
 
+    def on_step_passed_over(self, optimizer: Optimizer) -> None:
+        for known in self._pretrained:
+            known.steps += bool(known.steps)
+
     def judge(self) -> Iterator[Judgement]:
         for stack, seen in self._seen.items():
             yield self._shapes(stack, seen)

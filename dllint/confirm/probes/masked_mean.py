@@ -59,6 +59,9 @@ class MaskedMean(Probe):
             self._latest = stack_of(call)
             self._rows = call.target.shape if base is None else base.shape
 
+    def on_gap(self) -> None:
+        self._latest = ()
+
     def before_backward(self, call: BackwardCall) -> None:
         key = stack_of(call), self._latest
         seen = self._seen.get(key)

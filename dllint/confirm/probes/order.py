@@ -15,10 +15,15 @@ from dllint.confirm.probes.base import Batches, Probe
 
 @dataclass(slots=True)
 class _Epoch:
-    """The batches of one pass, and whether gradients followed any of them."""
+    """One pass over a loader, and whether gradients followed any of its batches."""
 
-    order: list[Any]
+    indices: list[Any]
+    taken: int = 0
     trains: bool = False
+
+    def order(self) -> list[Any]:
+        """The samples of each batch that was taken."""
+        return self.indices[: self.taken]
 
 
 class Order(Probe):
@@ -37,12 +42,12 @@ class Order(Probe):
         if sampler is not None and sampler.shuffle:
             if batches.loader not in self._by_loader:
                 self._orders.append(self._by_loader.setdefault(batches.loader, []))
-            self._by_loader[batches.loader].append(_Epoch([]))
+            self._by_loader[batches.loader].append(_Epoch(batches.indices))
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         epochs = self._by_loader.get(batches.loader) if batches.loader is not None else None
-        if epochs and batches.taken <= len(batches.indices):
-            epochs[-1].order.append(batches.indices[batches.taken - 1])
+        if epochs:
+            epochs[-1].taken = batches.taken
             self._latest = epochs[-1]
 
     def before_backward(self, call: Any) -> None:
@@ -52,7 +57,7 @@ class Order(Probe):
 
     def judge(self) -> Iterator[Judgement]:
         for epochs in self._orders:
-            orders = [epoch.order for epoch in epochs if epoch.trains]  # else a batch was looked at, and no more
+            orders = [epoch.order() for epoch in epochs if epoch.trains]  # else a batch was looked at, and no more
             common = min((len(order) for order in orders), default=0)
             distinct = len({repr(order[:common]) for order in orders})
             compared = len(orders) >= 2 and common

@@ -66,11 +66,12 @@ class Passes(Probe):
             is_known = not isinstance(source.dataset, IterableDataset)
             if is_known and distributed_sampler(source) is None:  # which has a rule of its own
                 self._loaders.append(loader)
-        if len(loader.passes) <= batches.number < _MOST:
+        if batches.number >= _MOST:
+            return
+        if not loader.passes or loader.passes[-1].number != batches.number:
             loader.passes.append(_Pass(batches.number, batches.indices))
-        if loader.passes and loader.passes[-1].number == batches.number:
-            loader.passes[-1].taken = batches.taken
-            self._latest = loader.passes[-1]
+        loader.passes[-1].taken = batches.taken
+        self._latest = loader.passes[-1]
 
     def on_model_forward(self, event: ModelForward[Any]) -> None:
         if event.grad != "on":  # what was taken is evaluated

@@ -88,6 +88,9 @@ class Preferences(Probe):
         if len(self._calls) < _CALLS:
             self._calls.append((ref(event.model), event.grad == "on"))
 
+    def on_gap(self) -> None:
+        self._calls = []
+
     def before_backward(self, call: BackwardCall) -> None:
         calls, self._calls = self._calls, []
         if self.run.packs or all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from dllint.confirm.probes.base import ENOUGH, Probe
 from dllint.events import ModelForward, OptimizerStep
@@ -34,6 +35,12 @@ class Replicas(Probe):
             self._begin = dict(self._fingerprints())
 
     def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+        self._count()
+
+    def on_step_passed_over(self, optimizer: Optimizer) -> None:
+        self._count()
+
+    def _count(self) -> None:
         if not self._begin:
             return
         self._steps += 1

@@ -80,6 +80,9 @@ class TrainingMode(Probe):
         self._ready = (stack_of(call), self._called) if self._called else None
         self._called = []
 
+    def on_gap(self) -> None:
+        self._called, self._ready = [], None
+
     def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
         if self._ready is None:
             return

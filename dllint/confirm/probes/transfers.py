@@ -63,6 +63,9 @@ class Transfers(Probe):
         elif self._recent:
             self._recent.clear()
 
+    def on_gap(self) -> None:
+        self._recent.clear()
+
     def on_model_forward(self, event: ModelForward[Any]) -> None:
         named = event.arguments.keywords
         if self._recent and event.grad == "on":
