@@ -13,6 +13,7 @@ from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
+from dllint.interp.source.missing_names import failing_import
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
@@ -187,6 +188,10 @@ class Sources(ProgramView):
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
+
+    def failing_import(self) -> Site | None:
+        """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
+        return failing_import(self._machine.project, self.program.module)
 
     def mentions(self, *words: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
