@@ -15,6 +15,7 @@ from dllint.context.checkpoints import (
     key_loaded,
     keys_needed,
     keys_read,
+    path_pattern,
     path_texts,
 )
 from dllint.context.continuing import Continuation
@@ -32,6 +33,7 @@ from dllint.context.resuming import Resumption
 from dllint.context.sampling import Draw, Randomness, Workers
 from dllint.context.schedules import Unstepped
 from dllint.context.scores import BatchLoop
+from dllint.context.seeding import WorkerSeed
 from dllint.context.sources import Where, receiver_of
 from dllint.context.tokenizing import PaddedBatch
 from dllint.context.unpickling import ObjectUse
@@ -255,6 +257,7 @@ __all__ = [
     "Untrained",
     "Value",
     "Where",
+    "WorkerSeed",
     "Workers",
     "Wrapping",
     "ZeroGrad",
@@ -283,6 +286,7 @@ __all__ = [
     "move_after",
     "move_before",
     "only_value",
+    "path_pattern",
     "path_texts",
     "receiver_of",
     "remove",

@@ -337,6 +337,15 @@ class TestVersions:
             (".github/workflows/test.yml", "        python-version: '3.8'\n", {"python": "3.9"}),
             ("runtime.txt", "python-3.6.9\n", {"python": "3.6.10"}),
             ("run.sh", "python train.py --model torch-1 --epochs 3.5\n", {}),
+            (
+                "hpc/job.def",
+                "Bootstrap: docker\nFrom: pytorch/pytorch:2.4.1-cuda11.8-cudnn9-runtime\n",
+                {"torch": "2.4.1.1"},
+            ),
+            ("code/image.def", "%post\n    pip install torch==2.4.1+cu118\n", {"torch": "2.4.2"}),
+            ("code/requirements.txt", "# torch==2.4.1+cu118\n# since 1.0 numpy is not needed\n", {"torch": "2.4.1.1"}),
+            ("src/README.md", "transformers==4.16.2\n", {"transformers": "4.16.2.1"}),
+            ("external/README.md", "transformers==4.16.2\n", {}),
         ],
     )
     def test_commands_tell_a_limit(self, project: Path, file: str, text: str, limits: dict[str, str]) -> None:

@@ -4,9 +4,9 @@ A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and t
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
 the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
 ``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
-read off such files in the folders of the project, off the image that a Dockerfile begins with, off commands that
-install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its README; of all these the
-strictest counts.
+read off such files in the folders of the project and off comments in them, off the image that a Dockerfile begins with,
+off commands that install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its READMEs;
+of all these the strictest counts.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ _IN_COMMANDS = re.compile(
     r"\b(?:(pytorch|torch|numpy|transformers|pytorch-lightning)(?:==?|[/-])"
     r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
 )
-_COMMANDS = ("Dockerfile*", "*/Dockerfile*", "*.sh", "*/*.sh", "INSTALL*", "runtime.txt", ".travis.yml",
-             ".github/workflows/*.y*ml")  # fmt: skip
+_IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
+_COMMANDS = (*_IMAGES, "*.sh", "*/*.sh", "INSTALL*", "runtime.txt", ".travis.yml", ".github/workflows/*.y*ml")
+_IN_COMMENT = re.compile(r"(?m)^\s*#+\s*(?:pip3? install\s+)?([A-Za-z][\w.-]*)\s*(==\s*\d+(?:\.\d+)*)")
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
-_IMAGE = re.compile(r"(?m)^FROM\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
-_PYTHON_IMAGE = re.compile(r"(?m)^FROM\s+python:(\d\.\d+)")
+_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
+_PYTHON_IMAGE = re.compile(r"(?mi)^FROM:?\s+python:(\d\.\d+)")
 _WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
 _DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
 _BY_YEAR = {
@@ -208,9 +209,20 @@ def _table(data: object, key: str) -> dict[str, Any]:
 
 
 def _from_requirements(root: Path) -> Iterator[tuple[str, str]]:
-    for path in sorted((*root.glob("*require*.txt"), *root.glob("requirements/*.txt"))):
+    for path in _requirement_files(root):
         for line in _read(path).splitlines():
             yield from _requirement(line)
+
+
+def _from_comments(root: Path) -> Iterator[tuple[str, str]]:
+    """``# torch==2.4.1+cu118``: what is to be installed by hand, before the rest of a ``requirements.txt``."""
+    for path in _requirement_files(root):
+        for name, specifier in _IN_COMMENT.findall(_read(path)):
+            yield _called(name), specifier
+
+
+def _requirement_files(root: Path) -> list[Path]:
+    return sorted((*root.glob("*require*.txt"), *root.glob("requirements/*.txt")))
 
 
 def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
@@ -268,8 +280,8 @@ def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
-    """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder of the project."""
-    for path in sorted((*root.glob("Dockerfile*"), *root.glob("*/Dockerfile*"))):
+    """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder, and for Apptainer."""
+    for path in sorted(path for pattern in _IMAGES for path in root.glob(pattern)):
         text = _read(path)
         for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
             text = text.replace(f"${{{name}}}", default)
@@ -290,13 +302,13 @@ def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
-    """What the files for installation in the folders of a project say."""
+    """What the files for installation in the folders of a project say, and the READMEs there."""
     for pattern in ("*/", "*/*/"):
         for folder in sorted(root.glob(pattern)):
             if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in folder.relative_to(root).parts):
-                for read in (_from_requirements, _from_conda, _from_lock):
+                for read in (_from_requirements, _from_comments, _from_conda, _from_lock, _from_readme):
                     yield from read(folder)
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_below, _from_dockerfile, _from_commands, _from_readme)
+_FOR_LIMITS = (*_SOURCES, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_readme)

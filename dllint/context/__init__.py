@@ -16,6 +16,7 @@ from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
+from dllint.context.seeding import Seeding
 from dllint.context.tokenizing import Tokenizing
 
 __all__ = ["Context"]
@@ -34,6 +35,7 @@ class Context(
     Coverage,
     Rates,
     Schedules,
+    Seeding,
     Accumulating,
     Tokenizing,
     Decisions,

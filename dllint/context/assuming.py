@@ -36,6 +36,8 @@ _MADE = frozenset(
 )
 
 
+_OF_MODULES = ("forward", "__init__")  # the methods in which a module calls its parts
+
 _ON_MADE_UP = Assumption("effect", "somebody trains on these numbers, which are made up on the spot")
 
 
@@ -176,9 +178,11 @@ class Assuming(Decisions, Uses):
 
     @cached_property
     def _is_made_up(self) -> bool:
-        forwards = self._structure.all_of(ModelForward)
-        inputs = [each for event in forwards if isinstance(event, ModelForward) for each in event.arguments.all()]
-        return _is_made(inputs, _MADE)
+        forwards = [event for event in self._structure.all_of(ModelForward) if isinstance(event, ModelForward)]
+        outermost = [
+            event for event in forwards if not any(frame.function in _OF_MODULES for frame in event.frame.stack())
+        ]
+        return _is_made([each for event in outermost or forwards for each in event.arguments.all()], _MADE)
 
     def _behind_role(self, value: Value | None, role: str) -> Iterator[Assumption]:
         """That something is what it is called: nothing else tells so, and nothing that is done with it proves it."""

@@ -108,7 +108,11 @@ class CheckpointView:
     def _saved(self, event: StateSaved, content: Value) -> Saved:
         tables = [option for _, option in alternatives(content) if isinstance(option, Table)]
         site = next((table.site for table in tables if table.site is not None), event.site)
-        return Saved(event, tuple(_parts(content, "", ())), site, all(table.exact for table in tables))
+        return Saved(event, self.parts(content), site, all(table.exact for table in tables))
+
+    def parts(self, content: Value | None) -> tuple[Part, ...]:
+        """The states in what is written to a file, or is to be filled from one: those of a dict, or it itself."""
+        return tuple(_parts(content, "", ())) if content is not None else ()
 
     @cached_property
     def restored(self) -> tuple[Restored, ...]:

@@ -9,7 +9,16 @@ from functools import cached_property
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
-from dllint.context.sampling import Draw, Randomness, Workers, draws_in, start_method_of, workers_of
+from dllint.context.sampling import (
+    Draw,
+    Randomness,
+    Workers,
+    draws_in,
+    image_bytes,
+    most_batches,
+    start_method_of,
+    workers_of,
+)
 from dllint.events import (
     Backward,
     Block,
@@ -302,6 +311,21 @@ class DataView:
     def workers(self, loader: LoaderCreated) -> Workers | None:
         """The worker processes of a loader; ``None`` where there are none, or none by default."""
         return workers_of(loader)
+
+    def most_batches(self, loader: LoaderCreated) -> int:
+        """How many batches of a loader with workers are in shared memory at once, at most; 0 where it is not known."""
+        return most_batches(loader)
+
+    def batch_bytes(self, loader: LoaderCreated) -> int:
+        """The bytes of the images in a batch, by the transforms of the dataset: at least so many; 0 if not known."""
+        sizes: list[int] = []
+        for dataset in self.datasets(loader.dataset):
+            applied = self.applied(dataset)
+            steps = [inner for step in applied for inner in self.steps(step.value)]
+            if applied:
+                is_sure = not any(step.guards for step in applied)
+                sizes.append(image_bytes(steps, self._machine.facts) if is_sure else 0)
+        return min(sizes, default=0) * (self.batch_size(loader.loader) or 0)
 
     def start_method(self, loader: LoaderCreated) -> str:
         """How the workers of a loader are started: ``fork``, ``spawn`` or ``forkserver``; empty if nobody says it."""

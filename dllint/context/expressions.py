@@ -52,6 +52,10 @@ class Expressions(ProgramView):
                 if bound is not None and len(pending) < _MAX_HOPS:
                     pending.append(bound)
 
+    def bound_to(self, name: str, place: Site) -> ast.expr | None:
+        """What an assignment above a place has last bound a variable to, in the same function."""
+        return last_bound(name, _around(place), place.line)
+
     def reads_after(self, name: str, place: Site) -> Iterator[ast.Name]:
         """Where the value that a variable has at a place is read later on; functions within may read it at any time."""
         return later_reads(name, place, place.module)

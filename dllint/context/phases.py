@@ -95,7 +95,10 @@ class Phases(Precisions, Loops, Uses):
         if any(self.reaches(given, loader) for event in frameworks for given in event.arguments.all()):
             return True
         loops = (one.loop for one in self.data.passes if any(loader is each for each in one.loaders))
-        return any(self._scores(loop) for loop in loops)
+        if any(self._scores(loop) for loop in loops):
+            return True
+        given = (value for call in self.all_of(LossCall) for value in (call.input, call.target) if value is not None)
+        return any(loader is source for value in given for source in self.sources(value))
 
     def is_read_in_part(self, loader: Value) -> bool:
         """Whether some loop takes a number of batches from a loader (`islice`), or from endless rounds over it."""

@@ -12,7 +12,7 @@ from dllint.context.assuming import Assuming
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.positions import enclosing_scope, enclosing_statement
+from dllint.interp.source.positions import ancestors, enclosing_scope, enclosing_statement
 from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
@@ -52,6 +52,8 @@ class Reporting(Assuming):
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
         purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
+        if event is None:
+            purpose = (*purpose, *self._unread(site))
         assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *purpose)
         alone = self.program.alone
         return Finding(
@@ -92,11 +94,21 @@ class Reporting(Assuming):
         name = self.program.name.partition(".")[0]
         definitions = [self.program.alone.node] if self.program.alone is not None else self._top_level(name)
         if not all(self._may_be_called(definition, name) for definition in definitions):
-            told = f"somebody uses `{self.program.name}`, which nothing in the project names"
-            yield Assumption("effect", told, asks="reached")
+            yield self._used(self.program.name)
         elif self.program.alone is not None:
             told = f"`{self.program.name}` is called, which nothing that could be followed does"
             yield Assumption("entry", told, asks="reached")
+
+    def _unread(self, site: Site) -> Iterator[Assumption]:
+        """That somebody uses the definition around a place of which no event tells that it is run."""
+        around = [node for node in ancestors(site) if isinstance(node, Definition)]
+        if around and site.module is self.program.module and self.program.kind == "module":
+            definition = around[-1]
+            if not self._may_be_called(definition, definition.name):
+                yield self._used(definition.name)
+
+    def _used(self, name: str) -> Assumption:
+        return Assumption("effect", f"somebody uses `{name}`, which nothing in the project names", asks="reached")
 
     def _needed(self) -> Iterator[Assumption]:
         """That a file which the program cannot do without, and which Python cannot parse, is mended."""

@@ -10,12 +10,20 @@ from dllint.assumptions import Assumption, Assumptions
 from dllint.context.judging import judge
 from dllint.events import Event, LibraryCall, LoaderCreated
 from dllint.interp.ask.origins import Origin
+from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.source.facts import Facts
 from dllint.values import Const, Instance, Setting, Symbol, Value, alternatives
 
 _PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
 _NEW = ("spawn", "forkserver")
 _STARTING = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method")
+
+_SIZING = frozenset(("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop"))
+_KEEPING = frozenset(
+    ("ToTensor", "Normalize", "RandomHorizontalFlip", "RandomVerticalFlip", "ColorJitter", "RandomRotation",
+     "RandomErasing", "RandomAffine", "RandomGrayscale", "AutoAugment", "RandAugment", "TrivialAugmentWide")
+)  # fmt: skip
+_FLOAT = 4  # bytes
 
 Family = Literal["torch", "numpy", "random", ""]
 """The library whose generator is meant; empty where it is one of several."""
@@ -130,3 +138,41 @@ def _generator(call: LibraryCall, facts: Facts) -> Instance | None:
     """The generator whose method is called, or that is passed as ``generator``."""
     given = call.arguments.keywords.get("generator") or call.arguments.get(0, None)
     return given if isinstance(given, Instance) and given.library_name in facts.random_generators else None
+
+
+def image_bytes(steps: Iterable[TransformStep], facts: Facts) -> int:
+    """The bytes of an image as a pipeline of torchvision leaves it, or at least so many; 0 where that is not known.
+
+    ``Normalize`` tells the number of channels, the last resize or crop the size; ``Resize(n)`` leaves n x n or more.
+    """
+    area, channels, is_tensor = 0, 0, False
+    for step in steps:
+        given = step.value.arguments if isinstance(step.value, Instance) else None
+        if given is None or step.guards or step.kind not in _SIZING | _KEEPING:
+            return 0
+        if step.kind in _SIZING:
+            sizes = _numbers(given.get(0, "size"), facts)
+            area = int(sizes[0] * sizes[-1]) if len(sizes) in (1, 2) else 0
+        elif step.kind == "Normalize":
+            channels = len(_numbers(given.get(0, "mean"), facts))
+        is_tensor = is_tensor or step.kind == "ToTensor"
+    return area * channels * _FLOAT if is_tensor else 0
+
+
+def _numbers(given: Value | None, facts: Facts) -> tuple[float, ...]:
+    """The numbers that an option of a transform is, at least by default; none where they are not known."""
+    value = _by_default(given)
+    return (numbers_in(value, facts) or ()) if value is not None else ()
+
+
+def most_batches(loader: LoaderCreated) -> int:
+    """How many batches of a loader are in shared memory at once, if the training is slower; 0 where that is not known.
+
+    Each worker has made as many as it may ahead, 2 by default, and one more is in use.
+    """
+    workers = workers_of(loader)
+    ahead = _by_default(loader.options.get("prefetch_factor", Const(2)))
+    ahead = Const(2) if isinstance(ahead, Const) and ahead.value is None else ahead
+    if workers is None or not workers.count or not isinstance(ahead, Const) or not isinstance(ahead.value, int):
+        return 0
+    return workers.count * ahead.value + 1

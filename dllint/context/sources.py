@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
+from dllint.assumptions import Assumption, Assumptions
 from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
@@ -126,9 +127,11 @@ class Sources(ProgramView):
         """
         return self.limits.get(package) or self._limits_of_code.get(package)
 
-    def is_version_known(self, package: str) -> bool:
-        """Whether the project gives any bound of the versions of a package that it runs with."""
-        return package in self.versions or package in self.limits
+    def assumed_version(self, package: str, version: str) -> Assumptions:
+        """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
+        if package in self.versions or package in self.limits:
+            return ()
+        return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
 
     @cached_property
     def _limits_of_code(self) -> dict[str, str]:
@@ -159,12 +162,12 @@ class Sources(ProgramView):
     def discarded(self) -> Iterator[tuple[Site, str]]:
         """The calls and attributes of the program's file that stand as statements: nobody gets what they give.
 
-        Each comes with its dotted name, if it is something that the file imports. What a
-        cell of a notebook may show, and what is tried in a ``try``, is left out.
+        Each comes with its dotted name, if it is something that the file imports. What a cell of a notebook may show,
+        or of a script that is run cell by cell, and what is tried in a ``try``, is left out.
         """
         module = self.program.module
         imported = imported_names(module.tree)
-        is_shown = module.source.notebook is not None
+        is_shown = module.source.has_cells
         shown = {id(each.value) for each in module.tree.body if is_shown and isinstance(each, ast.Expr)}
         for node in statements_for_their_value(module.tree):
             if id(node) not in shown:
@@ -247,10 +250,17 @@ class Sources(ProgramView):
                 yield from ast.walk(module.tree)
 
     def comments_in(self, site: Site) -> list[str]:
-        """The comments in the lines of a node."""
+        """The comments in the lines of a node; to a block belong those at its end that are indented like it."""
         node: Any = site.node
-        first, last = (node.lineno, node.end_lineno) if hasattr(node, "lineno") else (1, float("inf"))
-        return [text for line, text in site.module.comments.items() if first <= line <= last]
+        if not hasattr(node, "lineno"):
+            return list(site.module.comments.values())
+        lines = site.module.source.text.split("\n")
+        last = node.end_lineno
+        if isinstance(node, ast.stmt):
+            inside = " " * (node.col_offset + 1)
+            while last < len(lines) and (not lines[last].strip() or _is_comment(lines[last], inside)):
+                last += 1
+        return [text for line, text in site.module.comments.items() if node.lineno <= line <= last]
 
     def lines_at(self, site: Site) -> list[str]:
         """The lines in which a node stands, and the one above them, with all that they say in comments and texts."""
@@ -306,6 +316,10 @@ def receiver_of(call: ast.AST) -> str:
     """What a method is called on, as it is written: ``self.model`` in ``self.model.state_dict()``."""
     function = call.func if isinstance(call, ast.Call) else None
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+
+
+def _is_comment(line: str, inside: str) -> bool:
+    return line.lstrip().startswith("#") and line.expandtabs().startswith(inside)
 
 
 def _defines_class(tree: ast.Module, name: str) -> bool:

@@ -118,12 +118,12 @@ def is_read(site: Site, hops: int = _MAX_HOPS) -> bool:
 
 def _is_shown(statement: ast.Expr, site: Site) -> bool:
     """Whether a notebook shows the value of an expression: that of the last one in a cell."""
-    notebook, body = site.module.source.notebook, site.module.tree.body
+    source, body = site.module.source, site.module.tree.body
     at = next((index for index, each in enumerate(body) if each is statement), None)
-    if notebook is None or at is None:
+    if at is None or not source.has_cells:
         return False
     following = body[at + 1 : at + 2]
-    return not following or notebook.locate(following[0].lineno)[0] != notebook.locate(statement.lineno)[0]
+    return not following or source.cell_of(following[0].lineno) != source.cell_of(statement.lineno)
 
 
 def _variable_of(statement: ast.stmt) -> str | None:

@@ -45,6 +45,9 @@ class SourceError(Exception):
         self.kind = kind
 
 
+_CELL = re.compile(r"(?m)^# ?(?:%%|In ?\[[\d ]*\]:)")
+
+
 class SourceFile:
     """One source file, decoded.
 
@@ -87,6 +90,17 @@ class SourceFile:
         if self._text is not None:
             self._packed = self._packed or zlib.compress(self._text.encode("utf-8", "surrogatepass"), _FASTEST)
             self._text, self._starts = None, []
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether it is a notebook, or a script with marks for cells (``# %%``, ``# In[3]:``), run cell by cell."""
+        return self.notebook is not None or _CELL.search(self.text) is not None
+
+    def cell_of(self, line: int) -> int:
+        """The number of the cell that a line is in; 0 before the first and where there are none."""
+        if self.notebook is not None:
+            return self.notebook.locate(line)[0]
+        return sum(1 for match in _CELL.finditer(self.text) if self.text.count("\n", 0, match.start()) < line)
 
     @property
     def line_starts(self) -> list[int]:

@@ -34,7 +34,8 @@ best epoch has .75.
 ## Not reported
 States that are copied (`deepcopy`, `clone`), used before the next step, or of a model that no known optimizer trains;
 states that are taken once and saved again and again, which are the current ones on purpose; the best of several models
-that a loop makes and trains one after the other; sharded models, whose state is gathered.
+that a loop makes and trains one after the other; what a variable only begins with, if the training loop puts copies in
+its place; sharded models, whose state is gathered.
 
 ## Fix (unsafe)
 Clones the tensors. Unsafe because another model is kept then: the best.
@@ -61,6 +62,7 @@ from dllint.api import (
     StateSaved,
     StateTaken,
     Symbol,
+    Table,
     Value,
     alternatives,
     replace_range,
@@ -83,6 +85,15 @@ def is_meant_to_follow(taken: StateTaken, use: Event, ctx: Context) -> bool:
     return is_here and not any(ctx.position(taken) < ctx.position(step) < ctx.position(use) for step in ctx.steps())
 
 
+def is_first_value(taken: StateTaken, use: Event, ctx: Context) -> bool:
+    """a variable only begins with it, and the training loop puts copies into its place"""
+    around = {id(loop) for step in ctx.steps() for loop in ctx.loops_around(step)}
+    if any(id(loop) in around for loop in ctx.loops_around(taken)):
+        return False
+    others = [value for value in _used(use, ctx) if _root(value) is not taken.state]
+    return any(isinstance(value, Symbol | Table) for value in others)
+
+
 class AliasedBestStateDict(Rule):
     code = "DL719"
     name = "aliased-best-state-dict"
@@ -93,7 +104,7 @@ class AliasedBestStateDict(Rule):
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",)
 
-    excuses = (is_meant_to_follow, is_gathered)
+    excuses = (is_meant_to_follow, is_gathered, is_first_value)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
@@ -127,11 +138,14 @@ class AliasedBestStateDict(Rule):
 
 def _keeps(use: Event, taken: StateTaken, ctx: Context) -> bool:
     """Whether a use is of the state that was taken, or of a dict with the same tensors."""
+    return any(_root(value) is taken.state for value in _used(use, ctx))
+
+
+def _used(use: Event, ctx: Context) -> list[Value]:
+    """What is loaded, whatever it may be, or the parts of what is saved."""
     if isinstance(use, StateRestored):
-        values = [option for _, option in alternatives(use.state)] if use.state is not None else []
-    else:
-        values = [part.value for saved in ctx.checkpoints.saved if saved.event is use for part in saved.parts]
-    return any(_root(value) is taken.state for value in values)
+        return [option for _, option in alternatives(use.state)] if use.state is not None else []
+    return [part.value for saved in ctx.checkpoints.saved if saved.event is use for part in saved.parts]
 
 
 def _root(value: Value) -> Value:

@@ -22,8 +22,8 @@ single sample when `__getitem__` seeds the generator or is wrapped in `lru_cache
 ## Not reported
 Seeds that come from `torch.initial_seed()`, `get_worker_info()`, the time, an epoch or anything else that is not known,
 loaders for evaluation (there it is wanted), loaders without workers, and with `persistent_workers=True` seeds that
-differ between the workers. Seeds of a generator that the samples do not use are reported only if the rule is selected
-by name.
+differ between the workers. Seeds of torch's generator alone, of which DL403 speaks. Seeds of a generator that the
+samples do not use are reported only if the rule is selected by name.
 
 ## Fix (unsafe)
 Passes `worker_init_fn=None`, takes the seeding out of `__getitem__`, or moves it in front of the loop over the epochs.
@@ -41,49 +41,38 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
-    Assumptions,
-    Choice,
-    Const,
     Context,
     Edits,
     Finding,
     Function,
-    Instance,
     LoaderCreated,
     Loop,
     Program,
     Randomness,
     RandomSeeded,
     Rule,
-    Setting,
-    Symbol,
     Value,
     Workers,
-    alternatives,
-    assumed_under,
+    WorkerSeed,
     move_before,
     remove,
     set_argument,
 )
 
-_ARITHMETIC = frozenset(("+", "-", "*", "/", "//", "%", "**", "^", "|", "&", "<<", "int", "abs", "hash", "negative"))
-_STATE = "numpy.random.get_state"
 _ORDERING = frozenset(
     ("torch.manual_seed", "lightning.pytorch.seed_everything", "lightning.seed_everything", "transformers.set_seed",
      "accelerate.utils.set_seed")
 )  # fmt: skip
 
 
-def seeds_once(event: RandomSeeded, parts: list[Value], worker: Value, workers: Workers, ctx: Context) -> bool:
+def seeds_once(event: RandomSeeded, seed: WorkerSeed, workers: Workers, ctx: Context) -> bool:
     """persistent workers are seeded only once, each with another seed"""
-    return workers.is_persistent and any(part is worker for part in parts)
+    return workers.is_persistent and seed.differs
 
 
-def seeds_by_state_of_old(
-    event: RandomSeeded, parts: list[Value], worker: Value, workers: Workers, ctx: Context
-) -> bool:
+def seeds_by_state_of_old(event: RandomSeeded, seed: WorkerSeed, workers: Workers, ctx: Context) -> bool:
     """before torch 1.9 numpy's state differs from epoch to epoch"""
-    return ctx.runs_before("torch", "1.9") and any(map(_is_constant_state, parts))
+    return seed.is_of_numpy_state and ctx.runs_before("torch", "1.9")
 
 
 class ConstantWorkerSeed(Rule):
@@ -114,37 +103,24 @@ class ConstantWorkerSeed(Rule):
     def _in_workers(
         self, loader: LoaderCreated, workers: Workers, drawn: Randomness, ctx: Context
     ) -> Iterator[Finding]:
-        worker = Symbol("parameter", site=loader.site, detail="worker_id")
-        for guards, function in alternatives(loader.options.get("worker_init_fn") or Const(None)):
-            seeds = [event for event in ctx.data.calling(function, worker) if isinstance(event, RandomSeeded)]
-            used = any(_concerns(event, drawn) for event in seeds)
-            for event in seeds:
-                parts = _parts(event.seed, ctx) if event.seed is not None else None
-                if parts is not None and not ctx.excused(self, event, parts, worker, workers):
-                    given = assumed_under(guards)
-                    yield self._report_workers(event, parts, worker, loader, workers, drawn, used, given, ctx)
+        for seeds in ctx.repeated_worker_seeds(loader):
+            used = any(_concerns(seed.event, drawn) for seed in seeds)
+            others = [seed for seed in seeds if not seed.event.function.startswith("torch.")]  # DL403 speaks of torch
+            for seed in others:
+                if not ctx.excused(self, seed.event, seed, workers):
+                    yield self._report_workers(seed, loader, workers, drawn, used, ctx)
                     break
 
     def _report_workers(
-        self,
-        event: RandomSeeded,
-        parts: list[Value],
-        worker: Value,
-        loader: LoaderCreated,
-        workers: Workers,
-        drawn: Randomness,
-        used: bool,
-        given: Assumptions,
-        ctx: Context,
+        self, seed: WorkerSeed, loader: LoaderCreated, workers: Workers, drawn: Randomness, used: bool, ctx: Context
     ) -> Finding:
-        """``used`` tells whether the samples are known to draw from a generator that is seeded, ``given`` is what is
-        assumed of what the loader is given."""
-        differs = any(part is worker for part in parts)
+        """``used`` tells whether the samples are known to draw from a generator that is seeded."""
         is_idle = drawn.is_known and not used
-        effects = [] if differs else ["all workers draw the same random numbers"]
+        how = "alike in every epoch" if seed.differs else "with a constant"
+        effects = [] if seed.differs else ["all workers draw the same random numbers"]
         if not workers.is_persistent:
             effects.append("each epoch draws the same random numbers as the one before")
-        if any(_is_constant_state(part) for part in parts):
+        if seed.is_of_numpy_state:
             effects[-1] += ": `get_state()[1][0]` is a constant since torch 1.9"
         if is_idle:
             effects = [
@@ -152,20 +128,19 @@ class ConstantWorkerSeed(Rule):
             ]
         return ctx.finding(
             self,
-            event,
-            f"`{event.function}` seeds the workers {'alike in every epoch' if differs else 'with a constant'}",
-            on=[workers, workers.value, *parts, loader.loader, loader.dataset],
+            seed.event,
+            f"`{seed.event.function}` seeds the workers {how}",
+            on=[workers, workers.value, *seed.parts, loader.loader, loader.dataset],
             assuming=[
-                *given,
-                *_assumed_constant(parts, worker, ctx),
+                *seed.assumptions,
                 *_assumed_to_draw(used or is_idle),
                 *ctx.assumed_batches(loader.loader),
             ],
             effect=", and ".join(effects),
             help="drop the `worker_init_fn`: the loader seeds each worker in each epoch itself (torch 1.9 and later)",
-            trace=[(loader.site, "the workers of this loader"), (event.site, "are seeded here")],
+            trace=[(loader.site, "the workers of this loader"), (seed.event.site, "are seeded here")],
             fix=("Let the loader seed its workers", set_argument(loader.site, "worker_init_fn", "None")),
-            severity=None if differs else "error",
+            severity=None if seed.differs else "error",
             pedantic=is_idle,
         )
 
@@ -180,8 +155,8 @@ class ConstantWorkerSeed(Rule):
             for event in ctx.data.fetching(dataset):
                 if isinstance(event, RandomSeeded) and event.seed is not None and not event.guards:
                     used = _concerns(event, drawn)
-                    parts = _parts(event.seed, ctx) if used or not drawn.is_known else None
-                    if parts is not None and not any(_is_guess(part, ctx) for part in parts):
+                    parts = ctx.fixed_parts(event.seed) if used or not drawn.is_known else None
+                    if parts is not None and not any(ctx.is_fixed_by_name(part) for part in parts):
                         yield self._report_sample(event, parts, loader, used, ctx)
 
     def _report_sample(
@@ -224,8 +199,8 @@ class ConstantWorkerSeed(Rule):
             around = ctx.loops_around(event)
             if loop not in around or batches in around or event.function not in _ORDERING:
                 continue
-            parts = _parts(event.seed, ctx)
-            if parts is not None and not any(_is_guess(part, ctx) for part in parts):
+            parts = ctx.fixed_parts(event.seed)
+            if parts is not None and not any(ctx.is_fixed_by_name(part) for part in parts):
                 yield self._report_epoch(event, parts, loop, ctx)
 
     def _report_epoch(self, event: RandomSeeded, parts: list[Value], loop: Loop, ctx: Context) -> Finding:
@@ -248,12 +223,6 @@ def _concerns(event: RandomSeeded, drawn: Randomness) -> bool:
     return library in drawn.families if library in ("torch", "numpy", "random") else bool(drawn.families)
 
 
-def _assumed_constant(parts: list[Value], worker: Value, ctx: Context) -> list[Assumption]:
-    """What names are trusted for: that a seed or a rank stays the same for a whole run."""
-    guessed = [part for part in parts if part is not worker and _is_guess(part, ctx)]
-    return [Assumption("name", f"{ctx.called(part, 'seed')} stays the same, as its name says") for part in guessed]
-
-
 def _assumed_to_draw(used: bool) -> list[Assumption]:
     return [] if used else [Assumption("effect", "the dataset draws from the seeded generator")]
 
@@ -272,62 +241,3 @@ def _is_direct(event: RandomSeeded, loop: Loop) -> bool:
     """Whether the seeding stands in the loop itself, or in a function called there that is named after it."""
     frame = event.frame
     return frame is loop.frame or (frame.caller is loop.frame and "seed" in frame.function)
-
-
-def _parts(seed: Value, ctx: Context) -> list[Value] | None:
-    """What a seed is computed from, if all of it is the same in every epoch; else ``None``."""
-    found: list[Value] = []
-    pending = [seed]
-    while pending and len(found) < 20:
-        value = pending.pop()
-        if isinstance(value, Symbol) and value.name in _ARITHMETIC:
-            pending.extend(value.inputs)
-        elif isinstance(value, Choice):
-            pending.extend(option for _, option in value.options)
-        elif _is_of_numpy_state(value, ctx):
-            found.append(Symbol(_STATE))
-        elif isinstance(value, Const | Setting) or _is_guess(value, ctx):
-            found.append(value)
-        else:
-            return None
-    return found
-
-
-def _is_constant_state(part: Value) -> bool:
-    return isinstance(part, Symbol) and part.name == _STATE
-
-
-def _is_of_numpy_state(value: Value, ctx: Context) -> bool:
-    """Whether a value is part of the state that numpy's global generator has."""
-    return (
-        isinstance(value, Symbol)
-        and value.name in ("item", "element", _STATE)
-        and any(isinstance(source, Symbol) and source.name == _STATE for source in ctx.sources(value))
-    )
-
-
-def _is_guess(value: Value, ctx: Context) -> bool:
-    """Whether something unresolved is called like what stays the same in a run: a seed, a rank, a number of workers."""
-    if not isinstance(value, Symbol):
-        return False
-    name = value.hint or str(value.detail) or ctx.name_of(value)
-    if ctx.speaks_of("moving", name):
-        return False
-    if ctx.speaks_of("rank", name):
-        return not any(_is_fresh(source) for source in ctx.sources(value))
-    return "seed" in name.lower() and all(_is_object(source) for source in ctx.sources(value))
-
-
-def _is_fresh(value: Value) -> bool:
-    """Whether a value may be another one in each epoch."""
-    return isinstance(value, Symbol) and (
-        value.name in ("counter", "element", "torch.initial_seed", "torch.utils.data.get_worker_info")
-        or value.name.startswith(("time.", "random.", "numpy.random.", "torch.rand", "os.urandom", "secrets."))
-    )
-
-
-def _is_object(value: Value) -> bool:
-    """Whether a value is an object or an attribute of one, not what a call returned."""
-    return isinstance(value, Instance | Const) or (
-        isinstance(value, Symbol) and value.name in ("parameter", "attribute", "item", "unknown")
-    )

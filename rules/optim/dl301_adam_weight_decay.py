@@ -79,6 +79,12 @@ def is_compared(event: OptimizerCreated, optimizer: Instance, decays: list[Value
     return any("torch.optim.AdamW" in ctx.library_bases(other.optimizer) for other in same_call)
 
 
+def is_chosen_instead(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
+    """the program offers AdamW in its place: who gets Adam asked for it"""
+    others = (other for other in ctx.all_of(OptimizerCreated) if ctx.never_both(event, other))
+    return any(base.endswith(".AdamW") for other in others for base in ctx.library_bases(other.optimizer))
+
+
 class AdamWeightDecay(Rule):
     code = "DL301"
     name = "adam-weight-decay"
@@ -88,7 +94,7 @@ class AdamWeightDecay(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://arxiv.org/abs/1711.05101",)
-    excuses = (is_decoupled, is_called_l2, is_of_ddpg, is_compared)
+    excuses = (is_decoupled, is_called_l2, is_of_ddpg, is_compared, is_chosen_instead)
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer = event.optimizer

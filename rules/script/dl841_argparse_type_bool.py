@@ -19,7 +19,7 @@ Measured on Python 3.11: with `type=bool`, `--shuffle False`, `false`, `no` and 
 ## Not reported
 Types that read the text: `str2bool`, `lambda x: bool(strtobool(x))`, `lambda x: bool(int(x))`; parsers that know what
 `bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`);
-notebooks, where nobody writes a command line.
+notebooks, where nobody writes a command line; options that the file sets itself after the parsing.
 
 ## Fix (safe)
 Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Command lines that switch the option on go on
@@ -81,6 +81,15 @@ def is_in_notebook(event: LibraryCall, ctx: Context) -> bool:
     return event.site.module.source.notebook is not None
 
 
+def is_set_afterwards(event: LibraryCall, ctx: Context) -> bool:
+    """code of the file gives the option a value of its own after the parsing: `opt.train = self.train`"""
+    name = _name_of_option(event, ctx).lstrip("-").replace("-", "_")
+    nodes = (node for node in ast.walk(event.site.module.tree) if isinstance(node, ast.Attribute))
+    return any(
+        node.attr == name and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self" for node in nodes
+    )
+
+
 class ArgparseTypeBool(Rule):
     code = "DL841"
     name = "argparse-type-bool"
@@ -89,7 +98,7 @@ class ArgparseTypeBool(Rule):
     triggers = (("add_argument",), ("bool",))
     fix_safety = "safe"
     references = ("https://docs.python.org/3/library/argparse.html#type",)
-    excuses = (is_in_notebook, is_registered, is_parsed_otherwise)
+    excuses = (is_in_notebook, is_registered, is_parsed_otherwise, is_set_afterwards)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "argparse.ArgumentParser.add_argument":

@@ -43,7 +43,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dllint.api import (
-    Assumption,
     Context,
     Edits,
     Finding,
@@ -132,13 +131,12 @@ class RemovedApi(Rule):
         is_name = not isinstance(site.node, ast.Call | ast.keyword)
         raised = "ImportError" if isinstance(site.node, ast.alias) else "AttributeError" if is_name else "TypeError"
         package = removal.package
-        unknown = Assumption("version", f"the project runs with {package} {removal.version} or a later one")
         instead = " and ".join(dict.fromkeys(f"`{use.removal.instead}`" for use in uses if use.removal.instead))
         return ctx.finding(
             self,
             site,
             f"{what} {'is' if ' and ' not in what else 'are'} gone since {package} {removal.version}",
-            assuming=() if ctx.is_version_known(package) else (unknown,),
+            assuming=ctx.assumed_version(package, removal.version),
             effect=f"raises `{raised}`",
             help=f"use {instead}" if instead else "do without it",
             trace=[(use.site, f"this works up to the last release before {use.release}") for use in uses],

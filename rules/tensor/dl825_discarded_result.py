@@ -23,7 +23,7 @@ is in training mode, after `optimizer.step` its weight is 0.0 as before.
 
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
-themselves; what would make no difference: variables that nobody reads afterwards, or only to move or detach them again,
+themselves; what would make no difference: what a function made and does not read afterwards, or only moves again,
 and indices that are detached, which have no gradients; statements in a `try`, or in a `with` that may watch them; those
 of a notebook that may show a value, and code that measures speed.
 
@@ -75,11 +75,20 @@ def is_timed(site: Site, name: str, ctx: Context) -> bool:
     )
 
 
-def is_not_missed(site: Site, name: str, ctx: Context) -> bool:
-    """nobody reads the variable afterwards, or only to do the same again"""
-    variable, method = _variable(site, name), _method(site)
-    if not variable:
+def is_element(site: Site, name: str, ctx: Context) -> bool:
+    """what is detached is one of several that a loop goes through, such as parameters: nobody reads it afterwards"""
+    variable = _variable(site, name)
+    if _method(site) != "detach":
         return False
+    loops = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.For | ast.AsyncFor))
+    return any(variable == getattr(loop.target, "id", "") and site.node in ast.walk(loop) for loop in loops)
+
+
+def is_not_missed(site: Site, name: str, ctx: Context) -> bool:
+    """the variable holds what was made here, and nobody reads it afterwards, or only to do the same again"""
+    variable, method = _variable(site, name), _method(site)
+    if not variable or not isinstance(ctx.bound_to(variable, site), ast.Call | ast.BinOp):
+        return False  # it may be somebody else's, who waits for it to be changed
     again = _MOVING if method in _MOVING else _DETACHING if method == "detach" else ()
     reads = (Site(site.module, read) for read in ctx.reads_after(variable, site))
     return all(_is_taken_by(again, read, ctx) for read in reads)
@@ -104,7 +113,7 @@ class DiscardedResult(Rule):
     triggers = (("torch", "pandas"), tuple(sorted(_FUNCTIONS | _OF_TENSORS | _OF_TABLES | _CHANGING_MODULES | _CALLED)))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
-    excuses = (works_in_place, is_timed, has_no_gradients, is_not_missed)
+    excuses = (works_in_place, is_timed, is_element, has_no_gradients, is_not_missed)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if program.kind != "module" or ctx.is_unit_test:

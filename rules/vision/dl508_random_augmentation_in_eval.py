@@ -29,9 +29,10 @@ after `RandomResizedCrop` and a flip, and for .84 to .90 of them in ten passes w
 ## Not reported
 Transforms that cannot change anything (`p=0`, `RandomRotation(0)`, `ColorJitter()`, a crop of the whole image) or do
 the same to every image (`RandomHorizontalFlip(p=1)`), test-time augmentation, datasets that are also trained on,
-transforms under a condition that is off for evaluation, samples that are only looked at, and datasets of which neither
-an argument (`train=False`, `split="val"`) nor a path nor a name says that they are for evaluation. Where no dataset is
-known to use a transform, its name counts if one for training stands beside it (`train_transform`, `val_transform`).
+transforms under a condition that is off for evaluation, samples of which no loss and no metric is seen to be computed
+(a question, as they may only be looked at), and datasets of which neither an argument (`train=False`, `split="val"`)
+nor a path nor a name says that they are for evaluation. Where no dataset is known to use a transform, its name counts
+if one for training stands beside it (`train_transform`, `val_transform`).
 
 ## Fix (unsafe)
 Removes the steps where they are written in a transform that only evaluation uses, and crops the center instead of a
@@ -177,7 +178,7 @@ class RandomAugmentationInEval(Rule):
             assuming=[
                 *assumed_under(step.guards),
                 *_assumed_to_evaluate(dataset, name, ctx),
-                *([_MEASURED] if _is_to_look_at(dataset, step, ctx) else ()),
+                *(() if _is_scored(dataset, ctx) else [_MEASURED]),
             ],
             effect=_EFFECT,
             help="give the evaluation data a transform of its own, without random steps",
@@ -212,13 +213,8 @@ def _loaders_of(dataset: Instance, ctx: Context) -> list[Value]:
     return [made.loader for made in ctx.data.loaders if any(d is dataset for d in ctx.data.datasets(made.dataset))]
 
 
-def _is_to_look_at(dataset: Instance, step: TransformStep, ctx: Context) -> bool:
-    """Whether samples may only be shown: nobody goes over them, or one draws numbers without scoring anything."""
-    is_shown = all(map(ctx.data.is_only_glanced_at, _loaders_of(dataset, ctx) or [dataset]))
-    return is_shown or (step.is_drawn and not _is_scored(dataset, ctx))
-
-
 def _is_scored(dataset: Instance, ctx: Context) -> bool:
+    """Whether something is measured on samples: images that are only looked at may be augmented."""
     return any(ctx.is_scored(loader) for loader in _loaders_of(dataset, ctx))
 
 

@@ -23,6 +23,9 @@ from dllint.interp.source.project import Project
         ("import tensorflow as tf\nx = tf.placeholder(tf.float32)", {"python 3.7"}),
         ("import tensorflow.compat.v1 as tf\nx = tf.placeholder(tf.float32)", set()),
         ("import tensorflow as tf\nwriter = tf.summary.create_file_writer(folder)", set()),
+        ("import sys\nsys.path.append('/opt/conda/lib/python3.7/site-packages')", {"python 3.7"}),
+        ("#!/usr/bin/env python3.5\nprint(1)", {"python 3.6"}),
+        ("# python3.8 or a later one\nsys.path.append('/usr/lib/python3.10/dist-packages')", set()),
         ("print('the task is async = True')\nif x = 1:\n    pass", set()),
     ],
 )

@@ -36,6 +36,9 @@ _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
 _REORDERING = frozenset(("list", "tuple", "reversed", "sorted", ".copy"))
+_MAKES_TENSORS = re.compile(
+    r"torch\.(rand|randn|randint|zeros|ones|empty|full|tensor|as_tensor|from_numpy|arange|linspace|eye|cat|stack)(_like)?"
+)
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 
 
@@ -82,8 +85,8 @@ def _is_unresolved(value: Value) -> bool:
 def _answer(search: _Search, value: Value) -> bool | None:
     if isinstance(value, Const | Setting | Absent) or (isinstance(value, Symbol) and value.detail == "<items>"):
         return False  # the last is what a container holds where nothing has been appended
-    if isinstance(value, Symbol) and value.name in _ARITHMETIC:
-        return False  # a number: a size, a rate
+    if isinstance(value, Symbol) and (value.name in _ARITHMETIC or _MAKES_TENSORS.fullmatch(value.name)):
+        return False  # a number, such as a size or a rate, or a state that begins with zeros
     known = search.known.get(id(value))
     if known is not None:
         return known[1]
@@ -120,8 +123,7 @@ def _of_instance(search: _Search, value: Instance) -> bool | None:
     if name in facts.mode_sensitive:
         return _has_rate(value)
     if name in facts.mode_sensitive_with_dropout:
-        dropout = value.arguments.keywords.get("dropout")
-        return not (dropout is None or (isinstance(dropout, Const) and dropout.value == 0))
+        return _drops_inside(value)
     if name in facts.mode_insensitive or name in facts.loss_functions:
         return False
     if name.startswith(facts.mode_insensitive_prefixes):
@@ -143,6 +145,20 @@ def _has_rate(value: Instance) -> bool:
     """Dropout with a constant rate of zero changes nothing."""
     rate = value.arguments.get(0, "p") if "Dropout" in value.library_name else None
     return not (isinstance(rate, Const) and rate.value == 0)
+
+
+def _drops_inside(value: Instance) -> bool:
+    """Whether a layer was given a rate of dropout, and has something to drop.
+
+    A recurrent layer drops between its layers (`torch.nn.LSTM <https://docs.pytorch.org/docs/stable/generated/
+    torch.nn.LSTM.html>`_): with one, which is the default, it drops nothing.
+    """
+    is_attention = value.library_name == "torch.nn.MultiheadAttention"
+    dropout = value.arguments.get(2 if is_attention else 5, "dropout")
+    layers = value.arguments.get(2, "num_layers")
+    if dropout is None or _is_zero(dropout):
+        return False
+    return is_attention or not (layers is None or (isinstance(layers, Const) and layers.value == 1))
 
 
 def _of_project_module(search: _Search, value: Instance, cls: Class) -> bool | None:

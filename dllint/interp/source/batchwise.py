@@ -87,19 +87,25 @@ def _carried(loop: ast.For, bindings: dict[str, ast.expr]) -> set[str]:
 
 
 def _read_before_bound(loop: ast.For) -> set[str]:
-    """The variables that an iteration reads before it binds them: they come from the one before."""
-    stores: dict[str, int] = {}
-    for node in walk(loop):
+    """The variables that an iteration reads before it binds them: they come from the one before.
+
+    An assignment reads what it assigns first: ``hits, seen = count(batch, hits, seen)``.
+    """
+    nodes = list(walk(loop))
+    first: dict[str, int] = {}
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            stores[node.id] = min(node.lineno, stores.get(node.id, node.lineno))
-    assigned = {
-        name: node for node in walk(loop) if isinstance(node, ast.Assign) for name in map(_name_of, node.targets)
-    }
+            first[node.id] = min(node.lineno, first.get(node.id, node.lineno))
+    binding: dict[int, set[str]] = {}  # by what an assignment reads: what it is the first to bind
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            bound = {name for target in node.targets for name in _names_in(target) if first.get(name) == node.lineno}
+            binding.update((id(read), bound) for read in walk(node.value))
     return {
         node.id
-        for node in walk(loop)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in stores
-        if node.lineno < stores[node.id] or (node.lineno == stores[node.id] and _is_in(node, assigned.get(node.id)))
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in first
+        if node.lineno < first[node.id] or node.id in binding.get(id(node), ())
     }
 
 
@@ -146,14 +152,6 @@ def _reads_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[ast.Name
 
 def _names_in(node: ast.AST) -> set[str]:
     return {each.id for each in walk(node) if isinstance(each, ast.Name)}
-
-
-def _name_of(target: ast.expr) -> str:
-    return target.id if isinstance(target, ast.Name) else ""
-
-
-def _is_in(node: ast.AST, around: ast.AST | None) -> bool:
-    return around is not None and any(each is node for each in walk(around))
 
 
 @dataclass(frozen=True, slots=True)

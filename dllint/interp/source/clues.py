@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
@@ -13,7 +14,9 @@ from dllint.interp.source.trees import walk
 MAY_BE_CLUE = re.compile(
     r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
     r"|\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b"
+    r"|\bpython3\.[5-8]\b"
 )
+_EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
 _FOR_BOTH = frozenset(("version_info", "six", "PY2", "PY3", "builtins", "past", "future"))
 _OF_TENSORFLOW_1 = frozenset(("placeholder", "Session", "ConfigProto", "contrib", "GPUOptions", "get_variable"))
@@ -47,7 +50,7 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
     except UNPARSABLE:
         return _refused(module)
     nodes = list(walk(tree))
-    found = set(_refused(module))
+    found = {*_refused(module), *_pythons_named(module)}
     if any(isinstance(node, ast.Subscript) and _is_number_read(node) for node in nodes):
         found.add("item")
     is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
@@ -57,6 +60,12 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
         found.add("python 2")
     return frozenset(found)
+
+
+def _pythons_named(module: SourceModule) -> Iterator[str]:
+    """The early Python that a file is run with, by its first line or by the path of what is installed for it."""
+    for groups in _EARLY_PYTHON.findall(module.source.text):
+        yield f"python 3.{max(6, *(int(minor) for minor in groups if minor))}"
 
 
 def _refused(module: SourceModule) -> frozenset[str]:
