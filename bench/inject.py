@@ -99,10 +99,12 @@ def is_python(text: str) -> bool:
 
 
 def draw(bugs: list[Bug], number: int) -> list[Bug]:
-    """Some of the bugs of a rule: one of each repository, then a second one of each, and so on."""
+    """Some of the bugs of a rule: one of each repository, then a second one of each, and so on; one for each line."""
     seen: dict[Path, int] = {}
     ranked = []
-    for bug in sorted(bugs, key=lambda bug: hashlib.sha256(bug.name.encode()).digest()):
+    for bug in sorted(
+        {bug.name: bug for bug in bugs}.values(), key=lambda bug: hashlib.sha256(bug.name.encode()).digest()
+    ):
         seen[bug.repository] = seen.get(bug.repository, 0) + 1
         ranked.append((seen[bug.repository], bug))
     ordered = (bug for _, bug in sorted(ranked, key=lambda pair: pair[0]))

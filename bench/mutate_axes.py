@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from textwrap import dedent
 
@@ -68,6 +69,9 @@ def discarded_result(code: Code) -> Iterator[Edit]:
                     yield code.replace(node, code.source(node.value))
 
 
+_WITHOUT_WEIGHTS = ("Dropout", "ReLU", "GELU", "Identity", "Sigmoid", "Tanh", "MaxPool2d")
+
+
 @mutates("DL826")
 def repeated_module(code: Code) -> Iterator[Edit]:
     """``[Block(...) for _ in range(n)]`` becomes ``[Block(...)] * n``."""
@@ -80,8 +84,11 @@ def repeated_module(code: Code) -> Iterator[Edit]:
                 uses = {each.id for each in ast.walk(node.elt) if isinstance(each, ast.Name)}
                 around = code.parents.get(id(node))
                 is_module = isinstance(around, ast.Call) and name_of(around.func) in ("ModuleList", "Sequential")
-                if is_module and index not in uses and name_of(made):
-                    yield code.replace(node, f"[{code.source(node.elt)}] * {code.source(count)}")
+                if is_module and index not in uses and name_of(made) and name_of(made) not in _WITHOUT_WEIGHTS:
+                    times = (
+                        code.source(count) if isinstance(count, ast.Name | ast.Attribute) else f"({code.source(count)})"
+                    )
+                    yield code.replace(node, f"[{code.source(node.elt)}] * {times}")
 
 
 @mutates("DL827")
@@ -183,31 +190,55 @@ def implicit_softmax_dim(code: Code) -> Iterator[Edit]:
 
 
 _NUMBERS = ("MSELoss", "mse_loss", "L1Loss", "l1_loss", "SmoothL1Loss", "smooth_l1_loss", "huber_loss")
+_COLUMN = re.compile(r"Linear\([^()]*, *1\)")
 
 
 @mutates("DL117")
 def loss_broadcast(code: Code) -> Iterator[Edit]:
-    """What brings the two sides of a loss over numbers to one shape is left out of one of them."""
-    criteria = {name_of(node.targets[0]) for node in code.nodes if isinstance(node, ast.Assign)
-                and isinstance(node.value, ast.Call) and name_of(node.value.func) in _NUMBERS}  # fmt: skip
-    for call in code.calls(*_NUMBERS, *criteria - {""}):
-        for side in call.args[:2]:
-            match side:
-                case ast.Call(ast.Attribute(inner, "squeeze" | "flatten"), _):
-                    yield code.replace(side, code.source(inner))
-                case ast.Call(ast.Attribute(inner, "view" | "reshape"), [_]):
-                    yield code.replace(side, code.source(inner))
-                case ast.Call(ast.Attribute(inner, "unsqueeze"), _):
-                    yield code.replace(side, code.source(inner))
+    """What makes a row of the (N, 1) that a model returns is left out, before a loss over numbers."""
+    made = [node for node in code.nodes if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+    kinds: dict[str, set[str]] = {}
+    for node in made:
+        kinds.setdefault(name_of(node.targets[0]), set()).add(name_of(node.value.func))
+    criteria = {name for name, made_by in kinds.items() if name and made_by <= set(_NUMBERS)}
+    for call in code.calls(*_NUMBERS, *criteria) if _COLUMN.search(code.text) else ():
+        if len(call.args) >= 2:
+            yield from _unflattened(code, call, call.args[:2])
 
 
 @mutates("DL822")
 def stray_axis_broadcast(code: Code) -> Iterator[Edit]:
-    """The difference of a loss that is written by hand loses what brings its sides to one shape."""
-    for node in code.nodes:
+    """What makes a row of the (N, 1) that a model returns is left out, before a loss that is written by hand."""
+    for node in code.nodes if "backward()" in code.text and _COLUMN.search(code.text) else ():
         match node:
             case ast.BinOp(ast.BinOp(left, ast.Sub(), right), ast.Pow(), ast.Constant(2)):
-                for side in (left, right):
-                    if isinstance(side, ast.Call) and name_of(side.func) in ("squeeze", "flatten", "unsqueeze"):
-                        assert isinstance(side.func, ast.Attribute)
-                        yield code.replace(side, code.source(side.func.value))
+                yield from _unflattened(code, node, [left, right])
+            case ast.Call(ast.Attribute(ast.BinOp(left, ast.Sub(), right), "pow" | "abs" | "square")):
+                yield from _unflattened(code, node, [left, right])
+
+
+def _unflattened(code: Code, at: ast.AST, sides: list[ast.expr]) -> Iterator[Edit]:
+    """The one side that is made a row, in place or where it was bound in the function, as it was before."""
+    function = code.outer(at, (ast.FunctionDef, ast.Module))
+    bound = {
+        node.targets[0].id: node.value
+        for node in ast.walk(function or code.tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    rows = [bound.get(side.id, side) if isinstance(side, ast.Name) else side for side in sides]
+    columns = [_column_in(row) for row in rows]
+    if columns.count(None) == 1:
+        row, column = next((row, column) for row, column in zip(rows, columns, strict=True) if column is not None)
+        yield code.replace(row, code.source(column))
+
+
+def _column_in(row: ast.expr) -> ast.expr | None:
+    """``x`` of ``x.squeeze(1)``, ``x.view(-1)`` or ``x.flatten()``."""
+    match row:
+        case ast.Call(ast.Attribute(inner, "squeeze"), given) if [*map(ast.unparse, given)] in ([], ["1"], ["-1"]):
+            return inner
+        case ast.Call(ast.Attribute(inner, "view" | "reshape"), [size]) if ast.unparse(size) == "-1":
+            return inner
+        case ast.Call(ast.Attribute(inner, "flatten" | "ravel"), []):
+            return inner
+    return None

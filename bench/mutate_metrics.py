@@ -38,6 +38,7 @@ def accumulator_not_reset(code: Code) -> Iterator[Edit]:
                 is_mean = f"{name} +=" in body and (f"{name} /" in body or f"{name}/" in body)
                 is_measured = "loss" in name or "acc" in name or "correct" in name
                 is_epoch = "epoch" in code.source(loop.target) and body.count(f"{name} = ") == 1
+                is_epoch = is_epoch and f"{name}.backward" not in body
                 if node in loop.body and is_mean and is_measured and is_epoch and len(loop.body) > 1:
                     start, (_, end) = code.span(loop)[0], code.span(node)
                     moved = f"{code.source(node)}\n{' ' * loop.col_offset}"

@@ -109,7 +109,10 @@ def trained_model_never_saved(code: Code) -> Iterator[Edit]:
     lines = code.text.splitlines(keepends=True)
     is_script = "backward()" in code.text and ".step()" in code.text and " epoch in range" in code.text
     is_shown = any(word in str(code.path).lower() for word in SHOWN)
-    if not is_script or is_shown or "torch.save(" not in code.text or code.imports_own():
+    is_run = "__main__" in code.text or any(
+        isinstance(node, ast.For) and "epoch" in ast.unparse(node.target) for node in code.tree.body
+    )
+    if not is_script or not is_run or is_shown or "torch.save(" not in code.text or code.imports_own():
         return
     for node in code.nodes:
         is_simple = isinstance(node, ast.stmt) and not hasattr(node, "body")

@@ -161,3 +161,10 @@ def test_torch_is_known_by_the_modules_that_define_it() -> None:
             found += 1
             assert facts.canonical(origin) == facts.canonical(name)
     assert found > 100
+
+
+def test_the_functional_module_of_another_path() -> None:
+    facts = load_facts({})
+    assert facts.canonical("torch.functional.F.mse_loss") == facts.canonical("torch.nn.functional.mse_loss")
+    assert facts.canonical("torch.functional.F") == "torch.nn.functional"
+    assert facts.canonical("torch.functional.einsum") == "torch.einsum"

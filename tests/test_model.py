@@ -189,6 +189,18 @@ class TestLoops:
     def test_batches_and_epochs(self) -> None:
         assert self.units(self.EPOCHS) == ["batches", "epochs"]
 
+    def test_a_progress_bar_that_shows_the_epoch(self) -> None:
+        bar = "enumerate(tqdm(train_loader, desc=f'epoch {epoch}'), 1)"
+        loop = f"""
+        from tqdm import tqdm
+        for epoch in range(5):
+            for step, (x, y) in {bar}:
+                F.cross_entropy(net(x), y).backward()
+                optimizer.step()
+        """
+        assert self.units(loop) == ["batches", "epochs"]
+        assert self.units(loop.replace(bar, "enumerate(tqdm(range(9)))")) == ["batches", "unknown"]
+
     def test_runs(self) -> None:
         code = """
         for seed in range(3):

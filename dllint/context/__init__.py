@@ -12,6 +12,7 @@ from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
+from dllint.context.fitting import Fitting
 from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
 from dllint.context.schedules import Schedules
@@ -24,6 +25,7 @@ __all__ = ["Context"]
 
 class Context(
     Excuses,
+    Fitting,
     AxesOfTensors,
     ModesOfModules,
     Scores,

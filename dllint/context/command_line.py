@@ -19,7 +19,9 @@ _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
 _WORD = re.compile(r"\w+")
-_IMPORTING = re.compile(r"\b(import_module|__import__|exec|eval|add_argparse_args|HfArgumentParser)\b")
+_IMPORTING = re.compile(
+    r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
+)
 
 
 class CommandLine(Sources):
@@ -65,9 +67,15 @@ class CommandLine(Sources):
         try:
             if any(_IMPORTING.search(module.source.text) or self._hands_out(module) for module in files):
                 return None
-            return frozenset(name for module in files for name in _names_read(module))
+            return frozenset(name for module in files for name in _names_read(module, self._libraries(module)))
         except UNPARSABLE:
             return None
+
+    def _libraries(self, module: SourceModule) -> frozenset[str]:
+        """The names by which a file knows what is not of the project."""
+        find = self._machine.project.find
+        imported = imported_names(module.tree)
+        return frozenset(name for name, dotted in imported.items() if find(module, dotted.partition(".")[0]) is None)
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
@@ -108,18 +116,18 @@ def _namespaces(tree: ast.Module) -> Iterator[str]:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 
 
-def _names_read(module: SourceModule) -> Iterator[str]:
+def _names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[str]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
-    Where all options are taken out of the namespace, parameters count as well: they may be handed on by name.
+    What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, parameters
+    count as well: they may be handed on by name.
     """
-    imported = imported_names(module.tree)
     takes_all = "vars" in module.words or "__dict__" in module.words
     pending: list[ast.AST] = [module.tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Attribute):
-            if isinstance(node.ctx, ast.Load) and _root(node) not in imported:
+            if isinstance(node.ctx, ast.Load) and _root(node) not in libraries:
                 yield node.attr
         elif isinstance(node, ast.Constant):
             yield from _names_in(node.value) if isinstance(node.value, str) else ()

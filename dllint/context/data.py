@@ -16,6 +16,7 @@ from dllint.context.sampling import (
     draws_in,
     image_bytes,
     most_batches,
+    number_of_samples,
     start_method_of,
     workers_of,
 )
@@ -368,6 +369,14 @@ class DataView:
         own = dataset.cls if isinstance(dataset.cls, Class) else None
         fetches = own is not None and isinstance(find_member(self._machine, own, "__getitem__"), Function)
         return (fetches or bool(steps)) and not any(isinstance(e, OpaqueCall) for e in self.fetching(dataset))
+
+    def number_of_samples(self, dataset: Value | None) -> int | None:
+        """How many samples a dataset has, where that is written: the part of a split, or a set that everybody knows."""
+        datasets = self.datasets(dataset)
+        outer = datasets[0] if datasets else None
+        if not isinstance(outer, Instance):
+            return None
+        return number_of_samples(outer, is_train=len(datasets) == 1 and self.part(outer) == "train")
 
     def batch_size(self, loader: Value) -> int | None:
         """How many samples the batches of a loader have, at least by default; ``None`` where that is not known."""

@@ -38,7 +38,7 @@ class Filtering(Resuming):
     def is_of_other_make(self, event: StateRestored) -> bool:
         """Whether the program saves the file with the state of another class of model, or of one in another wrapper."""
         for restored in self.checkpoints.restored:
-            if restored.event is not event or not _is_direct(event.state, restored.read.result):
+            if restored.event is not event or not is_as_read(event.state, restored.read.result):
                 continue
             owners = [
                 part.value.inputs[0]
@@ -67,7 +67,7 @@ class Filtering(Resuming):
         return found
 
 
-def _is_direct(state: Value | None, result: Value) -> bool:
+def is_as_read(state: Value | None, result: Value) -> bool:
     """Whether a state is what was read or an entry of it, as it is."""
     is_entry = isinstance(state, Symbol) and state.name in ("item", ".get", ".pop") and bool(state.inputs)
     return state is result or (isinstance(state, Symbol) and is_entry and state.inputs[0] is result)

@@ -12,7 +12,7 @@ from dllint.context.naming import Naming
 from dllint.events import AttributeAssigned, Event, LibraryCall
 from dllint.interp.ask.gradients import Gradient, gradient_of
 from dllint.interp.ask.ignored import Mark, marks_in
-from dllint.interp.ask.norms import has_batch_norm, has_norm, normalizes_vectors
+from dllint.interp.ask.norms import has_batch_norm, has_norm, layers_in, normalizes_vectors
 from dllint.interp.ask.numbers import NumberKind, number_kind
 from dllint.interp.ask.origins import Origin, origins
 from dllint.interp.ask.padding import Padding, padding_of
@@ -163,6 +163,10 @@ class Objects(Naming):
     def has_batch_norm(self, model: Value) -> bool:
         """Whether a module certainly has a batch norm that keeps running statistics."""
         return has_batch_norm(self._machine, model)
+
+    def layers_in(self, model: Value) -> frozenset[str]:
+        """The library classes of the layers in a module and of what wraps them, as far as they are certain."""
+        return layers_in(self._machine, model)
 
     def normalizes_vectors(self, model: Value) -> bool:
         """Whether a module certainly has a batch norm of vectors: each sample gives one value for a channel."""

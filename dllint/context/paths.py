@@ -14,7 +14,9 @@ from dllint.interp.run import graph
 from dllint.interp.run.guards import beyond, consistent, same_conditions
 from dllint.interp.source.phases import topic_of
 from dllint.sites import Guards, GuardTopic
-from dllint.values import Symbol
+from dllint.values import Symbol, Value
+
+_MAX_WRAPPERS = 3  # tqdm(enumerate(loader))
 
 
 class Paths(ProgramView):
@@ -26,13 +28,22 @@ class Paths(ProgramView):
 
     def goes_over_data(self, loop: Loop) -> bool:
         """Whether a loop goes over a loader or some other data, rather than over a range of numbers."""
-        value = loop.iterable
-        if isinstance(value, Symbol) and value.name == "enumerate" and value.inputs:
-            value = value.inputs[0]  # and not what it starts to count from
+        value = self._inside_wrappers(loop.iterable)
         if value is None:
             return False
         names = list(islice(graph.sources(value), 12))
         return not any(isinstance(source, Symbol) and source.name.endswith(("range", "counter")) for source in names)
+
+    def _inside_wrappers(self, iterable: Value | None) -> Value | None:
+        """What a loop goes over without the enumeration or the progress bar around it, and what these are told."""
+        for _ in range(_MAX_WRAPPERS):
+            is_wrapper = isinstance(iterable, Symbol) and (
+                iterable.name == "enumerate" or iterable.name in self.facts.iteration_wrappers
+            )
+            if not is_wrapper or not isinstance(iterable, Symbol) or not iterable.inputs:
+                break
+            iterable = iterable.inputs[0]  # and not what it starts to count from, or shows
+        return iterable
 
     def training_loop(self, step: Event) -> Loop | None:
         """The innermost loop around an event that also contains a backward pass."""

@@ -16,6 +16,9 @@ from dllint.values import Const, Instance, Setting, Symbol, Value, alternatives
 
 _PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
 _NEW = ("spawn", "forkserver")
+_SIZES = {  # of the parts for training
+    "MNIST": 60000, "FashionMNIST": 60000, "KMNIST": 60000, "CIFAR10": 50000, "CIFAR100": 50000, "SVHN": 73257
+}  # fmt: skip
 _STARTING = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method")
 
 _SIZING = frozenset(("Resize", "CenterCrop", "RandomCrop", "RandomResizedCrop"))
@@ -138,6 +141,15 @@ def _generator(call: LibraryCall, facts: Facts) -> Instance | None:
     """The generator whose method is called, or that is passed as ``generator``."""
     given = call.arguments.keywords.get("generator") or call.arguments.get(0, None)
     return given if isinstance(given, Instance) and given.library_name in facts.random_generators else None
+
+
+def number_of_samples(dataset: Instance, *, is_train: bool) -> int | None:
+    """How many samples a dataset has, where that is written: the part of a split, or a set that everybody knows."""
+    part = dataset.attributes.get("<length>")
+    if isinstance(part, Const) and isinstance(part.value, int):
+        return part.value
+    name = dataset.library_name.rpartition(".")[2] if isinstance(dataset.cls, str) else ""
+    return _SIZES.get(name) if is_train else None
 
 
 def image_bytes(steps: Iterable[TransformStep], facts: Facts) -> int:

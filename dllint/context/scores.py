@@ -30,7 +30,7 @@ from dllint.interp.source.batchwise import (
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.sites import Site
-from dllint.values import Symbol
+from dllint.values import Symbol, Value
 
 _REDUCTIONS = ("reduction", "size_average", "reduce")
 
@@ -100,7 +100,7 @@ class Scores(Phases):
         loaders = [loader for each in self.data.passes if each.loop is one.loop for loader in each.loaders]
         made = (event for event in self.data.loaders if any(event.loader is loader for loader in loaders))
         sizes = (size for event in made if (size := event.options.get("batch_size")) is not None)
-        return any(isinstance(each, Symbol) and _is_length(each) for size in sizes for each in self.sources(size))
+        return any(_is_of_all(list(self.sources(size))) for size in sizes)
 
     def means_after(self, one: BatchLoop, name: str) -> Iterator[Mean]:
         """Where a sum of some name is averaged after a loop over batches, as the loop left it."""
@@ -214,6 +214,12 @@ class Scores(Phases):
                 told = f"`{text}` is of {phase}, as its name says"
                 return Phase(phase, told, (Assumption("name", told),))
         return Phase("unknown")
+
+
+def _is_of_all(sources: list[Value]) -> bool:
+    """Whether a size comes from a length as a whole, rather than from a part of it."""
+    symbols = [each for each in sources if isinstance(each, Symbol)]
+    return any(map(_is_length, symbols)) and not any(each.name in ("/", "//") for each in symbols)
 
 
 def _is_length(value: Symbol) -> bool:

@@ -196,6 +196,12 @@ class Sources(ProgramView):
         """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
         return failing_import(self._machine.project, self.program.module)
 
+    def path_in_project(self) -> str:
+        """The path of the program's file from the root of its project, which says nothing of where that lies."""
+        file, root = self.program.module.file, self._machine.project.root
+        path = file.relative_to(root) if file.is_relative_to(root) else file
+        return str(path.as_posix())
+
     def mentions(self, *words: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
         return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)

@@ -1,10 +1,10 @@
-"""Batches that tokenizers of transformers pad: at which side, and which calls of a model read them."""
+"""Batches that tokenizers of transformers pad: at which side, and which calls of a model read their ids."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.objects import Objects
@@ -17,12 +17,14 @@ from dllint.values import Const, Instance, Items, Symbol, Value
 _CALL = ".from_pretrained()"
 _ALWAYS_RIGHT = ("gpt2", "gpt-neo", "gpt-j", "pythia", "opt-", "llama-2", "llama-7b")
 _DECODERS = (*_ALWAYS_RIGHT, "llama", "mistral", "qwen", "gemma", "falcon", "phi", "bloom", "gpt")
+_ENCODERS = ("bert", "electra", "mpnet", "minilm")  # whose tokens see all others, but for what a mask takes out
+_KEEPING = (".to", ".cuda", ".cpu", ".long", ".contiguous")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 
 
 @dataclass(frozen=True, slots=True)
 class PaddedBatch:
-    """A batch of texts that a tokenizer pads at the right, and what is taken for granted by saying so."""
+    """A batch of texts that a tokenizer pads, and what is taken for granted by saying so."""
 
     call: LibraryCall
     tokenizer: Instance
@@ -36,6 +38,20 @@ class Tokenizing(Objects, Sources):
         """The batches of several texts that are padded at the right, as no code of the program says otherwise."""
         if self.project_mentions(r"padding_side", r"['\"]left['\"]", where="here"):
             return
+        for batch, name in self._padded():
+            sided: Assumptions = ()
+            if not any(known in name for known in _ALWAYS_RIGHT):
+                sided = (
+                    Assumption("effect", "the tokenizer pads at the right, as most do unless they are told otherwise"),
+                )
+            yield replace(batch, assumptions=(*sided, *batch.assumptions))
+
+    def padded_batches(self) -> Iterator[PaddedBatch]:
+        """The batches of several texts that a tokenizer pads, at whichever side."""
+        yield from (batch for batch, _ in self._padded())
+
+    def _padded(self) -> Iterator[tuple[PaddedBatch, str]]:
+        """The batches that are padded, each with the name that its tokenizer was loaded by."""
         for call in self.all_of(LibraryCall):
             tokenizer = call.arguments.positional[0] if call.arguments.positional else None
             if not call.name.endswith(_CALL) or "Tokenizer" not in call.name or not isinstance(tokenizer, Instance):
@@ -44,14 +60,38 @@ class Tokenizing(Objects, Sources):
             kind = self.constant(padding) if padding is not None else None
             texts = call.arguments.get(1, "text")
             if kind in (True, "longest", "max_length") and (kind == "max_length" or _may_be_several(texts)):
-                yield PaddedBatch(call, tokenizer, tuple(self._assumed_of(tokenizer, texts)))
+                several = Assumption("name", "there are several texts of different lengths in a batch")
+                yield (
+                    PaddedBatch(call, tokenizer, () if isinstance(texts, Items) else (several,)),
+                    self._source(tokenizer),
+                )
 
-    def _assumed_of(self, tokenizer: Instance, texts: Value | None) -> Iterator[Assumption]:
-        name = str(self.constant(tokenizer.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
-        if not any(known in name for known in _ALWAYS_RIGHT):
-            yield Assumption("effect", "the tokenizer pads at the right, as most do unless they are told otherwise")
-        if not isinstance(texts, Items):
-            yield Assumption("name", "there are several texts of different lengths in a batch")
+    def _source(self, made: Instance) -> str:
+        """The name by which a model or tokenizer was loaded; empty if that is not known."""
+        return str(self.constant(made.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+
+    def is_encoder(self, model: Value | None) -> bool:
+        """Whether a model is certainly an encoder of transformers, by its class or by what it was loaded from."""
+        objects = self.objects(model) if model is not None else []
+        return bool(objects) and all(isinstance(each, Instance) and self._is_encoder(each) for each in objects)
+
+    def _is_encoder(self, model: Instance) -> bool:
+        cls = model.library_name.removesuffix(".from_pretrained")
+        name = self._source(model) if cls.startswith("transformers.Auto") else cls.lower()
+        is_known = cls.startswith("transformers.") and any(known in name for known in _ENCODERS)
+        return is_known and not cls.endswith((*_CAUSAL, "Tokenizer", "TokenizerFast", "Config", "EncoderDecoderModel"))
+
+    def ids_of(self, value: Value | None, batch: PaddedBatch) -> bool:
+        """Whether a value is the token ids of a batch, on whichever device."""
+        while isinstance(value, Symbol) and value.name in _KEEPING and value.inputs:
+            value = value.inputs[0]
+        is_part = isinstance(value, Symbol) and value.name in ("item", "attribute") and value.detail == "input_ids"
+        return is_part and isinstance(value, Symbol) and bool(value.inputs) and self._is_result(value.inputs[0], batch)
+
+    def _is_result(self, value: Value, batch: PaddedBatch) -> bool:
+        while isinstance(value, Symbol) and value.name in _KEEPING and value.inputs:
+            value = value.inputs[0]
+        return value is batch.call.result
 
     def is_decoder(self, model: Value | None) -> bool:
         """Whether a model is certainly a causal one of transformers, by its class or by what it was loaded from."""
@@ -60,7 +100,7 @@ class Tokenizing(Objects, Sources):
 
     def _is_decoder(self, model: Instance) -> bool:
         cls = model.library_name.removesuffix(".from_pretrained")
-        name = str(self.constant(model.arguments.get(0, "pretrained_model_name_or_path")) or "").lower()
+        name = self._source(model)
         is_plain = cls == "transformers.AutoModel" and any(known in name for known in _DECODERS)
         return cls.startswith("transformers.") and (cls.endswith(_CAUSAL) or is_plain)
 

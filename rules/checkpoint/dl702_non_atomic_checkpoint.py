@@ -113,6 +113,8 @@ def _is_of_files(site: Site) -> bool:
     """Whether a call is one of files, and not of a text (`name.replace("a", "b")`) or of a dict (`state.copy()`)."""
     call = site.node
     given = call.args[:2] if isinstance(call, ast.Call) else []
+    if isinstance(call, ast.Call) and ast.unparse(call.func).partition(".")[0] in ("os", "shutil"):
+        return True
     return bool(given) and (len(given) == 1 or not all(isinstance(each, ast.Constant) for each in given))
 
 

@@ -40,16 +40,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, LoaderCreated, Rule, Value, set_argument
-
-_SIZES = {"MNIST": 60000, "FashionMNIST": 60000, "KMNIST": 60000, "CIFAR10": 50000, "CIFAR100": 50000, "SVHN": 73257}
+from dllint.api import Context, Finding, LoaderCreated, Rule, Value, set_argument
 
 # ------------------------------------------------------------------------------------------------- excuses
 
 
 def leaves_none_over(event: LoaderCreated, model: Value, ctx: Context) -> bool:
     """a last batch of one sample is left out, or there is none"""
-    samples, size = _samples(event, ctx), ctx.data.batch_size(event.loader)
+    samples, size = ctx.data.number_of_samples(event.dataset), ctx.data.batch_size(event.loader)
     drops = event.options.get("drop_last")
     is_kept = drops is None or ctx.constant(drops) is False
     return not is_kept or size == 1 or (samples is not None and size is not None and samples % size != 1)
@@ -74,7 +72,7 @@ class BatchnormOnSingleSampleBatch(Rule):
         model = next((each for each in ctx.trained_with(event.loader) if ctx.normalizes_vectors(each)), None)
         if model is None or ctx.excused(self, event, model):
             return
-        samples, size = _samples(event, ctx), ctx.data.batch_size(event.loader)
+        samples, size = ctx.data.number_of_samples(event.dataset), ctx.data.batch_size(event.loader)
         is_known = samples is not None and size is not None
         given = event.options.get("batch_size")
         yield ctx.finding(
@@ -91,17 +89,3 @@ class BatchnormOnSingleSampleBatch(Rule):
             trace=[(event.site, "keeps what is left over")],
             fix=("Leave out the last batch", set_argument(event.site, "drop_last", "True")),
         )
-
-
-def _samples(event: LoaderCreated, ctx: Context) -> int | None:
-    """How many samples a loader draws from, where that is known."""
-    datasets = ctx.data.datasets(event.dataset)
-    outer = datasets[0] if datasets else None
-    if outer is None:
-        return None
-    part = outer.attributes.get("<length>")
-    length = ctx.constant(part) if part is not None else None
-    if isinstance(length, int):
-        return length
-    is_train = isinstance(outer, Instance) and ctx.data.part(outer) == "train" and len(datasets) == 1
-    return _SIZES.get(ctx.class_name(outer)) if is_train and isinstance(outer.cls, str) else None

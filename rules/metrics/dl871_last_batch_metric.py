@@ -32,7 +32,7 @@ as if it were of all batches.
 
 ## On real code
 280 public repositories: 1 finding, which is true: the sum is there, and after the loop the loss of the last batch is
-divided by the number of batches.
+divided by the number of batches. In 160 others 4 findings, all true.
 """
 
 from __future__ import annotations

@@ -57,6 +57,7 @@ from dllint.api import (
     StateSaved,
     StateTaken,
     Symbol,
+    Value,
     alternatives,
 )
 
@@ -74,7 +75,8 @@ def is_trained_on_too(event: Event, ctx: Context) -> bool:
 def is_made_up(event: Event, ctx: Context) -> bool:
     """its numbers are drawn on the spot, to try the code"""
     dataset = _own_dataset(event) if isinstance(event, LoaderCreated) else None
-    given = dataset.arguments.all() if dataset is not None else ()
+    options = [option for _, option in alternatives(dataset)] if dataset is not None else []
+    given = (part for each in options for part in (each.arguments.all() if isinstance(each, Instance) else [each]))
     sources = (source for value in given for source in ctx.sources(value))
     return any(isinstance(source, Symbol) and source.name.startswith(_DRAWN) for source in sources)
 
@@ -156,14 +158,16 @@ class ScoredOnWrongSplit(Rule):
         )
 
 
-def _own_dataset(event: LoaderCreated) -> Instance | None:
-    """The dataset of a loader that goes over all of it."""
-    options = [option for _, option in alternatives(event.dataset)] if event.dataset is not None else []
+def _own_dataset(event: LoaderCreated) -> Value | None:
+    """The dataset of a loader that goes over all of it, made here or handed in; it may be one of several."""
     is_whole = not any(name in event.options for name in _DRAWING)
-    return options[0] if is_whole and len(options) == 1 and isinstance(options[0], Instance) else None
+    options = [option for _, option in alternatives(event.dataset)] if event.dataset is not None and is_whole else []
+    if not all(isinstance(option, Instance | Symbol) for option in options):
+        return None
+    return options[0] if len(options) == 1 else event.dataset if options else None
 
 
-def _training_loader_of(dataset: Instance, event: LoaderCreated, ctx: Context) -> LoaderCreated | None:
+def _training_loader_of(dataset: Value, event: LoaderCreated, ctx: Context) -> LoaderCreated | None:
     """Another loader over the whole of a dataset that is trained on, where this one is for evaluation by its name."""
     if ctx.data.part_of_name(getattr(event.loader, "hint", "")) != "eval":
         return None

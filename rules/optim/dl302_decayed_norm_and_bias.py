@@ -18,7 +18,7 @@ accuracy hardly is, so the rule is off by default.
 
 ## Not reported
 Optimizers without decay, or with one that is not known; models that are not known to have a normalization; parameters
-in groups, or some of them.
+in groups, or some of them, except a group whose name says that it has no decay, and that has the decay of the others.
 
 ## Fix (unsafe)
 Splits the parameters by their dimensions into two groups, and leaves the decay out of the second. Unsafe because it
@@ -30,6 +30,7 @@ changes training.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -37,14 +38,17 @@ from dllint.api import (
     Edits,
     Finding,
     Instance,
+    Items,
     OptimizerCreated,
     Rule,
     Symbol,
+    Table,
     Value,
     replace_range,
 )
 
 _DEFAULTS = {"torch.optim.AdamW": 0.01, "torch.optim.SGD": 0.0}
+_SPARED = re.compile(r"(?i)\bno_?(weight_?)?decay|\b(un|non_?)decayed")  # as names of groups say
 
 
 class DecayedNormAndBias(Rule):
@@ -53,12 +57,13 @@ class DecayedNormAndBias(Rule):
     category = "suspicious"
     severity = "info"
     default = False
-    triggers = (("AdamW", "SGD"), ("parameters",))
+    triggers = (("AdamW", "SGD"), ("parameters", "named_parameters"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html",)
 
     def on_optimizer_created(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
         optimizer, given = event.optimizer, event.parameters
+        yield from self._groups(event, ctx)
         if not isinstance(optimizer, Instance) or optimizer.library_name not in _DEFAULTS:
             return
         decay, told = _decay_of(optimizer, ctx)
@@ -77,6 +82,36 @@ class DecayedNormAndBias(Rule):
             help="put parameters of one dimension into a group with `weight_decay` of 0",
             fix=("Leave biases and scales out", _in_groups(given, ctx)),
         )
+
+    def _groups(self, event: OptimizerCreated, ctx: Context) -> Iterator[Finding]:
+        """The parameters that are to be spared by their name, with the decay that another group has."""
+        given = event.parameters
+        groups = [each for each in given.items if isinstance(each, Table)] if isinstance(given, Items) else []
+        for spared in (group for group in groups if _is_spared(group, ctx)):
+            decay = spared.contents.get("weight_decay")
+            others = (each.contents.get("weight_decay") for each in groups if not _is_spared(each, ctx))
+            if (
+                decay is None
+                or ctx.constant(decay) == 0
+                or not any(each and ctx.is_same(each, decay) for each in others)
+            ):
+                continue
+            yield ctx.finding(
+                self,
+                decay.site or event.site,
+                "the parameters that are to have no weight decay have that of the others",
+                on=[spared],
+                effect="biases and the scales of normalizations are pulled to zero, against the sense of the groups",
+                help="set the `weight_decay` of this group to 0",
+                trace=[(event.site, "the groups are given to the optimizer here")],
+            )
+
+
+def _is_spared(group: Table, ctx: Context) -> bool:
+    """Whether a group of parameters is called one without decay."""
+    parameters = group.contents.get("params")
+    site = parameters.site if parameters is not None else None
+    return site is not None and _SPARED.search(ctx.source_of(site)) is not None
 
 
 def _decay_of(optimizer: Instance, ctx: Context) -> tuple[object, Value | None]:

@@ -155,7 +155,9 @@ def _logged_in(loop: Loop, rate: str, ctx: Context) -> Iterator[Site]:
 
 
 def _in_use(place: Site, optimizer: Value, ctx: Context) -> Edits:
-    name = ctx.name_of(optimizer)
-    return (
-        replace_range(place, f'{name}.param_groups[0]["lr"]') if is_bound_at(place, name, optimizer.site) else Edits()
-    )
+    """The rate of the first group, with other quotes than those of an f-string around it: older Pythons want that."""
+    name, quote = ctx.name_of(optimizer), '"'
+    for text in ctx.ancestors(place, ast.JoinedStr):
+        quote = "'" if ctx.source_of(Site(place.module, text)).lstrip("fFrR").startswith('"') else '"'
+    written = f"{name}.param_groups[0][{quote}lr{quote}]"
+    return replace_range(place, written) if is_bound_at(place, name, optimizer.site) else Edits()

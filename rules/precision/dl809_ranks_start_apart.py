@@ -32,11 +32,12 @@ to .098.
         optimizer.step()
 
 ## Not reported
-Files that speak of a broadcast or of a seed; weights that are read from a file, or summed up over ranks themselves;
+Scripts of which a file speaks of a broadcast or of a seed (of functions that no script is seen to call: any file of the
+project); weights that are read from a file, or summed up over ranks themselves;
 models that are not made in plain sight.
 
 ## On real code
-276 public repositories: no finding.
+276 public repositories: no finding; none either in the 3 of 790 that average gradients by hand.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from dllint.api import (
     Rule,
     StateRestored,
     Value,
+    Where,
     attribute_of,
 )
 
@@ -75,11 +77,12 @@ def is_made_equal_by_a_sum(event: LibraryCall, model: Instance, ctx: Context) ->
 
 
 def speaks_of_equal_starts(event: LibraryCall, model: Instance, ctx: Context) -> bool:
-    """the project speaks of a broadcast or of a seed"""
+    """a file of the script speaks of a broadcast or of a seed; of what no script is seen to run, any file"""
     if any(True for _ in ctx.all_of(RandomSeeded)):
         return True
     is_sent = any("broadcast" in call.name for call in ctx.all_of(LibraryCall) if isinstance(call, LibraryCall))
-    return is_sent or any(ctx.project_mentions(word) for word in ("broadcast", "seed"))
+    where: Where = "here" if ctx.program.complete else "everywhere"
+    return is_sent or any(ctx.project_mentions(word, where=where) for word in ("broadcast", "seed"))
 
 
 class RanksStartApart(Rule):

@@ -29,6 +29,7 @@ do nothing, or that the user does not have to know of (positional ones, hidden o
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2
 were false: options of a script that others import, and that are read by what those import. They are silent now.
+In 160 others 27 findings: 26 true, and 1 false, of options that other files import as they were parsed, silent now.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def writes_something(step: OptimizerStep, ctx: Context) -> bool:
 
 def is_only_shown(step: OptimizerStep, ctx: Context) -> bool:
     """it is a test, a measurement or a demonstration, as its names say"""
-    path, names = ctx.program.module.path.lower(), [frame.scope for frame in step.frame.stack()]
+    path, names = ctx.path_in_project().lower(), [frame.scope for frame in step.frame.stack()]
     about = [*names, path.rpartition("/")[2]]
     return any(word in path for word in _SHOWING) or any(
         ctx.speaks_of(topic, *about) for topic in ("benchmark", "debugging", "evaluation")

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from dllint.api import Backward, Context, Finding, Rule, Site, Symbol, Value
 
 _PAIRED = ("+", "-", "*", "/", "torch.sub", "torch.add", "torch.mul")
+_EITHER = ("torch.max", "torch.min", "torch.maximum", "torch.minimum")
 _WHOLE = (".mean", ".sum", "torch.mean", "torch.sum")
 
 
@@ -71,7 +72,7 @@ class StrayAxisBroadcast(Rule):
     def on_backward(self, event: Backward, ctx: Context) -> Iterator[Finding]:
         if event.loss is None:
             return
-        for source in ctx.sources_inside(event.loss):
+        for source in (*ctx.sources_inside(event.loss), *ctx.sources(event.loss)):  # of choices, and in models
             if isinstance(source, Symbol) and source.name in _WHOLE and len(source.inputs) == 1:
                 yield from self._of_terms(event, source.inputs[0], ctx)
 
@@ -110,6 +111,8 @@ def _pair(value: Value, ctx: Context) -> Symbol | None:
             value = tensors[0]
         elif value.name in ("**", ".pow", ".abs", ".square", "torch.pow", "torch.abs", "torch.square", "negative"):
             value = value.inputs[0]
+        elif value.name in _EITHER and len(value.inputs) == 2:
+            return next((pair for side in value.inputs if (pair := _pair(side, ctx)) is not None), None)
         else:
             return None
     return None

@@ -53,8 +53,7 @@ _RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch
 def is_not_of_forward(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
     """`forward` does not read it, or something besides the constructor sets it"""
     assert isinstance(owner.cls, Class)
-    users = {use.method for use in ctx.attribute_uses(owner.cls, event.attribute)}
-    return "forward" not in users or event.frame.function != "__init__"
+    return event.frame.function != "__init__" or not _is_read_by_forward(owner.cls, event.attribute, ctx)
 
 
 def is_handed_in(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
@@ -68,16 +67,31 @@ def is_handed_in(event: AttributeAssigned, owner: Instance, value: Value, ctx: C
 
 
 def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
-    """other code handles it: it names the attribute, or the class keeps its own books"""
+    """other code handles it: it names the attribute, or the class keeps its own books
+
+    A parameter that was moved is no leaf, which no optimizer takes: only another value of the attribute helps it.
+    """
     assert isinstance(owner.cls, Class)
     keeps = r"def (state_dict|parameters|_apply|to|load_state_dict)\b|register_|manual_seed|persist"
+    if ctx.is_said_in(owner.cls, keeps):
+        return True
+    if isinstance(value, Instance):
+        return ctx.project_mentions(rf"(?<!self)\.{event.attribute}\s*=(?!=)")
     nodes = (node for _, tree in ctx.trees(event.attribute) for node in ast.walk(tree))
     named = (
         ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == event.attribute
     )
-    if any(text != "self" for text in named) or ctx.is_said_in(owner.cls, keeps):
-        return True
-    return ctx.project_mentions(rf"(?<!self)\.{event.attribute}\b")
+    return any(text != "self" for text in named) or ctx.project_mentions(rf"(?<!self)\.{event.attribute}\b")
+
+
+def _is_read_by_forward(cls: Class, attribute: str, ctx: Context) -> bool:
+    """Whether `forward` reads an attribute, or calls a method that does."""
+    pending, seen = [attribute], set[str]()
+    for name in pending:  # which grows meanwhile
+        users = {use.method for use in ctx.attribute_uses(cls, name)} - seen
+        seen |= users
+        pending += users - {"__init__"}
+    return "forward" in seen
 
 
 class UnregisteredTensor(Rule):

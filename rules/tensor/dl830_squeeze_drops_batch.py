@@ -19,8 +19,8 @@ Measured on torch 2.13 (33 samples, batches of 32): `binary_cross_entropy_with_l
 
 ## Not reported
 Other losses, which take both shapes, batches of unknown loaders, loaders that drop the last batch, batches of one
-sample, and targets that are squeezed the same way. Whether a last batch has one sample depends on the data: such a
-finding is a question.
+sample, and targets that are squeezed the same way. Whether a last batch has one sample depends on the data: where
+their number is not written (`random_split(data, [257, 100])`), such a finding is a question.
 
 ## Fix (unsafe)
 Names the axis, `squeeze(1)`, where the tensor has two. Unsafe because the numbers of axes of other inputs may change.
@@ -37,6 +37,7 @@ from collections.abc import Iterator
 
 from dllint.api import (
     Assumption,
+    Assumptions,
     Context,
     Edits,
     Finding,
@@ -52,6 +53,7 @@ _RAISE = (
     "torch.nn.functional.binary_cross_entropy_with_logits",
     "torch.nn.functional.binary_cross_entropy",
 )
+_ONE_LEFT = Assumption("effect", "the last batch of an epoch has one sample")
 _LOADER = "torch.utils.data.DataLoader"
 
 
@@ -61,7 +63,8 @@ _LOADER = "torch.utils.data.DataLoader"
 def is_never_one(event: LossCall, loader: Instance, ctx: Context) -> bool:
     """the loader drops a last batch that is smaller, or all of its batches have one sample"""
     drops = loader.arguments.get(8, "drop_last")
-    return not loader.arguments.exact or ctx.constant(drops) not in (None, False) or ctx.data.batch_size(loader) == 1
+    is_dropped = not loader.arguments.exact or ctx.constant(drops) not in (None, False)
+    return is_dropped or ctx.data.batch_size(loader) == 1 or _left_over(loader, ctx) not in (1, None)
 
 
 def is_told_how_many(event: LossCall, loader: Instance, ctx: Context) -> bool:
@@ -92,20 +95,32 @@ class SqueezeDropsBatch(Rule):
             return
         loader = _loader_of(found, ctx)
         if loader is not None and not ctx.excused(self, event, loader):
-            yield self._report(event, found, ctx)
+            yield self._report(event, found, loader, ctx)
 
-    def _report(self, event: LossCall, squeeze: Symbol, ctx: Context) -> Finding:
+    def _report(self, event: LossCall, squeeze: Symbol, loader: Instance, ctx: Context) -> Finding:
         at = squeeze.site or event.site
         return ctx.finding(
             self,
             at,
             "this `squeeze()` drops the axis of the batch as well, where a batch has one sample",
-            assuming=[Assumption("effect", "the last batch of an epoch has one sample")],
+            on=[event, loader, *ctx.models_behind(squeeze), *_left_alone(event, squeeze, ctx)],
+            assuming=[] if _left_over(loader, ctx) == 1 else [_ONE_LEFT],
             effect="the loss gets inputs and targets of different shapes, and raises an error",
             help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
             trace=[(event.site, "the loss compares the shapes")] if at is not event.site else [],
             fix=("Name the axis", _with_axis(squeeze, ctx)),
         )
+
+
+def _left_alone(event: LossCall, squeeze: Symbol, ctx: Context) -> Assumptions:
+    """That no code which could not be followed gives the models another last layer."""
+    return tuple(each for model in ctx.models_behind(squeeze) for each in ctx.left_alone(event, model))
+
+
+def _left_over(loader: Instance, ctx: Context) -> int | None:
+    """How many samples the last batch of an epoch has, of those that do not fill one; ``None`` if it is not known."""
+    samples, size = ctx.data.number_of_samples(loader.arguments.get(0, "dataset")), ctx.data.batch_size(loader)
+    return samples % size if samples is not None and size else None
 
 
 def _loader_of(value: Value, ctx: Context) -> Instance | None:

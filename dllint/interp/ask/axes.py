@@ -133,6 +133,8 @@ class Axes:
         return move(self, tensor, self.of(tensor.inputs[0])) if move is not None else None
 
     def _of_attribute(self, tensor: Symbol) -> Shape | None:
+        if data_shapes.is_drawn_from_memory(tensor.inputs[0]):
+            return data_shapes.of_memory(tensor)
         base = self.of(tensor.inputs[0])
         if tensor.detail in ("values", "indices", "data", "real", "grad"):
             return base

@@ -10,12 +10,17 @@ from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Const, Items, Symbol, Value
 
+_ALL_PLACES = ("numpy.arange", "numpy.random.permutation", "torch.randperm", "torch.arange")
+
 
 def indexed(item: Symbol, shape: Shape) -> Shape | None:
     """The shape of a part of a tensor; ``None`` where some index is a tensor, or is not known."""
     index = item.inputs[1] if len(item.inputs) > 1 else None
     parts = index.items if isinstance(index, Items) else (index,) if index is not None else ()
     spelled = _without_ellipsis(parts)
+    if len(spelled) == 1 and _chooses(spelled[0]):
+        samples = of_axis(spelled[0], 0, meaning="batch")
+        return Shape((samples, *shape.sizes[1:]), shape.rest_after(1), shape.back)
     if not spelled or (shape.back and len(spelled) > len(shape.sizes)):
         return None
     sizes: list[Size] = []
@@ -59,6 +64,12 @@ def cut(item: Symbol, operation: Symbol, shape: Shape) -> Shape | None:
     if axis == -1 and shape.back and not is_unbound:
         return Shape(shape.sizes, shape.rest, (*shape.back[:-1], of_axis(item, -1, meaning=shape.back[-1].meaning)))
     return None
+
+
+def _chooses(part: Value) -> bool:
+    """Whether an index is a part of all places in some order: a batch of what was collected, as in PPO."""
+    places = part.inputs[0] if isinstance(part, Symbol) and part.name == "slice" and part.inputs else None
+    return isinstance(places, Symbol) and places.name in _ALL_PLACES
 
 
 def is_slice(part: Value) -> bool:

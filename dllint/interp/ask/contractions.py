@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dllint.interp.ask import axis_moves
 from dllint.interp.ask.axis_patterns import einsum_terms
 from dllint.interp.ask.shape import Shape
-from dllint.values import Instance, Symbol, Value
+from dllint.values import Choice, Instance, Symbol, Value
 
 PRODUCTS = frozenset(("@", "torch.matmul", "torch.bmm", "torch.mm"))
 _SOFTMAX = frozenset(("torch.softmax", "torch.nn.Softmax()"))
@@ -59,6 +59,8 @@ def contractions(product: Symbol, shape_of: _ShapeOf) -> Iterator[Contraction]:
 
 def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | None:
     """The softmax that has made a tensor, if only its axes were moved since, or some numbers dropped."""
+    if isinstance(value, Choice) and depth <= _MAX_STEPS:
+        return _agreed([weights_of(option, shape_of, depth + 1) for _, option in value.options])
     if not isinstance(value, Symbol) or not value.inputs or depth > _MAX_STEPS:
         return None
     if value.name in _SOFTMAX:
@@ -75,6 +77,13 @@ def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | No
     if before.axis not in order:
         return None
     return Weights(before.softmax, order.index(before.axis) - len(order), before.made_over)
+
+
+def _agreed(found: list[Weights | None]) -> Weights | None:
+    """The weights of all options, if these are weights over the same axes: `scores.softmax(-1)`, masked or not."""
+    first = found[0] if found else None
+    others = (None if each is None else (each.axis, each.made_over) for each in found)
+    return first if first is not None and all(each == (first.axis, first.made_over) for each in others) else None
 
 
 def _order_after(moved: Symbol, name: str, rank: int | None) -> list[int]:
@@ -119,6 +128,8 @@ def told_axis(softmax: Symbol) -> int | None:
 
 def is_of_products(value: Value, depth: int = 0) -> bool:
     """Whether a tensor holds products of vectors, perhaps scaled and masked: the scores of attention."""
+    if isinstance(value, Choice) and depth <= _MAX_STEPS:  # masked only if there is a mask
+        return all(is_of_products(option, depth + 1) for _, option in value.options)
     if not isinstance(value, Symbol) or not value.inputs or depth > _MAX_STEPS:
         return False
     if value.name in PRODUCTS or value.name in ("torch.einsum", "torch.baddbmm"):

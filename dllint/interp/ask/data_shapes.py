@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
-from dllint.values import Const, Instance, Items, Symbol, Value
+from dllint.values import Class, Const, Function, Instance, Items, Symbol, Value
 
 _TABLES = ("pandas.read_", "pandas.DataFrame")
 _LOADER = "torch.utils.data.DataLoader"
+_MEMORY = re.compile(r"(?i)replay|memory|buffer")
 
 
 def from_data(item: Symbol, shape_of: Callable[[Value], Shape]) -> Shape | None:
@@ -20,12 +22,35 @@ def from_data(item: Symbol, shape_of: Callable[[Value], Shape]) -> Shape | None:
     loader = loader_of(base)
     if loader is not None:
         return _of_batch(item, base, loader, shape_of)
+    if is_drawn_from_memory(base):
+        return of_memory(item)
     if base.name.endswith(".train_test_split") and isinstance(item.detail, int):
         place = item.detail // 2
         return _of_part(item, shape_of(base.inputs[place])) if place < len(base.inputs) else None
     if base.name.startswith(_TABLES) and _is_name(item):
         return Shape((of_axis(item, 0),))
     return None
+
+
+def is_drawn_from_memory(value: Value) -> bool:
+    """Whether a value is what ``replay_buffer.sample(n)`` returns: transitions, in tensors of as many rows."""
+    if not isinstance(value, Symbol) or len(value.inputs) < 2:
+        return False
+    source = value.inputs[0]
+    if isinstance(source, Function):  # of the project, and not looked into
+        owner, method = (source.owner.name if source.owner is not None else ""), source.name
+    elif isinstance(source, Instance):
+        owner = source.cls.name if isinstance(source.cls, Class) else source.library_name.rpartition(".")[2]
+        method = value.name.rpartition(".")[2]
+    else:
+        return False
+    is_one = isinstance(value.inputs[1], Const) and value.inputs[1].value == 1
+    return method == "sample" and _MEMORY.search(owner) is not None and not is_one
+
+
+def of_memory(part: Symbol) -> Shape:
+    """A part of what was drawn from a memory, ``batch.rewards``: its first axis is that of the batch."""
+    return Shape((of_axis(part.inputs[0], 0, meaning="batch"),), (part, 1))
 
 
 def _is_name(item: Symbol) -> bool:

@@ -72,20 +72,23 @@ def _has_one(machine: Machine, value: Value, depth: int) -> bool:
 
 def normalizes_vectors(machine: Machine, value: Value) -> bool:
     """Whether a module certainly has a batch norm of vectors: each sample gives one value for a channel."""
-    names = _layers_in(machine, value, 0)
+    names = layers_in(machine, value)
     return "torch.nn.BatchNorm1d" in names and not any(name.endswith("Conv1d") for name in names)
 
 
-def _layers_in(machine: Machine, value: Value, depth: int) -> frozenset[str]:
-    """The library classes of the layers in a module, as far as they are certain."""
+def layers_in(machine: Machine, value: Value, depth: int = 0) -> frozenset[str]:
+    """The library classes of the layers in a module and of what wraps them, as far as they are certain."""
+    own: frozenset[str] = frozenset()
     if isinstance(value, Items | Table):
         held = list(value.contents["items"] if isinstance(value, Items) else value.contents.values())
     elif not isinstance(value, Instance) or depth > _MAX_DEPTH:
-        return frozenset()
+        return own
     elif isinstance(value.cls, Class):
         held = [each for each in value.attributes.values() if role_of(machine, each) in ("module", "wrapper", "")]
-    elif value.library_name in _CONTAINERS or machine.facts.role(value.library_name) == "wrapper":
+    elif value.library_name in _CONTAINERS:
         held = list(value.arguments.all())
+    elif machine.facts.role(value.library_name) == "wrapper":
+        own, held = frozenset((value.library_name,)), list(value.arguments.all())
     else:
         return frozenset((value.library_name,))
-    return frozenset().union(*(_layers_in(machine, each, depth + 1) for each in held))
+    return own.union(*(layers_in(machine, each, depth + 1) for each in held))

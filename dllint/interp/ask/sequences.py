@@ -163,15 +163,21 @@ def last_step(value: Value) -> Steps | None:
     index = value.inputs[1]
     if is_batch_first(found.layer) is False:
         parts = index.items if isinstance(index, Items) else (index,)
-        is_last = axis_moves.number(parts[0]) == -1 and all(map(axis_indexing.is_whole, parts[1:]))
+        is_last = _place(parts[0]) == -1 and all(map(axis_indexing.is_whole, parts[1:]))
     else:
-        is_last = _takes_second(index) and isinstance(index, Items) and axis_moves.number(index.items[1]) == -1
+        is_last = _takes_second(index) and isinstance(index, Items) and _place(index.items[1]) == -1
     return found if is_last else None
 
 
 def _takes_second(index: Value) -> bool:
-    """Whether an index is ``[:, i]`` or ``[:, i, :]``."""
+    """Whether an index is ``[:, i]``, ``[:, [i]]`` or ``[:, i, :]``."""
     parts = index.items if isinstance(index, Items) else ()
     if len(parts) not in (2, 3) or not all(axis_indexing.is_whole(part) for part in (parts[0], *parts[2:])):
         return False
-    return axis_moves.number(parts[1]) is not None
+    return _place(parts[1]) is not None
+
+
+def _place(part: Value) -> int | None:
+    """The one place that a part of an index takes: ``-1`` or ``[-1]``."""
+    is_list = isinstance(part, Items) and part.exact and len(part.items) == 1
+    return axis_moves.number(part.items[0] if is_list and isinstance(part, Items) else part)

@@ -112,6 +112,8 @@ def _is_plain_base(base: Value, prefixes: tuple[str, ...]) -> bool:
 
 
 def _is_replaced(machine: Machine, function: Function) -> bool:
-    """Whether somebody may have put another function in the place of this one."""
-    pattern = re.compile(rf"\.{re.escape(function.name)}\s*=(?!=)|\bsetattr\(")
+    """Whether somebody may have put another function in the place of this one: `setattr` of another name has not."""
+    name = re.escape(function.name)
+    other = rf"\s*[\w.]+\s*,\s*(['\"])(?!{name}\1)\w+\1"
+    pattern = re.compile(rf"\.{name}\s*=(?!=)|\bsetattr\((?!{other})")
     return any(module.contains(pattern) for module in {machine.main, function.module})

@@ -49,9 +49,12 @@ def remainders(loop: ast.For, around: ast.AST) -> Iterator[Remainder]:
     """What the last iteration of a loop leaves in variables, of its own batch alone. ``around`` is the function."""
     if any(isinstance(node, ast.Break | ast.Return) for node in walk(loop)):
         return  # it need not go over all batches
-    bindings = dict(_bindings(loop.body))
-    carried = _carried(loop, bindings)
-    for name, value in bindings.items():
+    bindings: dict[str, list[ast.expr]] = {}
+    for name, value in _bindings(loop.body):
+        bindings.setdefault(name, []).append(value)
+    carried = _carried(loop, set(bindings))
+    for name, values in bindings.items():
+        value = values[-1]
         reads = tuple(_reads_after(loop, name, around))
         if reads and _is_of_batch(value, loop, bindings, carried):
             yield Remainder(name, value, reads)
@@ -62,19 +65,29 @@ def _bindings(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     for statement in body:
         if isinstance(statement, ast.With):
             yield from _bindings(statement.body)
+        elif isinstance(statement, ast.If) and statement.orelse:
+            yield from _bound_in_both_arms(statement)
         elif isinstance(statement, ast.Assign):
             for target in statement.targets:
                 names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
                 yield from ((name.id, statement.value) for name in names if isinstance(name, ast.Name))
 
 
-def _carried(loop: ast.For, bindings: dict[str, ast.expr]) -> set[str]:
+def _bound_in_both_arms(branch: ast.If) -> Iterator[tuple[str, ast.expr]]:
+    """The variables that both arms of a branch bind, and to what: either of two things."""
+    one, other = (dict(_bindings(arm)) for arm in (branch.body, branch.orelse))
+    for name in one.keys() & other.keys():
+        yield name, ast.copy_location(ast.IfExp(branch.test, one[name], other[name]), one[name])
+
+
+def _carried(loop: ast.For, bound_in_it: set[str]) -> set[str]:
     """The names of what one iteration leaves for the next: sums, lists that grow, objects that are told something."""
     found = {each.name for each in sums_in(loop)}
-    bound = _names_in(loop.target) | set(bindings)
+    of_batch = _names_in(loop.target)
+    bound = of_batch | bound_in_it
     for node in walk(loop):
         if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found |= {ast.unparse(node), ast.unparse(node.value)} - {"self"}
+            found |= {ast.unparse(node), ast.unparse(node.value)} - {"self"} - of_batch  # `batch[key] = ...`
         elif isinstance(node, ast.AugAssign):
             found.add(ast.unparse(node.target))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWING:
@@ -109,7 +122,7 @@ def _read_before_bound(loop: ast.For) -> set[str]:
     }
 
 
-def _is_of_batch(value: ast.expr, loop: ast.For, bindings: dict[str, ast.expr], carried: set[str]) -> bool:
+def _is_of_batch(value: ast.expr, loop: ast.For, bindings: dict[str, list[ast.expr]], carried: set[str]) -> bool:
     """Whether an expression is made of what the loop goes over, and of nothing that it carries on."""
     batch = _names_in(loop.target)
     seen: set[str] = set()
@@ -122,8 +135,8 @@ def _is_of_batch(value: ast.expr, loop: ast.For, bindings: dict[str, ast.expr], 
             if isinstance(node, ast.Name) and node.id not in seen:
                 seen.add(node.id)
                 is_of_batch = is_of_batch or node.id in batch
-                if node.id in bindings and node.id not in batch:
-                    pending.append(bindings[node.id])
+                if node.id not in batch:
+                    pending.extend(bindings.get(node.id, ()))
     return is_of_batch
 
 
