@@ -39,7 +39,7 @@ from dllint.flow import Structure
 from dllint.interp.ask import images, pictures, pipelines, splits
 from dllint.interp.ask.images import Image, image_of
 from dllint.interp.ask.pipelines import TransformCall, TransformStep
-from dllint.interp.ask.ragged import ragged_in
+from dllint.interp.ask.ragged import is_filled_up, ragged_in
 from dllint.interp.ask.windows import overlapping_windows
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of, reach, sources
@@ -141,7 +141,8 @@ class DataView:
     def ragged(self, dataset: Instance) -> list[tuple[Guards, Symbol]]:
         """What makes parts of the samples of a dataset of the project differ in length, with its conditions."""
         sample = pipelines.sample_of(self._machine, dataset)
-        return list(ragged_in(sample)) if sample is not None else []
+        found = ragged_in(sample) if sample is not None else ()
+        return [(guards, cause) for guards, cause in found if not is_filled_up(cause, dataset)]
 
     def windows_in(self, value: Value) -> list[Symbol]:
         """The slices of a sequence that overlap, in a value or in the samples of a dataset of the project."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dllint.context.base import ProgramView
 from dllint.interp.source.batchwise import last_bound
+from dllint.interp.source.later_reads import later_reads
 from dllint.interp.source.positions import enclosing_definition
 from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
@@ -50,6 +51,14 @@ class Expressions(ProgramView):
                 seen.add(name)
                 if bound is not None and len(pending) < _MAX_HOPS:
                     pending.append(bound)
+
+    def bound_to(self, name: str, place: Site) -> ast.expr | None:
+        """What an assignment above a place has last bound a variable to, in the same function."""
+        return last_bound(name, _around(place), place.line)
+
+    def reads_after(self, name: str, place: Site) -> Iterator[ast.Name]:
+        """Where the value that a variable has at a place is read later on; functions within may read it at any time."""
+        return later_reads(name, place, place.module)
 
     def number_at(self, place: Site) -> float | None:
         """The number that an expression is: written out, computed from such, or a constant at the top of the file."""

@@ -212,8 +212,8 @@ class Phases(Precisions, Loops, Uses):
             if loop.iterable is not None and (event.grad == "off" or self.goes_over_loader(loop)):
                 yield from self.names_behind(loop.iterable)
         yield from (frame.function for frame in event.frame.stack())
-        if self.program.complete:
-            yield self.program.name
+        if self.program.complete and not any(True for _ in self.all_of(Backward)):
+            yield self.program.name  # of a file that trains as well, it tells nothing of one event in it
 
 
 def _evaluating_frames(event: Event) -> list[Frame]:

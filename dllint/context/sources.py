@@ -14,6 +14,7 @@ from dllint.config.versions import version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
+from dllint.interp.source.missing_names import failing_import
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
@@ -190,6 +191,10 @@ class Sources(ProgramView):
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
+
+    def failing_import(self) -> Site | None:
+        """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
+        return failing_import(self._machine.project, self.program.module)
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""

@@ -21,10 +21,11 @@ all images have two objects, nothing is wrong.
 
 ## Not reported
 Batches of one; a `target_transform` or `transforms`, which may make targets of one size; datasets of the project that
-speak of padding or of a largest length, or whose samples are not known; loaders that nobody reads.
+speak of padding or of a largest length, or whose samples are not known; words that are brought to one length where
+they are made (`n - len(ids)`, `[0] * missing`), in a helper as well; loaders that nobody reads.
 
 ## On real code
-283 public repositories: no finding.
+283 public repositories: no finding. In 44 others 1, which was false: a helper filled the words up. It is silent now.
 """
 
 from __future__ import annotations

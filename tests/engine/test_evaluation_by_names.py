@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from engine_support import found
 
 from dllint.testing import check
 
@@ -54,3 +55,11 @@ print(inference(model, given.images))
 def test_evaluation_is_known_by_names(before: str, use: str) -> None:
     check("DL207", NET + before + use.format(switch="", mark="  # DL207"), vary=())
     check("DL207", NET + before + use.format(switch="model.eval()", mark=""), vary=())
+
+
+@pytest.mark.parametrize("name", ["testing.py", "test.py", "evaluate.py"])
+@pytest.mark.parametrize(("before", "count"), [(LOADED, 1), (LOADED + TRAINED, 0), (TRAINED, 0)])
+def test_the_name_of_a_file_that_trains_tells_nothing(name: str, before: str, count: int) -> None:
+    call = "print(model(images))\n"
+    setting = "images, train_loader = torch.rand(4, 4), torch.load('train.pt')\n"
+    assert len(found("DL207", "", {name: NET + setting + before + call})) == count

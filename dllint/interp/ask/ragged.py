@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.forms import element_of
 from dllint.interp.run.graph import sources, sources_under
+from dllint.interp.source.positions import ancestors
 from dllint.sites import Guards
 from dllint.values import Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
 
@@ -18,11 +20,46 @@ _WORDS = frozenset(
      "nltk.tokenize.word_tokenize", "jieba.cut", "jieba.lcut")
 )  # fmt: skip
 _LIMITING = frozenset(("padding", "max_length", "maxsplit", "truncation", "pad_to_max_length"))
+_DEFINITIONS = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+_FILLING = frozenset(("repeat", "cycle", "islice", "zip_longest", "ljust", "rjust", "resize"))
 _SAME = frozenset(
     ("torch.tensor", "torch.Tensor", "torch.LongTensor", "torch.FloatTensor", "torch.IntTensor", "torch.as_tensor",
      "torch.from_numpy", "numpy.array", "numpy.asarray", "list", ".long", ".float", ".int", ".to", ".type", ".astype",
      ".reshape")
 )  # fmt: skip
+
+
+def is_filled_up(cause: Symbol, dataset: Instance) -> bool:
+    """Whether code may bring words or objects to one length: it measures how many are missing, or repeats an entry.
+
+    Lists that a library has made are filled up in place, and in helpers: their values do not tell. So the dataset is
+    asked, and the class in which they are made, or else the function.
+    """
+    around = (
+        [node for node in ancestors(cause.site) if isinstance(node, _DEFINITIONS)] if cause.site is not None else []
+    )
+    classes = [each.node for each in dataset.cls.lineage] if isinstance(dataset.cls, Class) else []
+    return any(_fills_up(node) for each in (*around[-1:], *classes) for node in ast.walk(each))
+
+
+def _fills_up(node: ast.AST) -> bool:
+    """``n - len(ids)``, ``[0] * missing``, ``while len(ids) < n``, ``range(len(ids), n)``, ``repeat(0)``."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        return _is_length(node.left) or _is_length(node.right)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        sides = (node.left, node.right)
+        is_list = any(isinstance(side, ast.List | ast.ListComp) for side in sides)
+        return is_list and not any(isinstance(side, ast.Constant) or _is_length(side) for side in sides)
+    if isinstance(node, ast.While):
+        return any(_is_length(each) for each in ast.walk(node.test))
+    if isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        return name in _FILLING or (name == "range" and len(node.args) > 1 and any(map(_is_length, node.args)))
+    return False
+
+
+def _is_length(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
 
 
 def ragged_in(sample: Value, guards: Guards = (), depth: int = 0) -> Iterator[tuple[Guards, Symbol]]:
@@ -63,9 +100,18 @@ def _cause(value: Value, depth: int = 0) -> Symbol | None:
         return _cause_in_part(value, depth)
     if value.name in _SAME:
         return _cause(value.inputs[0], depth + 1)
-    if value.name == "+" and not any(_is_computed(each) for each in value.inputs):
-        return next((cause for each in value.inputs if (cause := _cause(each, depth + 1)) is not None), None)
+    if value.name == "+":
+        causes = [_cause(each, depth + 1) for each in value.inputs]
+        is_known = all(
+            cause is not None or _has_one_length(each) for cause, each in zip(causes, value.inputs, strict=True)
+        )
+        return next((cause for cause in causes if cause is not None), None) if is_known else None
     return None
+
+
+def _has_one_length(value: Value) -> bool:
+    """Whether a list always has as many entries: what is added and has not may fill up what is missing."""
+    return isinstance(value, Const) or (isinstance(value, Items) and value.exact)
 
 
 def _cause_in_list(value: Items, depth: int) -> Symbol | None:

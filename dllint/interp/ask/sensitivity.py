@@ -35,6 +35,7 @@ _ASKS_FOR_MODE = re.compile(r"^(?!.*checkpoint).*\.training\b", re.MULTILINE)
 _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
+_REORDERING = frozenset(("list", "tuple", "reversed", "sorted", ".copy"))
 _MAKES_TENSORS = re.compile(
     r"torch\.(rand|randn|randint|zeros|ones|empty|full|tensor|as_tensor|from_numpy|arange|linspace|eye|cat|stack)(_like)?"
 )
@@ -203,10 +204,19 @@ def _drops_nothing(value: Instance, cls: Class) -> bool:
 
 
 def _is_zero(rate: Value) -> bool:
-    return all(isinstance(option, Const) and not option.value for _, option in alternatives(rate))
+    """Whether a rate is zero or not given: of a list with one for each layer, all of them."""
+    if isinstance(rate, Choice):
+        return all(_is_zero(option) for _, option in alternatives(rate))
+    if isinstance(rate, Items):
+        return all(map(_is_zero, rate.items))
+    if isinstance(rate, Symbol) and rate.name in _REORDERING and rate.inputs:
+        return _is_zero(rate.inputs[0])
+    return isinstance(rate, Const) and not rate.value
 
 
 def _is_zero_by_default(default: ast.expr | None) -> bool:
+    if isinstance(default, ast.List | ast.Tuple):
+        return all(map(_is_zero_by_default, default.elts))
     return isinstance(default, ast.Constant) and not default.value
 
 
