@@ -36,8 +36,14 @@ def run(folder: Path, source: str, **files: str) -> Interpreted:
     """Interpret ``main.py`` among other files of a project (``model="..."`` is ``model.py``)."""
     for name, text in {"main": source, **files}.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(text), "utf-8")
+    return run_file(folder / "main.py")
+
+
+def run_file(file: Path) -> Interpreted:
+    """Interpret a file as it is run, among those beside it."""
+    folder = file.parent
     project, facts = Project(folder), load_facts()
-    module = project.load(folder / "main.py")
+    module = project.load(file)
     machine = new_machine(project, facts, module, None)
     programs: list[Program] = []
     interpret(machine, lambda program, _: programs.append(program))

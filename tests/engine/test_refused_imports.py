@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from interpreting import run
+from interpreting import run, run_file
 
 from dllint.events import CallRefused
 
@@ -90,3 +91,15 @@ def test_nothing_happens_after_a_module_that_is_not_imported(tmp_path: Path, tex
 )
 def test_any_other_name_may_be_there(tmp_path: Path, text: str) -> None:
     assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+
+
+@pytest.mark.parametrize("text", ["from data import Missing", "os.makedirs('out')"])
+def test_a_notebook_goes_on_with_its_next_cell(tmp_path: Path, text: str) -> None:
+    (tmp_path / "data.py").write_text(HERE)
+    cells = [
+        {"cell_type": "code", "source": source, "metadata": {}, "outputs": [], "execution_count": None}
+        for source in (f"import torch\n{text}", CALL)
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "main.ipynb").write_text(json.dumps(notebook))
+    assert run_file(tmp_path / "main.ipynb").all_of(CallRefused)

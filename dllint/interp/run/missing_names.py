@@ -24,7 +24,7 @@ _IMPLICIT = re.compile(r"__\w+__")
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
     """Whether a `from … import …` raises `ImportError`: the file that it names binds no such name."""
-    if machine.block is None:  # a name was looked up, and nothing is run
+    if not _is_run(machine):
         return False
     module = machine.project.find(importer, statement.module or "", statement.level)
     if module is None or module is importer or not _is_the_one(machine, statement, importer, module):
@@ -35,8 +35,13 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
 
 def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
     """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
-    is_module = name in sys.stdlib_module_names and machine.block is not None
+    is_module = name in sys.stdlib_module_names and _is_run(machine)
     return is_module and not module.binds(name) and _is_plain(module)
+
+
+def _is_run(machine: Machine) -> bool:
+    """Whether this is a script that is run: not a look at a name, nor a notebook, which goes on with its next cell."""
+    return machine.block is not None and machine.main.source.notebook is None
 
 
 def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceModule, module: SourceModule) -> bool:
