@@ -22,7 +22,6 @@ from dllint.context.sampling import (
 )
 from dllint.events import (
     Backward,
-    Block,
     DatasetCreated,
     Event,
     LibraryCall,
@@ -240,20 +239,18 @@ class DataView:
 
     def calling(self, function: Value, *given: Value) -> tuple[Event, ...]:
         """What happens when a function that a loader or dataset was given is called; nothing else changes by it."""
-        body = Block()
-        if isinstance(function, Function | BoundMethod | Partial | Instance | Class) and function.site is not None:
-            site = function.site
-            with self._machine.aside(), self._machine.recording(body):
-                self._machine.run_arm((), lambda: (None, self._machine.call(function, Arguments(given), site)))
-        return tuple(walk(body))
+        if not isinstance(function, Function | BoundMethod | Partial | Instance | Class) or function.site is None:
+            return ()
+        site = function.site
+        return tuple(walk(self._machine.tried(lambda: self._machine.call(function, Arguments(given), site)).body))
 
     def collated(self, loader: LoaderCreated) -> Value | None:
         """What the ``collate_fn`` of a loader makes of some samples; ``None`` where that is not known."""
         collate = loader.options.get("collate_fn")
         if not isinstance(collate, Function | BoundMethod | Partial | Instance | Class) or collate.site is None:
             return None
-        with self._machine.aside():
-            return self._machine.call(collate, Arguments((Symbol("batch", site=loader.site),)), collate.site)
+        site, batch = collate.site, Arguments[Value]((Symbol("batch", site=loader.site),))
+        return self._machine.tried(lambda: self._machine.call(collate, batch, site)).result
 
     def fetching(self, dataset: Instance) -> tuple[Event, ...]:
         """What happens when a sample of a dataset of the project is fetched."""

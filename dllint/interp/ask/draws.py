@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dllint.events import Block, LibraryCall, walk
+from dllint.events import LibraryCall, walk
 from dllint.interp.run.classes import find_member
 from dllint.interp.source import trees
 from dllint.sites import Guards
@@ -36,15 +36,8 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
     member = find_member(machine, value.cls, method) if isinstance(value.cls, Class) else None
     if not isinstance(member, Function) or member.site is None:
         return []
-    site, body = member.site, Block()
-    relevance, machine.relevance = machine.relevance, None
-    reached, machine.reached = machine.reached, set()
-    try:
-        with machine.aside(), machine.recording(body):
-            given = Arguments((Symbol("index", site=site),))
-            machine.run_arm((), lambda: (None, machine.invoke(member, given, site, receiver=value)))
-    finally:
-        machine.relevance, machine.reached = relevance, reached
+    site, given = member.site, Arguments((Symbol("index", site=member.site),))
+    body = machine.tried(lambda: machine.invoke(member, given, site, receiver=value)).body
     calls = [event for event in walk(body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
     applied = [event for event in calls if event.frame.definition is not None and _is_applied(event)]
     return [event for event in applied if not _is_switched_off(event, value)]

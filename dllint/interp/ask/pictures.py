@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from dllint.events import Block
 from dllint.forms import attribute_of
 from dllint.interp.run.graph import sources_under
 from dllint.interp.source import trees
@@ -30,16 +29,11 @@ def picture_use(machine: Machine, transform: Value) -> tuple[Guards, Site] | Non
     is_own = isinstance(transform, Function) or (isinstance(transform, Instance) and isinstance(transform.cls, Class))
     if not is_own or transform.site is None:
         return None
-    given = Symbol("index", site=transform.site)
-    relevance, machine.relevance = machine.relevance, None
-    reached, machine.reached = machine.reached, set()
-    try:
-        with machine.aside(), machine.recording(Block()):
-            made = machine.call(transform, Arguments((given,)), transform.site)
-        is_asking = any(_asks(function) for function in (*machine.reached, getattr(transform, "node", None)))
-    finally:
-        machine.relevance, machine.reached = relevance, reached
-    if is_asking:
+    given, site = Symbol("index", site=transform.site), transform.site
+    trial = machine.tried(lambda: machine.call(transform, Arguments((given,)), site))
+    made = trial.result
+    is_asking = any(_asks(function) for function in (*trial.reached, getattr(transform, "node", None)))
+    if made is None or is_asking:
         return None
     for guards, use in sources_under(made):
         if isinstance(use, Symbol) and use.site is not None and _is_of_picture(use) and _stems_from(use, given):

@@ -262,8 +262,8 @@ def _outcome(machine: Machine, instance: Instance, method: str, given: str) -> V
     member = find_member(machine, instance.cls, method) if isinstance(instance.cls, Class) else None
     if not isinstance(member, Function) or member.site is None:
         return None
-    with machine.aside():
-        return machine.invoke(member, Arguments((Symbol(given, site=member.site),)), member.site, receiver=instance)
+    site, given_to = member.site, Arguments((Symbol(given, site=member.site),))
+    return machine.tried(lambda: machine.invoke(member, given_to, site, receiver=instance)).result
 
 
 def _in_sample(

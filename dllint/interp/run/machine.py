@@ -38,6 +38,7 @@ MAX_DEPTH = 24
 MAX_STEPS = 12_000  # statements of one program
 MAX_STEPS_OF_MODULE = 40_000  # statements of all programs of a module; behind that, each gets a small share
 _SHARE = 1_500
+MAX_STEPS_OF_TRIAL = 4_000  # statements of what is run only in order to answer a question
 MAX_LINES_PER_FUNCTION = 400  # how many lines of one function are interpreted, over all its calls in a program
 MIN_CALLS_PER_FUNCTION = 3
 MAX_OPENED = 2_000_000  # characters of the imported files that names are looked up in
@@ -88,6 +89,18 @@ class Reach:
 
     concerned: Concerned | None
     places: frozenset[Place]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of code that was run for somebody who asked.
+
+    ``result`` is `None` where the call cannot be made, ``body`` has its events, ``reached`` the definitions it called.
+    """
+
+    result: Value | None
+    body: Block
+    reached: frozenset[ast.AST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +219,22 @@ class Machine:
             yield
         finally:
             self.block, self.path, self.grad, self.contexts, self.activation, self._journal, self.frame = saved
+
+    def tried(self, body: Callable[[], Value]) -> Trial:
+        """What some code gives and does when it is run now, for somebody who asks.
+
+        Nothing of it lasts, it has limits of its own, and nothing of it is sieved: the answer does not depend on what
+        else is asked.
+        """
+        kept = self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated
+        self.relevance, self.reached, self._calls, self.steps, self._budget = None, set(), {}, 0, MAX_STEPS_OF_TRIAL
+        block, result = Block(), None
+        try:
+            with self.aside(), self.recording(block):
+                result, _ = self.run_arm((), body)
+            return Trial(result, block, frozenset(self.reached))
+        finally:
+            self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated = kept
 
     def end_program(self, concerned: Concerned | None, *, counts: bool) -> None:
         """A program has been interpreted: note the definitions of other files that it called, if that ``counts``."""
