@@ -129,9 +129,10 @@ class Reporting(Assuming):
         own, project = self.program.module, self._machine.project
         if getattr(definition, "decorator_list", None) or own.uses_name(name, outside=definition):
             return True
+        naming = project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
+        if any(module.uses_name(name) and own in project.closure(module) for module in naming if module is not own):
+            return True  # also where a package passes the name on
         importers = [module for module in project.mentioning() if own in project.imported_by(module)]
-        if any(module.uses_name(name) for module in importers):
-            return True
         is_application = own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
         return not is_application or project.is_configured(name)
 

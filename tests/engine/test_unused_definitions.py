@@ -45,6 +45,16 @@ def test_the_callers_of_a_library_are_outside() -> None:
     assert kinds("DL101", BUG) == ["entry"]
 
 
+def test_a_package_may_pass_a_name_on() -> None:
+    files = {
+        "tools/__init__.py": "from .steps import train\n",
+        "tools/steps.py": BUG,
+        "run.py": f"from tools import train\ntask = train\n{SCRIPT}",
+    }
+    (finding,) = found("DL101", "", files)
+    assert [each.kind for each in finding.assumptions] == ["entry"]
+
+
 @pytest.mark.parametrize(
     ("source", "files"),
     [
