@@ -123,21 +123,27 @@ def _read_before_bound(loop: ast.For) -> set[str]:
 
 
 def _is_of_batch(value: ast.expr, loop: ast.For, bindings: dict[str, list[ast.expr]], carried: set[str]) -> bool:
-    """Whether an expression is made of what the loop goes over, and of nothing that it carries on."""
-    batch = _names_in(loop.target)
-    seen: set[str] = set()
-    pending = [value]
-    is_of_batch = False
-    for expression in pending:  # which grows meanwhile
-        for node in walk(expression):
-            if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and ast.unparse(node) in carried:
-                return False
-            if isinstance(node, ast.Name) and node.id not in seen:
-                seen.add(node.id)
-                is_of_batch = is_of_batch or node.id in batch
-                if node.id not in batch:
-                    pending.extend(bindings.get(node.id, ()))
-    return is_of_batch
+    """Whether an expression is made of what the loop goes over, in both arms, and of nothing that it carries on."""
+    return _origin(value, _names_in(loop.target), bindings, carried, set()) == "batch"
+
+
+def _origin(
+    value: ast.expr, batch: set[str], bindings: dict[str, list[ast.expr]], carried: set[str], seen: set[str]
+) -> str:
+    """``carried`` if an iteration hands any part of an expression on, ``batch`` if some is of the batch, else ""."""
+    if isinstance(value, ast.IfExp):
+        arms = {_origin(arm, batch, bindings, carried, seen.copy()) for arm in (value.body, value.orelse)}
+        return "carried" if "carried" in arms else arms.pop() if len(arms) == 1 else ""
+    found = set()
+    for node in walk(value):
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript) and ast.unparse(node) in carried:
+            return "carried"
+        if isinstance(node, ast.Name) and node.id in batch:
+            found.add("batch")
+        elif isinstance(node, ast.Name) and node.id not in seen:
+            seen.add(node.id)
+            found |= {_origin(each, batch, bindings, carried, seen) for each in bindings.get(node.id, ())}
+    return "carried" if "carried" in found else "batch" if "batch" in found else ""
 
 
 def _reads_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[ast.Name]:
