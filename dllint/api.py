@@ -20,13 +20,14 @@ from dllint.context.checkpoints import (
 )
 from dllint.context.continuing import Continuation
 from dllint.context.coverage import Trained, Untrained
-from dllint.context.data import DataView, Pass
+from dllint.context.data import DataView
 from dllint.context.judging import assumed_under, flatten, judge
 from dllint.context.loading import Load
 from dllint.context.modes import Modes
 from dllint.context.modules import AttributeUse
 from dllint.context.naming import Topic
 from dllint.context.normalization import Normalization, NormalizationUse, Numbers
+from dllint.context.passes import Pass
 from dllint.context.phases import Phase
 from dllint.context.rates import RateSetting
 from dllint.context.resuming import Resumption
