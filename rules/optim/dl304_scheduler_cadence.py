@@ -178,7 +178,7 @@ def _option(scheduler: Instance, key: str, ctx: Context) -> Value | None:
 
 def _horizon(scheduler: Instance, ctx: Context) -> Value | None:
     """The value that says how long a schedule is."""
-    keys = _HORIZONS.get(ctx.class_name(scheduler), ())
+    keys = _HORIZONS.get(scheduler.library_name.rpartition(".")[2], ())  # not for a class of the project of such a name
     return next((found for key in keys if (found := _option(scheduler, key, ctx)) is not None), None)
 
 
