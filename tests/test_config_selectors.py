@@ -318,6 +318,10 @@ class TestVersions:
         assert find_limits(project, {}) == {"numpy": "2", "torch": "1.13.0.1"}  # 4.20 is below what is required
         assert find_limits(project, {"torch": "2.1"})["torch"] == "2.1.0.1"
 
+    def test_requirements_may_be_written_by_powershell(self, project: Path) -> None:
+        (project / "requirements.txt").write_text("numpy==1.26.4\n", encoding="utf-16")
+        assert find_limits(project, {}) == {"numpy": "1.26.4.1"}
+
     def test_the_python_of_a_readme_is_a_limit(self, project: Path) -> None:
         for text, limit in (
             ("- Python 3.7", "3.7.0.1"),
@@ -346,6 +350,8 @@ class TestVersions:
             ("code/requirements.txt", "# torch==2.4.1+cu118\n# since 1.0 numpy is not needed\n", {"torch": "2.4.1.1"}),
             ("src/README.md", "transformers==4.16.2\n", {"transformers": "4.16.2.1"}),
             ("external/README.md", "transformers==4.16.2\n", {}),
+            ("Pipfile", '[requires]\npython_version = "3.6"\n', {"python": "3.7"}),
+            ("wandb/run-1/files/requirements.txt", "transformers==4.20.0.dev0\n", {"transformers": "4.20.0.1"}),
         ],
     )
     def test_commands_tell_a_limit(self, project: Path, file: str, text: str, limits: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ of all these the strictest counts.
 from __future__ import annotations
 
 import ast
+import codecs
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,6 +50,7 @@ _IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and 
 _COMMANDS = (*_IMAGES, "*.sh", "*/*.sh", "INSTALL*", "runtime.txt", ".travis.yml", ".github/workflows/*.y*ml")
 _IN_COMMENT = re.compile(r"(?m)^\s*#+\s*(?:pip3? install\s+)?([A-Za-z][\w.-]*)\s*(==\s*\d+(?:\.\d+)*)")
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
+_PYTHON_OF_PIPFILE = re.compile(r"(?m)^python_version\s*=\s*[\"'](\d\.\d+)")
 _IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
 _PYTHON_IMAGE = re.compile(r"(?mi)^FROM:?\s+python:(\d\.\d+)")
 _WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
@@ -124,9 +126,11 @@ def _normalized(name: str) -> str:
 def _read(path: Path) -> str:
     """The text of a file, or nothing: a version is a hint, and a file that cannot be read gives none."""
     try:
-        return read_bytes(path).decode("utf-8", "replace")
+        raw = read_bytes(path)
     except SourceError:
         return ""
+    is_wide = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes it, and pip reads it
+    return raw.decode("utf-16" if is_wide else "utf-8-sig", "replace")
 
 
 def _requirement(text: str) -> Iterator[tuple[str, str]]:
@@ -233,6 +237,8 @@ def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
             yield _normalized(match.group(1)), f"=={match.group(2)}"
     for name, version in _PIPFILE.findall(_read(root / "Pipfile.lock")):
         yield _normalized(name), f"=={version}"
+    for version in _PYTHON_OF_PIPFILE.findall(_read(root / "Pipfile")):
+        yield "python", f"={version}"
 
 
 def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
@@ -305,7 +311,7 @@ def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
     """What the files for installation in the folders of a project say, and the READMEs there."""
-    for pattern in ("*/", "*/*/"):
+    for pattern in ("*/", "*/*/", "wandb/run-*/files/"):  # the last has what a run was made with
         for folder in sorted(root.glob(pattern)):
             if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in folder.relative_to(root).parts):
                 for read in (_from_requirements, _from_comments, _from_conda, _from_lock, _from_readme):

@@ -202,9 +202,10 @@ def _names_in(text: str) -> list[str]:
 
 
 def _is_dict_of(node: ast.expr, names: set[str]) -> bool:
-    """Whether an expression is `vars(args)`, `args.__dict__` or the namespace itself."""
+    """Whether an expression is `vars(args)`, `args.__dict__`, `args._get_kwargs()` or the namespace itself."""
     if isinstance(node, ast.Call):
-        return _last(node.func) == "vars" or any(_last(each) in names for each in node.args)
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        return _last(node.func) == "vars" or any(_is_dict_of(each, names) for each in (*owner, *node.args))
     return _last(node) in names or _last(node) == "__dict__"
 
 

@@ -36,6 +36,7 @@ Adds the `task_type`. Unsafe because the head is trained then, as it should.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dllint.api import Assumption, Context, Finding, Instance, LibraryCall, Rule, set_argument
@@ -45,6 +46,7 @@ _TASKS = {
     "ForTokenClassification": "TOKEN_CLS",
     "ForQuestionAnswering": "QUESTION_ANS",
 }
+_WITH_HEAD = re.compile(r"vqa|squad|sst|mnli|snli|ner\b|finetuned|sentiment|emotion|-qa\b", re.IGNORECASE)  # in names
 _CONFIGS = ("LoraConfig", "IA3Config", "AdaLoraConfig", "LoHaConfig", "LoKrConfig")
 
 
@@ -74,6 +76,7 @@ class LoraHeadNotSaved(Rule):
         loaded = ctx.constant(name) if name is not None else None
         unknown = Assumption("effect", "the head is a new one: the model was not loaded with a trained one")
         is_plain = isinstance(loaded, str) and loaded.count("/") < 2 and not loaded.startswith((".", "/"))
+        is_plain = is_plain and not _WITH_HEAD.search(str(loaded))
         yield ctx.finding(
             self,
             event,

@@ -165,6 +165,8 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
         value = evaluate(machine, operand, scope)
         known = truth(machine, value)
         if known is (not wanted):
+            if wanted or (isinstance(value, Const) and value.value is True):
+                return value  # whatever comes before it, the whole is false, or true
             options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
