@@ -133,6 +133,7 @@ class Reporting(Assuming):
         if any(module.uses_name(name) and own in project.closure(module) for module in naming if module is not own):
             return True  # also where a package passes the name on
         importers = [module for module in project.mentioning() if own in project.imported_by(module)]
+        importers = [module for module in importers if not module.is_package]  # which only pass names on
         is_application = own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
         return not is_application or project.is_configured(name)
 

@@ -21,6 +21,8 @@ is in training mode, after `optimizer.step` its weight is 0.0 as before.
         criterion(model(x), labels).backward()
         optimizer.step()
 
+What would change no number, such as `x.detach()` or `x.contiguous()`, is a note.
+
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
 themselves; what would make no difference: what a function made and does not read afterwards, or only moves again,
@@ -55,6 +57,7 @@ _DETACHING = ("detach", "item", "shape", "size", "dim", "ndim", "argmax", "data"
 _INDICES = frozenset(("argmax", "argmin", "argsort", "nonzero", "multinomial", "randint", "long", "int", "bool", "eq",
                       "ne", "gt", "lt", "ge", "le", "detach"))  # fmt: skip
 _WITH_INDICES = frozenset(("max", "min", "topk", "sort", "kthvalue", "median", "mode"))  # values, indices
+_TIDY = frozenset(("detach", "contiguous", "clone", "astype"))  # the numbers are the same without them
 _CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
 
 
@@ -130,6 +133,7 @@ class DiscardedResult(Rule):
 
     def _report(self, site: Site, message: str, edits: Edits, ctx: Context) -> Finding:
         is_call = isinstance(site.node, ast.Call)
+        is_tidy = _method(site) in _TIDY or getattr(site.node, "attr", "") in _TIDY
         return ctx.finding(
             self,
             site,
@@ -138,6 +142,7 @@ class DiscardedResult(Rule):
             help="assign the result" if is_call else "write the brackets",
             trace=[(site, "stands as a statement by itself")],
             fix=("Assign the result" if is_call else "Call the method", edits),
+            severity="info" if is_tidy else None,
         )
 
 

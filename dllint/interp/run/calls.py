@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
-from dllint.interp.run import containers, instances, library, methods, modules, names, roles, strings
+from dllint.interp.run import containers, instances, library, methods, modules, names, records, roles, strings
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
@@ -79,6 +79,8 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
         return call(machine, callee.default, arguments, site)
     if isinstance(callee, Items | Table) and machine.block is not None:
         raise CallError(site)
+    if records.is_record_type(callee):
+        return records.make_record(machine, callee, arguments, site)
     if _is_bound_method(callee):  # step = optimizer.step; step()
         owner, name = callee.inputs[0], callee.detail
         if isinstance(owner, Instance):
