@@ -124,8 +124,9 @@ class Scores(Phases):
         return enclosing_definition(one.loop.site) or module.tree
 
     def loss_in(self, one: BatchLoop, expression: ast.AST) -> LossCall | None:
-        """The loss that an expression in a loop computes, if it is one that is known."""
-        nodes = {id(node) for node in ast.walk(expression)}
+        """The loss that an expression in a loop computes or makes a number of, if it is one that is known."""
+        roots = [expression, *([plain(expression, one.node)] if isinstance(expression, ast.expr) else [])]
+        nodes = {id(node) for root in roots for node in ast.walk(root)}
         losses = (event for event in walk(one.loop.body) if isinstance(event, LossCall))
         return next((event for event in losses if id(event.site.node) in nodes), None)
 

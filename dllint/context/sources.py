@@ -216,7 +216,8 @@ class Sources(ProgramView):
         compiled = [re.compile(pattern) for pattern in patterns]
         project, main = self._machine.project, self.program.module
         if where == "everywhere":
-            return any(True for _ in project.mentioning(*compiled))
+            is_in_own = all(main.contains(pattern) for pattern in compiled)  # which may be a notebook
+            return is_in_own or any(True for _ in project.mentioning(*compiled))
         own = set(project.closure(main))
         if where != "elsewhere" and any(all(m.contains(pattern) for pattern in compiled) for m in own):
             return True

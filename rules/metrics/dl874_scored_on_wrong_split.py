@@ -125,6 +125,7 @@ class ScoredOnWrongSplit(Rule):
             assuming=[
                 Assumption("name", f"{name} is for evaluation, as its name says"),
                 *ctx.assumed_batches(event.loader),
+                *ctx.left_alone(event, other.loader),
             ],
             effect="the score is that of data which the model was trained on, and hides that it overfits",
             help="build it from a dataset of its own",

@@ -30,6 +30,7 @@ changes training.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -41,6 +42,7 @@ from dllint.api import (
     Items,
     OptimizerCreated,
     Rule,
+    Site,
     Symbol,
     Table,
     Value,
@@ -98,7 +100,7 @@ class DecayedNormAndBias(Rule):
                 continue
             yield ctx.finding(
                 self,
-                decay.site or event.site,
+                _entry_of(spared) or decay.site or event.site,
                 "the parameters that are to have no weight decay have that of the others",
                 on=[spared],
                 effect="biases and the scales of normalizations are pulled to zero, against the sense of the groups",
@@ -112,6 +114,14 @@ def _is_spared(group: Table, ctx: Context) -> bool:
     parameters = group.contents.get("params")
     site = parameters.site if parameters is not None else None
     return site is not None and _SPARED.search(ctx.source_of(site)) is not None
+
+
+def _entry_of(group: Table) -> Site | None:
+    """Where the decay of a group is written: what it is may come from elsewhere."""
+    node = group.site.node if group.site is not None else None
+    entries = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
+    written = (value for key, value in entries if isinstance(key, ast.Constant) and key.value == "weight_decay")
+    return next((Site(group.site.module, value) for value in written if group.site is not None), None)
 
 
 def _decay_of(optimizer: Instance, ctx: Context) -> tuple[object, Value | None]:

@@ -83,7 +83,7 @@ def says_the_default(event: LibraryCall, name: str, ctx: Context) -> bool:
     if not opposite or action is None or ctx.constant(action) not in ("store_true", "store_false"):
         return False
     others = ctx.library_calls(event.name)
-    return any(ctx.option_name(other) == opposite and _is_off(other, opposite, ctx) for other in others)
+    return any(ctx.option_name(other) == opposite and _is_off_unless_given(other, opposite, ctx) for other in others)
 
 
 class UnreadOption(Rule):
@@ -119,7 +119,7 @@ class UnreadOption(Rule):
         )
 
 
-def _is_off(event: LibraryCall, name: str, ctx: Context) -> bool:
+def _is_off_unless_given(event: LibraryCall, name: str, ctx: Context) -> bool:
     """Whether a switch is off unless it is given, also by what `set_defaults` says of it."""
     action, default = (event.arguments.keywords.get(key) for key in ("action", "default"))
     calls = (site.node for site in ctx.method_calls("set_defaults"))

@@ -44,10 +44,12 @@ from dllint.api import (
     LibraryCall,
     ModelForward,
     Rule,
+    Site,
     Size,
     Symbol,
     Value,
     set_argument,
+    together,
 )
 
 _PRODUCTS = ("@", "torch.matmul", "torch.bmm", "torch.mm", "torch.einsum")
@@ -84,8 +86,9 @@ class SoftmaxOverWrongAxis(Rule):
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name in _PRODUCTS and isinstance(event.result, Symbol):
             for found in ctx.contractions(event.result):
-                is_wrong = found.weights.axis != found.summed and ctx.is_of_products(found.weights.softmax)
-                if is_wrong and not ctx.excused(self, event, found):
+                is_wrong = found.weights.axis != found.summed
+                is_attention = all(map(ctx.is_of_products, found.weights.softmaxes))
+                if is_wrong and is_attention and not ctx.excused(self, event, found):
                     yield self._of_weights(event, found, ctx)
         elif event.name in _SOFTMAX and event.arguments.positional:
             yield from self._of_scores(event, event.arguments.positional[0], event.result, ctx)
@@ -95,7 +98,7 @@ class SoftmaxOverWrongAxis(Rule):
             yield from self._of_scores(event, event.arguments.positional[0], event.result, ctx)
 
     def _of_weights(self, event: LibraryCall, found: Contraction, ctx: Context) -> Finding:
-        softmax = found.weights.softmax
+        softmax = found.weights.softmaxes[0]
         at = softmax.site or event.site
         told = ctx.axis_of_softmax(softmax)
         return ctx.finding(
@@ -141,12 +144,19 @@ def _is_score_of_classes(size: Size | None) -> bool:
 
 
 def _over_axis(found: Contraction, event: LibraryCall) -> Edits:
-    """Another axis where the softmax is told one, in the same file, and the weights lie as it left them."""
-    softmax, axis = found.weights.softmax, str(found.summed)
+    """Another axis where each softmax is told one, in the same file, and the weights lie as it left them."""
+    changes: dict[ast.AST, Edits] = {}
+    for softmax in found.weights.softmaxes:
+        at = _told_at(softmax)
+        if at is None or at.module is not event.site.module or found.weights.axis != found.weights.made_over:
+            return Edits()
+        is_layer = softmax.name.endswith("()")
+        is_method = isinstance(at.node, ast.Call) and isinstance(at.node.func, ast.Attribute) and not at.node.args[1:]
+        changes[at.node] = set_argument(at, "dim", str(found.summed), position=0 if is_layer or is_method else 1)
+    return together(*changes.values())
+
+
+def _told_at(softmax: Symbol) -> Site | None:
+    """Where a softmax is told its axis: at its call, or where its layer is made."""
     layer = softmax.inputs[0]
-    is_layer = softmax.name.endswith("()")
-    at = layer.site if is_layer else softmax.site
-    if at is None or at.module is not event.site.module or found.weights.axis != found.weights.made_over:
-        return Edits()
-    is_method = isinstance(at.node, ast.Call) and isinstance(at.node.func, ast.Attribute) and not at.node.args[1:]
-    return set_argument(at, "dim", axis, position=0 if is_layer or is_method else 1)
+    return layer.site if softmax.name.endswith("()") else softmax.site

@@ -80,7 +80,7 @@ def is_timed(site: Site, name: str, ctx: Context) -> bool:
 
 def is_element(site: Site, name: str, ctx: Context) -> bool:
     """what is detached is one of several that a loop goes through, such as parameters: nobody reads it afterwards"""
-    variable = _variable(site, name)
+    variable = _operand(site, name)
     if _method(site) != "detach":
         return False
     loops = (node for node in ast.walk(site.module.tree) if isinstance(node, ast.For | ast.AsyncFor))
@@ -89,7 +89,7 @@ def is_element(site: Site, name: str, ctx: Context) -> bool:
 
 def is_not_missed(site: Site, name: str, ctx: Context) -> bool:
     """the variable holds what was made here, and nobody reads it afterwards, or only to do the same again"""
-    variable, method = _variable(site, name), _method(site)
+    variable, method = _operand(site, name), _method(site)
     if not variable or not isinstance(ctx.bound_to(variable, site), ast.Call | ast.BinOp):
         return False  # it may be somebody else's, who waits for it to be changed
     again = _MOVING if method in _MOVING else _DETACHING if method == "detach" else ()
@@ -99,11 +99,11 @@ def is_not_missed(site: Site, name: str, ctx: Context) -> bool:
 
 def has_no_gradients(site: Site, name: str, ctx: Context) -> bool:
     """what is detached are indices, or another result that has no gradients"""
-    variable = _variable(site, name)
+    variable = _operand(site, name)
     if _method(site) != "detach" or not variable:
         return False
-    inside = list(ast.walk(_around(site, ctx)))
-    made = [each for node in inside if isinstance(node, ast.Assign) for each in _made(variable, node)]
+    inside = list(ast.walk(_scope_of(site, ctx)))
+    made = [each for node in inside if isinstance(node, ast.Assign) for each in _bound_to(variable, node)]
     bound = [each for each in inside if isinstance(each, ast.Name | ast.arg) and _is_bound(variable, each)]
     return len(made) == len(bound) and bool(made) and all(_is_without_graph(value, place) for value, place in made)
 
@@ -179,7 +179,7 @@ def _method(site: Site) -> str:
     return call.func.attr if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else ""
 
 
-def _variable(site: Site, name: str) -> str:
+def _operand(site: Site, name: str) -> str:
     """The variable whose value an operation takes: ``x`` of ``x.detach()`` and of ``F.relu(x)``."""
     call = site.node
     if not isinstance(call, ast.Call):
@@ -189,7 +189,7 @@ def _variable(site: Site, name: str) -> str:
     return first.id if isinstance(first, ast.Name) else ""
 
 
-def _around(site: Site, ctx: Context) -> ast.AST:
+def _scope_of(site: Site, ctx: Context) -> ast.AST:
     definitions = ast.FunctionDef | ast.AsyncFunctionDef
     return next(ctx.ancestors(site, definitions), site.module.tree)  # type: ignore[arg-type]
 
@@ -206,7 +206,7 @@ def _is_bound(variable: str, node: ast.Name | ast.arg) -> bool:
     return node.id == variable and isinstance(node.ctx, ast.Store)
 
 
-def _made(variable: str, statement: ast.Assign) -> Iterator[tuple[ast.expr, int | None]]:
+def _bound_to(variable: str, statement: ast.Assign) -> Iterator[tuple[ast.expr, int | None]]:
     """What an assignment binds a variable to, and which of several results it is."""
     for target in statement.targets:
         if isinstance(target, ast.Name) and target.id == variable:
@@ -224,11 +224,11 @@ def _is_without_graph(value: ast.expr, place: int | None) -> bool:
         return value.attr == "indices"
     if isinstance(value, ast.Subscript):
         index = value.slice.value if isinstance(value.slice, ast.Constant) else None
-        return index == 1 and _called(value.value) in _WITH_INDICES
-    return _called(value) in _INDICES or (place == 1 and _called(value) in _WITH_INDICES)
+        return index == 1 and _method_name(value.value) in _WITH_INDICES
+    return _method_name(value) in _INDICES or (place == 1 and _method_name(value) in _WITH_INDICES)
 
 
-def _called(value: ast.expr) -> str:
+def _method_name(value: ast.expr) -> str:
     return str(getattr(value.func, "attr", "")) if isinstance(value, ast.Call) else ""
 
 
@@ -240,5 +240,5 @@ def _with_brackets(site: Site, ctx: Context) -> Edits:
 
 def _assigned(site: Site, name: str, ctx: Context) -> Edits:
     """``x.f()`` as ``x = x.f()``, ``F.relu(x)`` as ``x = F.relu(x)``."""
-    variable = _variable(site, name)
+    variable = _operand(site, name)
     return replace_range(site, f"{variable} = {ctx.source_of(site)}") if variable else Edits()

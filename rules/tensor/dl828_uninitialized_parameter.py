@@ -111,7 +111,7 @@ class UninitializedParameter(Rule):
         if not isinstance(owner, Instance) or not isinstance(owner.cls, Class) or not isinstance(value, Instance):
             return
         made = value.arguments.get(0, "data") if value.library_name == "torch.nn.Parameter" else None
-        if isinstance(made, Symbol) and _is_empty(made, ctx) and not ctx.excused(self, event, owner, made):
+        if isinstance(made, Symbol) and _is_reserved(made, ctx) and not ctx.excused(self, event, owner, made):
             yield self._report(event, made, ctx)
 
     def _report(self, event: AttributeAssigned, made: Symbol, ctx: Context) -> Finding:
@@ -186,7 +186,7 @@ def _is_of_part(called: ast.expr) -> bool:
     return isinstance(called, ast.Attribute) and isinstance(called.value, ast.Attribute)
 
 
-def _is_empty(made: Symbol, ctx: Context) -> bool:
+def _is_reserved(made: Symbol, ctx: Context) -> bool:
     """Whether memory is reserved: ``torch.Tensor(3, 4)`` has sizes, ``torch.Tensor(values)`` has values."""
     if made.name not in _EMPTY or made.arguments is None or made.site is None:
         return False

@@ -103,7 +103,7 @@ class SqueezeDropsBatch(Rule):
             self,
             at,
             "this `squeeze()` drops the axis of the batch as well, where a batch has one sample",
-            on=[event, loader, *ctx.models_behind(squeeze), *_left_alone(event, squeeze, ctx)],
+            on=[event, loader, *ctx.models_behind(squeeze), *_layers_left_alone(event, squeeze, ctx)],
             assuming=[] if _left_over(loader, ctx) == 1 else [_ONE_LEFT],
             effect="the loss gets inputs and targets of different shapes, and raises an error",
             help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
@@ -112,7 +112,7 @@ class SqueezeDropsBatch(Rule):
         )
 
 
-def _left_alone(event: LossCall, squeeze: Symbol, ctx: Context) -> Assumptions:
+def _layers_left_alone(event: LossCall, squeeze: Symbol, ctx: Context) -> Assumptions:
     """That no code which could not be followed gives the models another last layer."""
     return tuple(each for model in ctx.models_behind(squeeze) for each in ctx.left_alone(event, model))
 

@@ -20,12 +20,12 @@ _ShapeOf = Callable[[Value], Shape]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a softmax returned. ``axis`` is the one over which it sums to one, counted from the end, as it lies now.
+    """What a softmax returned, or either of ``softmaxes``. ``axis`` sums to one, counted from the end, as it lies now.
 
     ``made_over`` is the number that this axis had when the softmax made it.
     """
 
-    softmax: Symbol
+    softmaxes: tuple[Symbol, ...]
     axis: int
     made_over: int
 
@@ -65,7 +65,7 @@ def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | No
         return None
     if value.name in _SOFTMAX:
         axis = softmax_axis(value, shape_of)
-        return Weights(value, axis, axis) if axis is not None else None
+        return Weights((value,), axis, axis) if axis is not None else None
     same = axis_moves.before_same_axes(value)
     if same is not None:
         return None if "norm" in value.name.lower() else weights_of(same, shape_of, depth + 1)
@@ -76,14 +76,16 @@ def weights_of(value: Value, shape_of: _ShapeOf, depth: int = 0) -> Weights | No
     order = _order_after(value, name, shape_of(value.inputs[0]).rank)
     if before.axis not in order:
         return None
-    return Weights(before.softmax, order.index(before.axis) - len(order), before.made_over)
+    return Weights(before.softmaxes, order.index(before.axis) - len(order), before.made_over)
 
 
 def _agreed(found: list[Weights | None]) -> Weights | None:
     """The weights of all options, if these are weights over the same axes: `scores.softmax(-1)`, masked or not."""
-    first = found[0] if found else None
-    others = (None if each is None else (each.axis, each.made_over) for each in found)
-    return first if first is not None and all(each == (first.axis, first.made_over) for each in others) else None
+    known = [each for each in found if each is not None]
+    axes = {(each.axis, each.made_over) for each in known}
+    if len(known) < len(found) or len(axes) != 1:
+        return None
+    return Weights(tuple(softmax for each in known for softmax in each.softmaxes), *axes.pop())
 
 
 def _order_after(moved: Symbol, name: str, rank: int | None) -> list[int]:

@@ -16,6 +16,7 @@ from dllint.interp.run.joining import MISSING, CallError, agree, distinguished, 
 from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.positions import enclosing_definition
 from dllint.interp.source.project import Project
 from dllint.sites import Guard, Guards, Site
 from dllint.terms import Framework, Role
@@ -24,6 +25,7 @@ from dllint.values import (
     Class,
     Function,
     Items,
+    OpenAttributes,
     Scope,
     Symbol,
     Value,
@@ -223,18 +225,25 @@ class Machine:
     def tried(self, body: Callable[[], Value]) -> Trial:
         """What some code gives and does when it is run now, for somebody who asks.
 
-        Nothing of it lasts, it has limits of its own, and nothing of it is sieved: the answer does not depend on what
-        else is asked.
+        Nothing of it lasts but what it wrote into values that it made, it has limits of its own, and nothing of it is
+        sieved: the answer does not depend on what else is asked.
         """
         kept = self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated
         self.relevance, self.reached, self._calls, self.steps, self._budget = None, set(), {}, 0, MAX_STEPS_OF_TRIAL
         block, result = Block(), None
         try:
             with self.aside(), self.recording(block):
-                result, _ = self.run_arm((), body)
+                result, writes = self.run_arm((), body)
+            for container, key, value in writes.values():
+                if value is not MISSING and isinstance(container, OpenAttributes) and self._has_made(container.owner):
+                    container[key] = value
             return Trial(result, block, frozenset(self.reached))
         finally:
             self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated = kept
+
+    def _has_made(self, value: Value) -> bool:
+        """Whether a value was made in a definition that was called meanwhile: nobody else has it."""
+        return value.site is not None and enclosing_definition(value.site) in self.reached
 
     def end_program(self, concerned: Concerned | None, *, counts: bool) -> None:
         """A program has been interpreted: note the definitions of other files that it called, if that ``counts``."""
@@ -275,6 +284,8 @@ class Machine:
             if guards:
                 del self.path[-len(guards) :]
             self._journal = outer
+            if outer is not None:  # what is made in an arm is made in those around it
+                outer.made |= journal.made
             writes: Writes = {}
             for container, key, _ in journal.entries:
                 where = (id(container), key)

@@ -283,7 +283,10 @@ def means_after(loop: ast.For, name: str, around: ast.AST) -> Iterator[Mean]:
 
 
 def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
-    """What an expression is as a number: behind ``.item()``, ``float`` and the like, and behind its only variable."""
+    """What an expression is as a number: behind ``.item()``, ``float`` and the like, and behind its variable.
+
+    Where both arms of a branch bind the variable, and nothing else does, it is either of two expressions.
+    """
     for _ in range(_MAX_HOPS):
         expression = as_number(expression)
         if not isinstance(expression, ast.Name):
@@ -291,10 +294,17 @@ def plain(expression: ast.expr, loop: ast.For) -> ast.expr:
         given = [each for each in walk(loop) if isinstance(each, ast.Name) and each.id == expression.id]
         stores = [each for each in given if isinstance(each.ctx, ast.Store)]
         value = dict(_bindings(loop.body)).get(expression.id)
-        if value is None or len(stores) != 1 or isinstance(value, ast.Name):
+        if value is None or len(stores) != _bindings_behind(value, loop) or isinstance(value, ast.Name):
             break
         expression = value
     return expression
+
+
+def _bindings_behind(value: ast.expr, loop: ast.For) -> int:
+    """How many assignments stand behind what a variable is bound to: one in each arm of a branch that binds it."""
+    if not isinstance(value, ast.IfExp) or any(node is value for node in walk(loop)):  # written in one expression
+        return 1
+    return _bindings_behind(value.body, loop) + _bindings_behind(value.orelse, loop)
 
 
 def as_number(expression: ast.expr) -> ast.expr:
