@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
+from dllint.context.namespaces import Handed, expands_options, handed_on
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.imported import imported_names
@@ -22,6 +23,7 @@ _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
 _DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
+_MAX_CALLS = 3  # from the parser to what reads the options
 _WORD = re.compile(r"\w+")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
@@ -105,6 +107,9 @@ class CommandLine(Sources):
         try:
             if any(module.contains(_IMPORTING) or self._hands_out(module) for module in files):
                 return None
+            given = _handed_in(files)
+            if any(expands_options(module, given) for module in files):
+                return None
             return frozenset().union(*(_names_read(module, self._libraries(module)) for module in files))
         except UNPARSABLE:
             return None
@@ -119,6 +124,17 @@ class CommandLine(Sources):
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
         takers = _takers(module)
         return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
+
+
+def _handed_in(files: list[SourceModule]) -> frozenset[Handed]:
+    """The dicts of options that functions of some files are passed, also by one another."""
+    given: frozenset[Handed] = frozenset()
+    for _ in range(_MAX_CALLS):
+        more = frozenset(each for module in files for each in handed_on(module, given))
+        if more <= given:
+            break
+        given |= more
+    return given
 
 
 def _takers(module: SourceModule) -> frozenset[str]:

@@ -1,0 +1,202 @@
+"""Dicts of the options of a command line: where they go as a whole.
+
+`vars(args)` is seldom expanded where it is taken: it is assigned, copied, filtered by what a constructor takes, merged
+with a configuration, or passed to a function that builds the model. Names are those of one function each, attributes
+those of a file.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.trees import walk
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_TAKING = frozenset(("vars", "__dict__", "_get_kwargs"))
+_COPYING = frozenset(("dict", "OrderedDict", "copy", "deepcopy", "items", "list", "sorted", "SimpleNamespace"))
+_SHOWING = frozenset(
+    ("print", "info", "debug", "warning", "write", "format", "log", "dump", "dumps", "pprint", "pformat", "add_text",
+     "str", "repr", "echo")
+)  # fmt: skip
+_OWN = ("self", "cls")
+_MAX_ROUNDS = 3  # from one function to the next, or one name
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """An argument that is a dict of options: what takes it, and as which one, by number or by name."""
+
+    function: str
+    place: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A function without those within, or what is at the top of a file; ``name`` is by what it is called."""
+
+    name: str
+    parameters: tuple[str, ...]
+    nodes: Sequence[ast.AST]
+
+
+class _Dicts:
+    """The names and attributes of a file that hold dicts of options, given what its functions are handed."""
+
+    def __init__(self, scopes: Sequence[_Scope], given: Iterable[Handed]) -> None:
+        self.attributes: set[str] = set()
+        self.names = [
+            {name for each in given if each.function == scope.name for name in _parameter(scope, each.place)}
+            for scope in scopes
+        ]
+        for _ in range(_MAX_ROUNDS):
+            for scope, names in zip(scopes, self.names, strict=True):
+                names |= self.names[0] - _bound_in(scope)
+                for node in scope.nodes:
+                    self._follow(node, names)
+
+    def _follow(self, node: ast.AST, names: set[str]) -> None:
+        """Learn from a statement what else is a dict of options."""
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and self.holds(node.value, names):
+            self._add(node.targets if isinstance(node, ast.Assign) else [node.target], names)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "update":
+            if any(self.holds(each, names) for each in node.args):
+                self._add([node.func.value], names)
+        elif isinstance(node, ast.For) and self.holds(node.iter, names):
+            stored = (each for each in walk(node) if isinstance(each, ast.Subscript))
+            self._add([each.value for each in stored if isinstance(each.ctx, ast.Store)], names)
+
+    def _add(self, targets: Iterable[ast.expr], names: set[str]) -> None:
+        for target in targets:
+            if isinstance(target, ast.Name):
+                names.add(target.id)
+            elif isinstance(target, ast.Attribute):
+                self.attributes.add(target.attr)
+
+    def holds(self, node: ast.AST | None, names: set[str]) -> bool:
+        """Whether an expression is a dict of options, or made of one."""
+        if isinstance(node, ast.Name):
+            return node.id in names
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.attributes or (node.attr == "__dict__" and _may_be_namespace(node.value))
+        if isinstance(node, ast.Call):
+            called = _called(node)
+            if called == "vars":
+                return bool(node.args) and _may_be_namespace(node.args[0])
+            parts = [*node.args, *(each.value for each in node.keywords if each.arg is None)]
+            parts += [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            return called == "_get_kwargs" or (called in _COPYING and any(self.holds(each, names) for each in parts))
+        if isinstance(node, ast.DictComp | ast.ListComp | ast.GeneratorExp):
+            return any(self.holds(each.iter, names) for each in node.generators)
+        if isinstance(node, ast.Dict):
+            merged = (value for key, value in zip(node.keys, node.values, strict=True) if key is None)
+            return any(self.holds(each, names) for each in merged)
+        if isinstance(node, ast.BinOp | ast.IfExp | ast.BoolOp):
+            return any(self.holds(each, names) for each in ast.iter_child_nodes(node))
+        return False
+
+
+def expands_options(module: SourceModule, given: frozenset[Handed]) -> bool:
+    """Whether a file expands a dict of options into a call, or looks up in it what a variable names.
+
+    Args:
+        module: the file.
+        given: the dicts of options that functions of the project are handed.
+    """
+    if not _is_concerned(module, given):
+        return False
+    scopes = _scopes_of(module)
+    dicts = _Dicts(scopes, given)
+    for scope, names in zip(scopes, dicts.names, strict=True):
+        shown = {id(part) for node in scope.nodes if _is_shown(node) for part in walk(node)}
+        for node in scope.nodes:
+            if id(node) not in shown and (_is_expanding(node, dicts, names) or _is_lookup(node, dicts, names)):
+                return True
+    return False
+
+
+def handed_on(module: SourceModule, given: frozenset[Handed]) -> Iterator[Handed]:
+    """The dicts of options that a file passes to functions."""
+    if not _is_concerned(module, given):
+        return
+    scopes = _scopes_of(module)
+    dicts = _Dicts(scopes, given)
+    for scope, names in zip(scopes, dicts.names, strict=True):
+        for node in scope.nodes:
+            if isinstance(node, ast.Call) and _called(node) not in ("", *_SHOWING, *_COPYING):
+                places: list[tuple[int | str, ast.expr]] = list(enumerate(node.args))
+                places += [(each.arg, each.value) for each in node.keywords if each.arg]
+                yield from (Handed(_called(node), place) for place, value in places if dicts.holds(value, names))
+
+
+def _is_concerned(module: SourceModule, given: frozenset[Handed]) -> bool:
+    """Whether a file takes options out of a namespace, or may define what is handed some."""
+    return not _TAKING.isdisjoint(module.words) or any(each.function in module.words for each in given)
+
+
+def _scopes_of(module: SourceModule) -> Sequence[_Scope]:
+    known: Sequence[_Scope] | None = module.derived.get(_scopes_of)
+    if known is None:
+        known = module.derived[_scopes_of] = tuple(_find_scopes(module.tree))
+    return known
+
+
+def _find_scopes(tree: ast.Module) -> Iterator[_Scope]:
+    pending: list[tuple[ast.AST, str]] = [(tree, "")]
+    for root, name in pending:  # which grows meanwhile
+        own: list[ast.AST] = []
+        inner = [(each, "") for each in ast.iter_child_nodes(root)]
+        for node, cls in inner:
+            if isinstance(node, _FUNCTIONS):
+                pending.append((node, cls if node.name == "__init__" else node.name))
+                continue
+            own.append(node)
+            around = node.name if isinstance(node, ast.ClassDef) else cls
+            inner.extend((each, around) for each in ast.iter_child_nodes(node))
+        given = [*root.args.posonlyargs, *root.args.args, *root.args.kwonlyargs] if isinstance(root, _FUNCTIONS) else []
+        yield _Scope(name, tuple(each.arg for each in given if each.arg not in _OWN), own)
+
+
+def _parameter(scope: _Scope, place: int | str) -> Iterator[str]:
+    if isinstance(place, str):
+        yield from (name for name in scope.parameters if name == place)
+    else:
+        yield from scope.parameters[place : place + 1]
+
+
+def _bound_in(scope: _Scope) -> set[str]:
+    names = (node for node in scope.nodes if isinstance(node, ast.Name))
+    return {*scope.parameters, *(node.id for node in names if isinstance(node.ctx, ast.Store))}
+
+
+def _may_be_namespace(node: ast.expr) -> bool:
+    """Whether an object may be what a parser returned: a name for it, an attribute, or the call itself."""
+    return not (isinstance(node, ast.Name) and node.id in _OWN)
+
+
+def _is_expanding(node: ast.AST, dicts: _Dicts, names: set[str]) -> bool:
+    """Whether a call gets a dict of options as its keywords, other than to make a dict of them again."""
+    if not isinstance(node, ast.Call) or _called(node) in _COPYING:
+        return False
+    return any(each.arg is None and dicts.holds(each.value, names) for each in node.keywords)
+
+
+def _is_lookup(node: ast.AST, dicts: _Dicts, names: set[str]) -> bool:
+    """Whether something is looked up in a dict of options, by a key that is no constant."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        return not isinstance(node.slice, ast.Constant) and dicts.holds(node.value, names)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return False
+    is_constant = isinstance(node.args[0], ast.Constant)
+    return node.func.attr in ("get", "pop") and not is_constant and dicts.holds(node.func.value, names)
+
+
+def _is_shown(node: ast.AST) -> bool:
+    """Whether what stands in an expression is printed, logged or made a text."""
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Call) and _called(node) in _SHOWING)
+
+
+def _called(call: ast.Call) -> str:
+    return str(getattr(call.func, "attr", getattr(call.func, "id", "")))
