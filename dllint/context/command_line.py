@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
-from dllint.context.namespaces import Handed, expands_options, handed_on
+from dllint.context.namespaces import REST, Handed, expansions, handed_on
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
+from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.nodes import nodes_of
@@ -107,12 +108,34 @@ class CommandLine(Sources):
         try:
             if any(module.contains(_IMPORTING) or self._hands_out(module) for module in files):
                 return None
-            given = _handed_in(files)
-            if any(expands_options(module, given) for module in files):
+            given = self._handed_in(files)
+            if given is None:
                 return None
-            return frozenset().union(*(_names_read(module, self._libraries(module)) for module in files))
+            is_expanded = any(each.place == REST for each in given)
+            read = (_names_read(module, self._libraries(module), is_expanded) for module in files)
+            return frozenset().union(*read)
         except UNPARSABLE:
             return None
+
+    def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
+        """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""
+        given: frozenset[Handed] = frozenset()
+        for _ in range(_MAX_CALLS):
+            expanded = {each for module in files for each in expansions(module, given, self._owns(module))}
+            passed = {each for module in files for each in handed_on(module, given)}
+            more = frozenset(each for each in (*expanded, *passed) if each is not None)
+            if None in expanded or more <= given:
+                return None if None in expanded else given
+            given |= more
+        return given
+
+    def _owns(self, module: SourceModule) -> Callable[[str], bool]:
+        """Whether a name in a file stands for what the project defines, there or in a file that it is imported from."""
+        find, imported = self._machine.project.find, imported_names(module.tree)
+        defined = {each.name for each in module.tree.body if isinstance(each, Definition)}
+        return lambda name: (
+            name in defined or (name in imported and find(module, imported[name].partition(".")[0]) is not None)
+        )
 
     def _libraries(self, module: SourceModule) -> frozenset[str]:
         """The names by which a file knows what is not of the project."""
@@ -124,17 +147,6 @@ class CommandLine(Sources):
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
         takers = _takers(module)
         return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
-
-
-def _handed_in(files: list[SourceModule]) -> frozenset[Handed]:
-    """The dicts of options that functions of some files are passed, also by one another."""
-    given: frozenset[Handed] = frozenset()
-    for _ in range(_MAX_CALLS):
-        more = frozenset(each for module in files for each in handed_on(module, given))
-        if more <= given:
-            break
-        given |= more
-    return given
 
 
 def _takers(module: SourceModule) -> frozenset[str]:
@@ -179,20 +191,21 @@ def _namespaces(tree: ast.Module) -> Iterator[str]:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 
 
-def _names_read(module: SourceModule, libraries: frozenset[str]) -> frozenset[str]:
-    known: tuple[frozenset[str], frozenset[str]] | None = module.derived.get(_names_read)
-    if known is None or known[0] != libraries:
-        known = module.derived[_names_read] = (libraries, frozenset(_find_names_read(module, libraries)))
+def _names_read(module: SourceModule, libraries: frozenset[str], is_expanded: bool) -> frozenset[str]:
+    asked = (libraries, is_expanded)
+    known: tuple[tuple[frozenset[str], bool], frozenset[str]] | None = module.derived.get(_names_read)
+    if known is None or known[0] != asked:
+        known = module.derived[_names_read] = (asked, frozenset(_find_names_read(module, *asked)))
     return known[1]
 
 
-def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[str]:
+def _find_names_read(module: SourceModule, libraries: frozenset[str], is_expanded: bool) -> Iterator[str]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
-    What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, parameters
-    count as well: they may be handed on by name.
+    What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, or expanded
+    into calls of the project, parameters count as well: they may be handed on by name.
     """
-    takes_all = "vars" in module.words or "__dict__" in module.words
+    takes_all = is_expanded or "vars" in module.words or "__dict__" in module.words
     pending: list[ast.AST] = [module.tree]
     while pending:
         node = pending.pop()

@@ -8,7 +8,7 @@ those of a file.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dllint.interp.source.module import SourceModule
@@ -16,18 +16,19 @@ from dllint.interp.source.trees import walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TAKING = frozenset(("vars", "__dict__", "_get_kwargs"))
-_COPYING = frozenset(("dict", "OrderedDict", "copy", "deepcopy", "items", "list", "sorted", "SimpleNamespace"))
+_COPYING = frozenset(("dict", "OrderedDict", "copy", "deepcopy", "items", "keys", "list", "sorted", "SimpleNamespace"))
 _SHOWING = frozenset(
     ("print", "info", "debug", "warning", "write", "format", "log", "dump", "dumps", "pprint", "pformat", "add_text",
      "str", "repr", "echo")
 )  # fmt: skip
 _OWN = ("self", "cls")
+REST = "**"
 _MAX_ROUNDS = 3  # from one function to the next, or one name
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """An argument that is a dict of options: what takes it, and as which one, by number or by name."""
+    """An argument that is a dict of options: what takes it, and as which one, by number or by name; `**` for all."""
 
     function: str
     place: int | str
@@ -35,10 +36,17 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """A function without those within, or what is at the top of a file; ``name`` is by what it is called."""
+    """A function without those within, or what is at the top of a file.
+
+    ``name`` is by what it is called, that of the class for a constructor; ``rest`` is its parameter for all keywords
+    that it does not name; ``bases`` are those of the class around it, ``own`` what it calls itself and its class.
+    """
 
     name: str
     parameters: tuple[str, ...]
+    rest: str
+    bases: tuple[str, ...]
+    own: tuple[str, ...]
     nodes: Sequence[ast.AST]
 
 
@@ -98,37 +106,59 @@ class _Dicts:
         return False
 
 
-def expands_options(module: SourceModule, given: frozenset[Handed]) -> bool:
-    """Whether a file expands a dict of options into a call, or looks up in it what a variable names.
+def expansions(
+    module: SourceModule, given: frozenset[Handed], is_own: Callable[[str], bool]
+) -> Iterator[Handed | None]:
+    """The calls of a file that a dict of options is expanded into; ``None`` for each whose reader is not seen.
+
+    That is also what looks up in the dict whatever a variable names.
 
     Args:
         module: the file.
         given: the dicts of options that functions of the project are handed.
+        is_own: whether a name stands for something that the project defines.
     """
-    if not _is_concerned(module, given):
-        return False
-    scopes = _scopes_of(module)
-    dicts = _Dicts(scopes, given)
-    for scope, names in zip(scopes, dicts.names, strict=True):
+    for scope, names, dicts in _read(module, given):
+        over_all = {name for node in scope.nodes for name in _keys_of_all(node, dicts, names)}
         shown = {id(part) for node in scope.nodes if _is_shown(node) for part in walk(node)}
         for node in scope.nodes:
-            if id(node) not in shown and (_is_expanding(node, dicts, names) or _is_lookup(node, dicts, names)):
-                return True
-    return False
+            if id(node) in shown:
+                continue
+            if isinstance(node, ast.Call) and _is_expanding(node, dicts, names):
+                yield from _readers(node, scope, is_own)
+            elif _is_lookup(node, dicts, names) and not _is_of_all(node, over_all):
+                yield None
 
 
 def handed_on(module: SourceModule, given: frozenset[Handed]) -> Iterator[Handed]:
     """The dicts of options that a file passes to functions."""
-    if not _is_concerned(module, given):
-        return
-    scopes = _scopes_of(module)
-    dicts = _Dicts(scopes, given)
-    for scope, names in zip(scopes, dicts.names, strict=True):
+    for scope, names, dicts in _read(module, given):
         for node in scope.nodes:
             if isinstance(node, ast.Call) and _called(node) not in ("", *_SHOWING, *_COPYING):
                 places: list[tuple[int | str, ast.expr]] = list(enumerate(node.args))
                 places += [(each.arg, each.value) for each in node.keywords if each.arg]
                 yield from (Handed(_called(node), place) for place, value in places if dicts.holds(value, names))
+
+
+def _read(module: SourceModule, given: frozenset[Handed]) -> Iterator[tuple[_Scope, set[str], _Dicts]]:
+    """The functions of a file, each with the names in it that hold dicts of options."""
+    if _is_concerned(module, given):
+        scopes = _scopes_of(module)
+        dicts = _Dicts(scopes, given)
+        yield from ((scope, names, dicts) for scope, names in zip(scopes, dicts.names, strict=True))
+
+
+def _readers(call: ast.Call, scope: _Scope, is_own: Callable[[str], bool]) -> Iterator[Handed | None]:
+    """What gets the keywords of a call; ``None`` where that is no code of the project, or not known."""
+    root: ast.expr = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if isinstance(root, ast.Call) and _called(root) == "super":
+        yield from (Handed(base, REST) if is_own(base) else None for base in scope.bases)
+    elif isinstance(root, ast.Name) and (root.id in scope.own or is_own(root.id)):
+        yield from (Handed(name, REST) for name in {root.id, _called(call)})
+    else:
+        yield None
 
 
 def _is_concerned(module: SourceModule, given: frozenset[Handed]) -> bool:
@@ -144,23 +174,36 @@ def _scopes_of(module: SourceModule) -> Sequence[_Scope]:
 
 
 def _find_scopes(tree: ast.Module) -> Iterator[_Scope]:
-    pending: list[tuple[ast.AST, str]] = [(tree, "")]
-    for root, name in pending:  # which grows meanwhile
+    pending: list[tuple[ast.AST, ast.ClassDef | None]] = [(tree, None)]
+    for root, cls in pending:  # which grows meanwhile
         own: list[ast.AST] = []
-        inner = [(each, "") for each in ast.iter_child_nodes(root)]
-        for node, cls in inner:
+        inner: list[tuple[ast.AST, ast.ClassDef | None]] = [(each, None) for each in ast.iter_child_nodes(root)]
+        for node, around in inner:
             if isinstance(node, _FUNCTIONS):
-                pending.append((node, cls if node.name == "__init__" else node.name))
+                pending.append((node, around))
                 continue
             own.append(node)
-            around = node.name if isinstance(node, ast.ClassDef) else cls
-            inner.extend((each, around) for each in ast.iter_child_nodes(node))
-        given = [*root.args.posonlyargs, *root.args.args, *root.args.kwonlyargs] if isinstance(root, _FUNCTIONS) else []
-        yield _Scope(name, tuple(each.arg for each in given if each.arg not in _OWN), own)
+            within = node if isinstance(node, ast.ClassDef) else around
+            inner.extend((each, within) for each in ast.iter_child_nodes(node))
+        yield _scope(root, cls, own)
+
+
+def _scope(root: ast.AST, cls: ast.ClassDef | None, nodes: Sequence[ast.AST]) -> _Scope:
+    if not isinstance(root, _FUNCTIONS):
+        return _Scope("", (), "", (), (), nodes)
+    given = [*root.args.posonlyargs, *root.args.args, *root.args.kwonlyargs]
+    rest = root.args.kwarg.arg if root.args.kwarg is not None else ""
+    name = cls.name if cls is not None and root.name == "__init__" else root.name
+    bases = tuple(ast.unparse(base).partition(".")[0] for base in cls.bases) if cls is not None else ()
+    names = [each.arg for each in given]
+    own = tuple(each for each in names if each in _OWN)
+    return _Scope(name, tuple(each for each in names if each not in _OWN), rest, bases, own, nodes)
 
 
 def _parameter(scope: _Scope, place: int | str) -> Iterator[str]:
-    if isinstance(place, str):
+    if place == REST:
+        yield from (scope.rest,) if scope.rest else ()
+    elif isinstance(place, str):
         yield from (name for name in scope.parameters if name == place)
     else:
         yield from scope.parameters[place : place + 1]
@@ -168,7 +211,7 @@ def _parameter(scope: _Scope, place: int | str) -> Iterator[str]:
 
 def _bound_in(scope: _Scope) -> set[str]:
     names = (node for node in scope.nodes if isinstance(node, ast.Name))
-    return {*scope.parameters, *(node.id for node in names if isinstance(node.ctx, ast.Store))}
+    return {*scope.parameters, scope.rest, *(node.id for node in names if isinstance(node.ctx, ast.Store))}
 
 
 def _may_be_namespace(node: ast.expr) -> bool:
@@ -176,11 +219,11 @@ def _may_be_namespace(node: ast.expr) -> bool:
     return not (isinstance(node, ast.Name) and node.id in _OWN)
 
 
-def _is_expanding(node: ast.AST, dicts: _Dicts, names: set[str]) -> bool:
+def _is_expanding(node: ast.Call, dicts: _Dicts, names: set[str]) -> bool:
     """Whether a call gets a dict of options as its keywords, other than to make a dict of them again."""
-    if not isinstance(node, ast.Call) or _called(node) in _COPYING:
-        return False
-    return any(each.arg is None and dicts.holds(each.value, names) for each in node.keywords)
+    return _called(node) not in _COPYING and any(
+        each.arg is None and dicts.holds(each.value, names) for each in node.keywords
+    )
 
 
 def _is_lookup(node: ast.AST, dicts: _Dicts, names: set[str]) -> bool:
@@ -191,6 +234,18 @@ def _is_lookup(node: ast.AST, dicts: _Dicts, names: set[str]) -> bool:
         return False
     is_constant = isinstance(node.args[0], ast.Constant)
     return node.func.attr in ("get", "pop") and not is_constant and dicts.holds(node.func.value, names)
+
+
+def _keys_of_all(node: ast.AST, dicts: _Dicts, names: set[str]) -> Iterator[str]:
+    """What a loop over a dict of options calls the keys: `for key in vars(args)`."""
+    if isinstance(node, ast.For | ast.comprehension) and dicts.holds(node.iter, names):
+        yield from (each.id for each in walk(node.target) if isinstance(each, ast.Name))
+
+
+def _is_of_all(lookup: ast.AST, keys: set[str]) -> bool:
+    """Whether something is looked up by each key in turn: what all options have in common, none of them is read for."""
+    key = lookup.slice if isinstance(lookup, ast.Subscript) else None
+    return isinstance(key, ast.Name) and key.id in keys
 
 
 def _is_shown(node: ast.AST) -> bool:
