@@ -122,11 +122,9 @@ def expansions(
         over_all = {name for node in scope.nodes for name in _keys_of_all(node, dicts, names)}
         shown = {id(part) for node in scope.nodes if _is_shown(node) for part in walk(node)}
         for node in scope.nodes:
-            if id(node) in shown:
-                continue
             if isinstance(node, ast.Call) and _is_expanding(node, dicts, names):
                 yield from _readers(node, scope, is_own)
-            elif _is_lookup(node, dicts, names) and not _is_of_all(node, over_all):
+            elif id(node) not in shown and _is_lookup(node, dicts, names) and not _is_of_all(node, over_all):
                 yield None
 
 
@@ -220,8 +218,8 @@ def _may_be_namespace(node: ast.expr) -> bool:
 
 
 def _is_expanding(node: ast.Call, dicts: _Dicts, names: set[str]) -> bool:
-    """Whether a call gets a dict of options as its keywords, other than to make a dict of them again."""
-    return _called(node) not in _COPYING and any(
+    """Whether a call gets a dict of options as its keywords, other than to copy or to show them."""
+    return _called(node) not in _COPYING | _SHOWING and any(
         each.arg is None and dicts.holds(each.value, names) for each in node.keywords
     )
 
