@@ -132,10 +132,13 @@ class CommandLine(Sources):
     def _owns(self, module: SourceModule) -> Callable[[str], bool]:
         """Whether a name in a file stands for what the project defines, there or in a file that it is imported from."""
         find, imported = self._machine.project.find, imported_names(module.tree)
-        defined = {each.name for each in module.tree.body if isinstance(each, Definition)}
-        return lambda name: (
-            name in defined or (name in imported and find(module, imported[name].partition(".")[0]) is not None)
-        )
+        nearby = (each for each in nodes_of(module.tree).of(ast.ImportFrom) if each.level)
+        own = {alias.asname or alias.name for each in nearby for alias in each.names}
+        whole = [alias for each in nodes_of(module.tree).of(ast.Import) for alias in each.names]
+        own |= {each.asname or each.name.partition(".")[0] for each in whole if find(module, each.name) is not None}
+        own |= {each.name for each in module.tree.body if isinstance(each, Definition)}
+        own |= {name for name, of in imported.items() if any(find(module, each) is not None for each in _prefixes(of))}
+        return lambda name: name in own
 
     def _libraries(self, module: SourceModule) -> frozenset[str]:
         """The names by which a file knows what is not of the project."""
@@ -147,6 +150,12 @@ class CommandLine(Sources):
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
         takers = _takers(module)
         return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
+
+
+def _prefixes(dotted: str) -> Iterator[str]:
+    """The modules that a dotted name may be from, the shortest first: `models`, then `models.gat`."""
+    parts = dotted.split(".")
+    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
 def _takers(module: SourceModule) -> frozenset[str]:
@@ -205,7 +214,7 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str], is_expande
     What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, or expanded
     into calls of the project, parameters count as well: they may be handed on by name.
     """
-    takes_all = is_expanded or "vars" in module.words or "__dict__" in module.words
+    takes_all = "vars" in module.words or "__dict__" in module.words
     pending: list[ast.AST] = [module.tree]
     while pending:
         node = pending.pop()
@@ -214,7 +223,11 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str], is_expande
                 yield node.attr
         elif isinstance(node, ast.Constant):
             yield from _names_in(node.value) if isinstance(node.value, str) else ()
-        elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
+        elif (
+            isinstance(node, ast.keyword | ast.arg)
+            and node.arg
+            and (takes_all or (is_expanded and isinstance(node, ast.arg)))
+        ):
             yield node.arg
         elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
             given = (*node.args, *(keyword.value for keyword in node.keywords))

@@ -152,7 +152,8 @@ def _readers(call: ast.Call, scope: _Scope, is_own: Callable[[str], bool]) -> It
     while isinstance(root, ast.Attribute):
         root = root.value
     if isinstance(root, ast.Call) and _called(root) == "super":
-        yield from (Handed(base, REST) if is_own(base) else None for base in scope.bases)
+        for base in scope.bases:
+            yield Handed(base.rpartition(".")[2], REST) if is_own(base.partition(".")[0]) else None
     elif isinstance(root, ast.Name) and (root.id in scope.own or is_own(root.id)):
         yield from (Handed(name, REST) for name in {root.id, _called(call)})
     else:
@@ -192,7 +193,7 @@ def _scope(root: ast.AST, cls: ast.ClassDef | None, nodes: Sequence[ast.AST]) ->
     given = [*root.args.posonlyargs, *root.args.args, *root.args.kwonlyargs]
     rest = root.args.kwarg.arg if root.args.kwarg is not None else ""
     name = cls.name if cls is not None and root.name == "__init__" else root.name
-    bases = tuple(ast.unparse(base).partition(".")[0] for base in cls.bases) if cls is not None else ()
+    bases = tuple(ast.unparse(base) for base in cls.bases) if cls is not None else ()
     names = [each.arg for each in given]
     own = tuple(each for each in names if each in _OWN)
     return _Scope(name, tuple(each for each in names if each not in _OWN), rest, bases, own, nodes)
