@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
-from dllint.context.namespaces import REST, Handed, expansions, handed_on
+from dllint.context.namespaces import Handed, expansions, handed_on, taken_by_name
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
@@ -111,9 +111,8 @@ class CommandLine(Sources):
             given = self._handed_in(files)
             if given is None:
                 return None
-            is_expanded = any(each.place == REST for each in given)
-            read = (_names_read(module, self._libraries(module), is_expanded) for module in files)
-            return frozenset().union(*read)
+            read = [_names_read(module, self._libraries(module)) for module in files]
+            return frozenset().union(*read, *(taken_by_name(module, given) for module in files))
         except UNPARSABLE:
             return None
 
@@ -122,23 +121,26 @@ class CommandLine(Sources):
         given: frozenset[Handed] = frozenset()
         for _ in range(_MAX_CALLS):
             expanded = {each for module in files for each in expansions(module, given, self._owns(module))}
-            passed = {each for module in files for each in handed_on(module, given)}
+            passed = {each for module in files for each in handed_on(module, given, self._owns(module))}
             more = frozenset(each for each in (*expanded, *passed) if each is not None)
             if None in expanded or more <= given:
                 return None if None in expanded else given
             given |= more
         return given
 
-    def _owns(self, module: SourceModule) -> Callable[[str], bool]:
-        """Whether a name in a file stands for what the project defines, there or in a file that it is imported from."""
-        find, imported = self._machine.project.find, imported_names(module.tree)
-        nearby = (each for each in nodes_of(module.tree).of(ast.ImportFrom) if each.level)
-        own = {alias.asname or alias.name for each in nearby for alias in each.names}
-        whole = [alias for each in nodes_of(module.tree).of(ast.Import) for alias in each.names]
-        own |= {each.asname or each.name.partition(".")[0] for each in whole if find(module, each.name) is not None}
-        own |= {each.name for each in module.tree.body if isinstance(each, Definition)}
-        own |= {name for name, of in imported.items() if any(find(module, each) is not None for each in _prefixes(of))}
-        return lambda name: name in own
+    def _owns(self, module: SourceModule) -> Mapping[str, str]:
+        """The names in a file for what the project defines, there or where it is imported from, with what it is there."""
+        find, imported, nodes = self._machine.project.find, imported_names(module.tree), nodes_of(module.tree)
+        nearby = (alias for each in nodes.of(ast.ImportFrom) if each.level for alias in each.names)
+        own = {alias.asname or alias.name: alias.name for alias in nearby}
+        whole = (alias for each in nodes.of(ast.Import) for alias in each.names)
+        names = (each.asname or each.name.partition(".")[0] for each in whole if find(module, each.name) is not None)
+        own |= {name: name for name in names}
+        own |= {each.name: each.name for each in module.tree.body if isinstance(each, Definition)}
+        for name, dotted in imported.items():
+            if any(find(module, each) is not None for each in _prefixes(dotted)):
+                own[name] = dotted.rpartition(".")[2]
+        return own
 
     def _libraries(self, module: SourceModule) -> frozenset[str]:
         """The names by which a file knows what is not of the project."""
@@ -200,19 +202,18 @@ def _namespaces(tree: ast.Module) -> Iterator[str]:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 
 
-def _names_read(module: SourceModule, libraries: frozenset[str], is_expanded: bool) -> frozenset[str]:
-    asked = (libraries, is_expanded)
-    known: tuple[tuple[frozenset[str], bool], frozenset[str]] | None = module.derived.get(_names_read)
-    if known is None or known[0] != asked:
-        known = module.derived[_names_read] = (asked, frozenset(_find_names_read(module, *asked)))
+def _names_read(module: SourceModule, libraries: frozenset[str]) -> frozenset[str]:
+    known: tuple[frozenset[str], frozenset[str]] | None = module.derived.get(_names_read)
+    if known is None or known[0] != libraries:
+        known = module.derived[_names_read] = (libraries, frozenset(_find_names_read(module, libraries)))
     return known[1]
 
 
-def _find_names_read(module: SourceModule, libraries: frozenset[str], is_expanded: bool) -> Iterator[str]:
+def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[str]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
-    What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, or expanded
-    into calls of the project, parameters count as well: they may be handed on by name.
+    What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, parameters
+    count as well: they may be handed on by name.
     """
     takes_all = "vars" in module.words or "__dict__" in module.words
     pending: list[ast.AST] = [module.tree]
@@ -223,11 +224,7 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str], is_expande
                 yield node.attr
         elif isinstance(node, ast.Constant):
             yield from _names_in(node.value) if isinstance(node.value, str) else ()
-        elif (
-            isinstance(node, ast.keyword | ast.arg)
-            and node.arg
-            and (takes_all or (is_expanded and isinstance(node, ast.arg)))
-        ):
+        elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
             yield node.arg
         elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
             given = (*node.args, *(keyword.value for keyword in node.keywords))

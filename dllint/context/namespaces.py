@@ -8,10 +8,11 @@ those of a file.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -22,7 +23,7 @@ _SHOWING = frozenset(
      "str", "repr", "echo")
 )  # fmt: skip
 _OWN = ("self", "cls")
-REST = "**"
+_REST = "**"
 _MAX_ROUNDS = 3  # from one function to the next, or one name
 
 
@@ -106,9 +107,7 @@ class _Dicts:
         return False
 
 
-def expansions(
-    module: SourceModule, given: frozenset[Handed], is_own: Callable[[str], bool]
-) -> Iterator[Handed | None]:
+def expansions(module: SourceModule, given: frozenset[Handed], own: Mapping[str, str]) -> Iterator[Handed | None]:
     """The calls of a file that a dict of options is expanded into; ``None`` for each whose reader is not seen.
 
     That is also what looks up in the dict whatever a variable names.
@@ -116,26 +115,54 @@ def expansions(
     Args:
         module: the file.
         given: the dicts of options that functions of the project are handed.
-        is_own: whether a name stands for something that the project defines.
+        own: the names in the file for what the project defines, with what it is called where that is.
     """
     for scope, names, dicts in _read(module, given):
         over_all = {name for node in scope.nodes for name in _keys_of_all(node, dicts, names)}
         shown = {id(part) for node in scope.nodes if _is_shown(node) for part in walk(node)}
         for node in scope.nodes:
             if isinstance(node, ast.Call) and _is_expanding(node, dicts, names):
-                yield from _readers(node, scope, is_own)
+                yield from _readers(node, scope, own)
             elif id(node) not in shown and _is_lookup(node, dicts, names) and not _is_of_all(node, over_all):
                 yield None
 
+    for cls in _classes_made(module, given):
+        yield from (_handed_to(base, own) for base in map(ast.unparse, cls.bases))
 
-def handed_on(module: SourceModule, given: frozenset[Handed]) -> Iterator[Handed]:
+
+def taken_by_name(module: SourceModule, given: frozenset[Handed]) -> Iterator[str]:
+    """The options that functions and classes take out of a dict which is expanded into calls of them, by name."""
+    names = {each.function for each in given if each.place == _REST}
+    if not names.isdisjoint(module.words):
+        for scope in _scopes_of(module):
+            yield from scope.parameters if scope.name in names else ()
+        for cls in _classes_made(module, given):
+            fields = (each.target for each in cls.body if isinstance(each, ast.AnnAssign))
+            yield from (field.id for field in fields if isinstance(field, ast.Name))
+
+
+def _classes_made(module: SourceModule, given: frozenset[Handed]) -> Iterator[ast.ClassDef]:
+    """The classes that a dict is expanded into and that have no constructor: data classes, and those with one above."""
+    names = {each.function for each in given if each.place == _REST}
+    for cls in nodes_of(module.tree).of(ast.ClassDef) if not names.isdisjoint(module.words) else ():
+        if cls.name in names and not any(getattr(each, "name", "") == "__init__" for each in cls.body):
+            yield cls
+
+
+def _handed_to(base: str, own: Mapping[str, str]) -> Handed | None:
+    """What the constructor of a base class gets; ``None`` where the project has not written it."""
+    return Handed(own.get(base, base.rpartition(".")[2]), _REST) if base.partition(".")[0] in own else None
+
+
+def handed_on(module: SourceModule, given: frozenset[Handed], own: Mapping[str, str]) -> Iterator[Handed]:
     """The dicts of options that a file passes to functions."""
     for scope, names, dicts in _read(module, given):
         for node in scope.nodes:
             if isinstance(node, ast.Call) and _called(node) not in ("", *_SHOWING, *_COPYING):
                 places: list[tuple[int | str, ast.expr]] = list(enumerate(node.args))
                 places += [(each.arg, each.value) for each in node.keywords if each.arg]
-                yield from (Handed(_called(node), place) for place, value in places if dicts.holds(value, names))
+                taker = own.get(_called(node), _called(node))
+                yield from (Handed(taker, place) for place, value in places if dicts.holds(value, names))
 
 
 def _read(module: SourceModule, given: frozenset[Handed]) -> Iterator[tuple[_Scope, set[str], _Dicts]]:
@@ -146,16 +173,15 @@ def _read(module: SourceModule, given: frozenset[Handed]) -> Iterator[tuple[_Sco
         yield from ((scope, names, dicts) for scope, names in zip(scopes, dicts.names, strict=True))
 
 
-def _readers(call: ast.Call, scope: _Scope, is_own: Callable[[str], bool]) -> Iterator[Handed | None]:
+def _readers(call: ast.Call, scope: _Scope, own: Mapping[str, str]) -> Iterator[Handed | None]:
     """What gets the keywords of a call; ``None`` where that is no code of the project, or not known."""
     root: ast.expr = call.func
     while isinstance(root, ast.Attribute):
         root = root.value
     if isinstance(root, ast.Call) and _called(root) == "super":
-        for base in scope.bases:
-            yield Handed(base.rpartition(".")[2], REST) if is_own(base.partition(".")[0]) else None
-    elif isinstance(root, ast.Name) and (root.id in scope.own or is_own(root.id)):
-        yield from (Handed(name, REST) for name in {root.id, _called(call)})
+        yield from (_handed_to(base, own) for base in scope.bases)
+    elif isinstance(root, ast.Name) and (root.id in scope.own or root.id in own):
+        yield from (Handed(name, _REST) for name in {own.get(root.id, root.id), own.get(_called(call), _called(call))})
     else:
         yield None
 
@@ -200,7 +226,7 @@ def _scope(root: ast.AST, cls: ast.ClassDef | None, nodes: Sequence[ast.AST]) ->
 
 
 def _parameter(scope: _Scope, place: int | str) -> Iterator[str]:
-    if place == REST:
+    if place == _REST:
         yield from (scope.rest,) if scope.rest else ()
     elif isinstance(place, str):
         yield from (name for name in scope.parameters if name == place)
