@@ -136,7 +136,7 @@ net = Net(load("net.yaml"))
         ({"net.yaml": "noise: 0.0\nwidth: 3\n", "other.yaml": "noise: 0\n"}, ["no-default"]),
         ({"net.yaml": "noise: 0.0\n", "other.yaml": "noise: 0.1\n"}, []),
         ({"net.yaml": "other_noise: 0.0\n"}, []),
-        ({"net.yaml": "noise: ${level}\n"}, []),
+        ({"net.yaml": "noise: level\n"}, []),
     ],
     ids=["off-in-all", "on-in-one", "in-none", "computed"],
 )
