@@ -101,22 +101,23 @@ class Sources(ProgramView):
     def runs_before(self, package: str, version: str) -> bool:
         """Whether the project says that it also runs with releases of a package before a version.
 
-        Where it says nothing, it is taken to run with a later one, unless its code was written for earlier ones (see
-        `limit_of`).
+        Where it gives no lowest one, it is taken to run with a later one, unless it stays below the version, as it
+        says or as its code does (see `limit_of`).
         """
         lowest = self.versions.get(package)
-        if lowest is not None:
-            return version_key(lowest) < version_key(version)
-        told = self._limits_of_code.get(package)
-        return told is not None and version_key(told) <= version_key(version)
+        return version_key(lowest) < version_key(version) if lowest is not None else not self.may_run_with(package, version)
 
     def may_run_with(self, package: str, version: str) -> bool:
         """Whether a project may run with a version of a package or a later one, by what it says it runs with.
 
-        Where it says nothing, or gives no upper bound, it may.
+        Where it says nothing, or gives no upper bound, it may, unless the version needs a torch that it does not run
+        with.
         """
         limit = self.limit_of(package)
-        return limit is None or version_key(limit) > version_key(version)
+        if limit is not None and version_key(limit) <= version_key(version):
+            return False
+        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
+        return not needed or self.may_run_with(needed, release)
 
     def limit_of(self, package: str) -> str | None:
         """The version below which a package stays: as the project says, or else as its code does.

