@@ -105,7 +105,9 @@ class Sources(ProgramView):
         says or as its code does (see `limit_of`).
         """
         lowest = self.versions.get(package)
-        return version_key(lowest) < version_key(version) if lowest is not None else not self.may_run_with(package, version)
+        if lowest is not None:
+            return version_key(lowest) < version_key(version)
+        return not self.may_run_with(package, version)
 
     def may_run_with(self, package: str, version: str) -> bool:
         """Whether a project may run with a version of a package or a later one, by what it says it runs with.

@@ -20,7 +20,8 @@ of the best epochs in the folder, the run begins at step 0.
     trainer.fit(model, loader, ckpt_path="last.ckpt")
 
 ## Not reported
-Projects that run with a Lightning before 2.0, as they say or as a torch before 1.11 does; projects of which some file sets `save_last`, or a path that is not known.
+Projects that run with a Lightning before 2.0, as they say or as a torch before 1.11 does; projects of which some file
+sets `save_last`, or a path that is not known.
 
 ## On real code
 269 public repositories, of those that use Lightning: 5 findings in 2 of them, all true with Lightning 2.

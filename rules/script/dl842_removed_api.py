@@ -8,7 +8,8 @@ Measured by running each on the last release that has it and on the first that h
 since numpy 1.24, `np.Inf`, `np.NaN` and `np.float_` since 2.0, `np.trapz` since 2.4 (`AttributeError`); `verbose` of
 all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50, `evaluation_strategy` of
 `TrainingArguments` since 4.51, `gpus` of Lightning's `Trainer` since 2.0, `load_metric` since datasets 3.0,
-`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0.
+`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0. By the notes of its release
+1.3, scipy has no `misc.imread`, `misc.imresize` and the like since then.
 
 ## Bad
     import numpy as np
@@ -56,7 +57,7 @@ from dllint.api import (
     together,
 )
 
-_PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning")
+_PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy")
 _WORDS = (
     *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
     *("NaN", "NAN", "float_", "complex_", "unicode_", "string_", "int0", "bool8", "object0", "product", "cumproduct"),
@@ -70,6 +71,7 @@ _WORDS = (
         "ANTIALIAS",
         "functional_tensor",
     ),
+    *("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage"),
     *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
 )
 
