@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,31 @@ def test_what_no_version_is_told_for_is_assumed(tmp_path: Path, code: str, scrip
     assert "version" in [each.kind for each in finding.assumptions]
     kinds = [each.kind for each in found(tmp_path, code, requirements_txt=told) for each in each.assumptions]
     assert "version" not in kinds
+
+
+def notebook(*cells: tuple[str, str]) -> str:
+    made = [{"cell_type": kind, "metadata": {}, "source": source.splitlines(True)} for kind, source in cells]
+    for cell in made:
+        cell.update({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {})
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+LOADS = "from datasets import load_metric\nmetric = load_metric('f1')\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "assumed"),
+    [
+        (("code", "!pip install -q datasets==1.5.0 tqdm"), None),
+        (("code", "%pip install 'datasets<3'"), None),
+        (("markdown", "    pip install datasets==1.5.0  # important\n"), None),
+        (("code", "!pip install datasets"), True),
+        (("code", "!pip install other-datasets==1.5.0"), True),
+        (("code", "print('pip install datasets==1.5.0')"), True),
+        (("code", "!pip install datasets==3.2"), False),
+    ],
+)
+def test_a_notebook_tells_what_it_runs_with(tmp_path: Path, told: tuple[str, str], assumed: bool | None) -> None:
+    findings = found(tmp_path, "DL842", a_ipynb=notebook(told, ("code", LOADS)), b_ipynb=notebook(("code", LOADS)))
+    of_one = {Path(each.location.path).name: bool(each.assumptions) for each in findings}
+    assert of_one == {"b.ipynb": True} | ({} if assumed is None else {"a.ipynb": assumed})
