@@ -21,7 +21,7 @@ _BETWEEN = r"[\s:|*`(]*"
 _IN_PROSE = re.compile(
     rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]*\)|\]\[[^\[\]\n]*\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
     rf"(?:v(?:er(?:\.|sions?)?)?{_BETWEEN})?(>=?|≥|<=?|==?|~=)?\s*v?(\d+\.\d+(?:\.\d+)?)"
-    r"(?:\s*(?:--?|–|~|to)\s*(\d+\.\d+(?:\.\d+)?))?"  # 3.7 to 3.9
+    r"(?:\s*(?:--?|\u2013|~|to)\s*(\d+\.\d+(?:\.\d+)?))?"  # 3.7 to 3.9
     r"(\+(?!cu|cpu|rocm)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater|up))?",
     re.IGNORECASE,
 )
