@@ -28,7 +28,9 @@ def is_asked_of_tensor(machine: Machine, node: ast.Compare, left: Value, scope: 
     if not is_test or not isinstance(node.left, ast.Name) or not _is_tensor(machine, left):
         return False
     name = node.left.id
-    loops = (each for each in ancestors(Site(scope.module, node)) if isinstance(each, ast.For | ast.AsyncFor | ast.While))
+    loops = (
+        each for each in ancestors(Site(scope.module, node)) if isinstance(each, ast.For | ast.AsyncFor | ast.While)
+    )
     return name in scope.variables and not any(name in assigned_in(loop) for loop in loops)
 
 
