@@ -15,7 +15,7 @@ from dllint.interp.source.counted_loops import ends_by_count
     [
         "for x in loader:\n    score(x)\n    break",
         "for i, x in enumerate(loader):\n    if i == STEPS:\n        break\n    score(x)",
-        "for i, x in enumerate(tqdm(iter(loader))):\n    if i >= args.steps:\n        print(i)\n        break\n    score(x)",
+        "for i, x in enumerate(tqdm(iter(loader))):\n    if i >= args.steps:\n        break\n    score(x)",
         "for i, x in tqdm(enumerate(loader)):\n    score(x)\n    if i + 1 == 10:\n        break",
         "for x in loader:\n    score(x)\n    n += 1\n    if n > 20:\n        break",
         "for x in loader:\n    with torch.no_grad():\n        score(x)\n        break",
