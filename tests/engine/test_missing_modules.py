@@ -54,6 +54,7 @@ def assumes_a_module(finding: Finding) -> bool:
         ("import models.transformer", MOVED),
         ("from models.transformer import Net", {"models/old/net.py": ""}),
         ("import tools", {**MOVED, "tools.py": "from models.transformer import Net\n"}),
+        ("import sys\nsys.path.insert(0, '../..')\nfrom models.transformer import Net", MOVED),
         ("from .transformer import Net", {}),
         ("from models.net import Net", {"models/net2.py": "", "models/other.py": ""}),
     ],

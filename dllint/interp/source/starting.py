@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
-_FOUND_ELSEWHERE = re.compile(r"\bsys\.path\b|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b")
+# The folders above a file are searched in any case, so that it tells nothing to append `../..`.
+_FOUND_ELSEWHERE = re.compile(
+    r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?[\"'](?:\.\.?/?)+[\"']\))"
+    r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b"
+)
 _MADE_BY_TOOLS = re.compile(r"_.*|.*_pb2(_grpc)?|version|c?ython_.*|.*_ext(ension)?")
 _NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
            "Pipfile", ".gitmodules")  # fmt: skip
