@@ -88,7 +88,7 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         ("try:\n    from models.net import Net\nexcept ImportError:\n    Net = None", MOVED),
         ("def load():\n    from models.net import Net\n    return Net", MOVED),
         ("import sys\nsys.path.append('vendor')\nfrom models.net import Net", MOVED),
-        ("import tools", {**MOVED, "tools.py": "import sys\nsys.path.append('..')\nfrom models.net import Net\n"}),
+        ("import tools", {**MOVED, "tools.py": "import sys\nsys.path.append('vendor')\nfrom models.net import Net\n"}),
     ],
 )
 def test_anything_else_may_be_there(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
