@@ -8,7 +8,8 @@ Measured by running each on the last release that has it and on the first that h
 since numpy 1.24, `np.Inf`, `np.NaN` and `np.float_` since 2.0, `np.trapz` since 2.4 (`AttributeError`); `verbose` of
 all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50, `evaluation_strategy` of
 `TrainingArguments` since 4.51, `gpus` of Lightning's `Trainer` since 2.0, `load_metric` since datasets 3.0,
-`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0.
+`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0. By the notes of its release
+1.3, scipy has no `misc.imread`, `misc.imresize` and the like since then.
 
 ## Bad
     import numpy as np
@@ -56,7 +57,7 @@ from dllint.api import (
     together,
 )
 
-_PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning")
+_PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy")
 _WORDS = (
     *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
     *("NaN", "NAN", "float_", "complex_", "unicode_", "string_", "int0", "bool8", "object0", "product", "cumproduct"),
@@ -70,6 +71,7 @@ _WORDS = (
         "ANTIALIAS",
         "functional_tensor",
     ),
+    *("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage"),
     *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
 )
 
@@ -78,15 +80,8 @@ _WORDS = (
 
 
 def runs_with_earlier(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
-    """the project stays below the version that has removed it"""
+    """the project stays below the version that has removed it, or below the torch that this one needs"""
     return not ctx.may_run_with(removal.package, removal.version)
-
-
-def needs_later_torch(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
-    """that version needs a later torch than the project runs with"""
-    needed = ctx.facts.needed_releases.get(f"{removal.package} {removal.version}", "")
-    package, _, version = needed.partition(" ")
-    return bool(needed) and not ctx.may_run_with(package, version)
 
 
 def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> bool:
@@ -109,7 +104,7 @@ class RemovedApi(Rule):
         "https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
         "https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
     )
-    excuses = (runs_with_earlier, needs_later_torch, is_set_by_project)
+    excuses = (runs_with_earlier, is_set_by_project)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         facts = ctx.facts
