@@ -371,6 +371,7 @@ class TestVersions:
             ("a/b/c/notes.md", "conda install pytorch==1.6.0 -c pytorch\n", {}),
             ("CHANGELOG.md", "Runs with PyTorch 1.4 by now.\n", {}),
             ("third_party/x/notes.md", "conda install pytorch==1.6.0\n", {}),
+            ("requirements.txt", "numpy @ file:///home/conda/feedstock_root/numpy_1660/work\n", {"numpy": "0"}),
             ("external/README.md", "transformers==4.16.2\n", {}),
             ("Pipfile", '[requires]\npython_version = "3.6"\n', {"python": "3.7"}),
             ("wandb/run-1/files/requirements.txt", "transformers==4.20.0.dev0\n", {"transformers": "4.20.0.1"}),

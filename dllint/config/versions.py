@@ -167,7 +167,12 @@ def _lower_bound(specifier: str) -> str:
 
 
 def _upper_bound(specifier: str) -> str:
-    """``">=2.1,<3"`` -> ``"3"``, ``"==2.1"`` -> ``"2.1.0.1"``; of several bounds the lowest; "" where there is none."""
+    """``">=2.1,<3"`` -> ``"3"``, ``"==2.1"`` -> ``"2.1.0.1"``; of several bounds the lowest; "" where there is none.
+
+    What was built on somebody's machine (``@ file:///...``) is fixed, and nobody says at what: no version is too early.
+    """
+    if specifier.lstrip().startswith("@ file:"):
+        return "0"
     bounds = []
     for part in specifier.split(","):
         if match := _UPPER_BOUND.match(part.strip()):

@@ -57,13 +57,18 @@ def is_single_batch(place: Site, one: BatchLoop, left: Remainder, ctx: Context) 
     return ctx.has_one_batch(one)
 
 
+def is_added_up_elsewhere(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
+    """an object of the project that is called for it keeps what it has got so far"""
+    return ctx.keeps_count(left.value)
+
+
 class LastBatchMetric(Rule):
     code = "DL871"
     name = "last-batch-metric"
     category = "correctness"
     severity = "warning"
     triggers = (("eval", "no_grad", "inference_mode", "backward", "DataLoader"),)
-    excuses = (is_said_so, is_single_batch)
+    excuses = (is_said_so, is_single_batch, is_added_up_elsewhere)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for one in ctx.batch_loops:
