@@ -349,6 +349,7 @@ class TestVersions:
             ("code/image.def", "%post\n    pip install torch==2.4.1+cu118\n", {"torch": "2.4.2"}),
             ("code/requirements.txt", "# torch==2.4.1+cu118\n# since 1.0 numpy is not needed\n", {"torch": "2.4.1.1"}),
             ("src/README.md", "transformers==4.16.2\n", {"transformers": "4.16.2.1"}),
+            ("requirements.txt", "numpy @ file:///home/conda/feedstock_root/numpy_1660/work\n", {"numpy": "0"}),
             ("README.md", "- [NumPy](https://numpy.org/) version 1.23.5\n", {"numpy": "1.23.5.1"}),
             ("README.md", "* [PyTorch](https://pytorch.org) version 2.0.0+cu117\n", {"torch": "2.0.0.1"}),
             (
@@ -371,7 +372,6 @@ class TestVersions:
             ("a/b/c/notes.md", "conda install pytorch==1.6.0 -c pytorch\n", {}),
             ("CHANGELOG.md", "Runs with PyTorch 1.4 by now.\n", {}),
             ("third_party/x/notes.md", "conda install pytorch==1.6.0\n", {}),
-            ("requirements.txt", "numpy @ file:///home/conda/feedstock_root/numpy_1660/work\n", {"numpy": "0"}),
             ("external/README.md", "transformers==4.16.2\n", {}),
             ("Pipfile", '[requires]\npython_version = "3.6"\n', {"python": "3.7"}),
             ("wandb/run-1/files/requirements.txt", "transformers==4.20.0.dev0\n", {"transformers": "4.20.0.1"}),

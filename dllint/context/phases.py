@@ -27,6 +27,7 @@ from dllint.events import (
     walk,
 )
 from dllint.interp.run import graph
+from dllint.interp.source.counted_loops import ends_by_count
 from dllint.interp.source.phases import PhaseName, phase_of
 from dllint.values import Choice, Symbol, Value
 
@@ -101,8 +102,14 @@ class Phases(Precisions, Loops, Uses):
         return any(loader is source for value in given for source in self.sources(value))
 
     def is_read_in_part(self, loader: Value) -> bool:
-        """Whether some loop takes a number of batches from a loader (`islice`), or from endless rounds over it."""
-        passes = (one.loop.iterable for one in self.data.passes if any(loader is each for each in one.loaders))
+        """Whether a number of batches is taken from a loader, or endless rounds are made over it.
+
+        Some loop goes over a part of it (`islice`), or each one that there is ends by a count (`if i == steps: break`).
+        """
+        loops = [one.loop for one in self.data.passes if any(loader is each for each in one.loaders)]
+        if loops and all(ends_by_count(loop.site.node) for loop in loops):
+            return True
+        passes = (loop.iterable for loop in loops)
         sources = (source for iterable in passes if iterable is not None for source in self.sources(iterable))
         return any(isinstance(each, Symbol) and _takes_a_number(each) for each in sources)
 

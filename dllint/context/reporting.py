@@ -111,10 +111,14 @@ class Reporting(Assuming):
         return Assumption("effect", f"somebody uses `{name}`, which nothing in the project names", asks="reached")
 
     def _needed(self) -> Iterator[Assumption]:
-        """That a file which the program cannot do without, and which Python cannot parse, is mended."""
-        broken = self._machine.project.broken_import(self.program.module)
+        """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
+        project = self._machine.project
+        broken = project.broken_import(self.program.module)
         if broken is not None:
             yield Assumption("effect", f"`{broken.file.name}` is mended, which is imported and cannot be parsed")
+        missing = project.missing_import(self.program.module)
+        if missing and missing.partition(".")[0] not in self.facts.packages:
+            yield Assumption("effect", f"`{missing}` exists, which is not in the project")
 
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""

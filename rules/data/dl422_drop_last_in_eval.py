@@ -24,8 +24,8 @@ Measured on torch 2.13 with batches of 64: of 1,000 samples 960 are scored, of 1
 
 ## Not reported
 Loaders that are also trained on, those whose batches nobody scores, or of which only a number is taken (`islice`,
-endless rounds), `drop_last` that is computed, and models that keep a state for a batch of fixed size
-(`init_hidden(batch_size)`).
+endless rounds, `if i == steps: break`), `drop_last` that is computed, and models that keep a state for a batch of
+fixed size (`init_hidden(batch_size)`).
 
 ## Fix (safe)
 Takes `drop_last=True` out: what is scored is scored as before, and the rest besides.

@@ -87,11 +87,25 @@ class LastBatchMetric(Rule):
             place,
             f"`{left.name}` is that of the last batch only",
             on=[one.event, ctx.phase(one.event), one.loop],
-            assuming=() if loss is not None else [by_name],
+            assuming=[*(() if loss is not None else [by_name]), *_assumed_use(left, one, ctx)],
             effect="it depends on a few samples, always the same ones, and says little about the rest",
             help="add it up in the loop, and divide by the number of samples",
             trace=[(one.site(left.value), "each batch replaces that of the one before"), (place, "used for all")],
         )
+
+
+def _assumed_use(left: Remainder, one: BatchLoop, ctx: Context) -> Iterator[Assumption]:
+    """That somebody takes what is left where the function only returns it, and all its callers drop that."""
+    around = next(iter(ctx.ancestors(one.loop.site, ast.FunctionDef)), None)
+    places = [one.site(read) for read in left.reads]
+    if around is None or not all(any(True for _ in ctx.ancestors(place, ast.Return)) for place in places):
+        return
+    calls = ctx.callers(Site(one.loop.site.module, around))
+    statements = [next(iter(ctx.ancestors(call, ast.stmt)), None) for call in calls]
+    if calls and all(
+        isinstance(each, ast.Expr) and each.value is call.node for each, call in zip(statements, calls, strict=True)
+    ):
+        yield Assumption("effect", f"somebody takes what `{around.name}` returns, which all its callers drop")
 
 
 def _is_score(one: BatchLoop, left: Remainder, ctx: Context) -> bool:

@@ -28,11 +28,13 @@ from dllint.values import (
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
+_NAMES = ("__name__", "__qualname__")
+
 
 def get_attribute(machine: Machine, base: Value, name: str, site: Site) -> Value:
     """The value of ``base.name``."""
-    if name == "__name__" and isinstance(base, Class | Function | External):
-        called = _name_of(machine, base)
+    if name in _NAMES and isinstance(base, Class | Function | External):
+        called = _name_of(machine, base) if name == "__name__" or _is_outermost(base) else ""
         if called:
             return Const(called, site)
     if isinstance(base, External):
@@ -74,6 +76,11 @@ def _name_of(machine: Machine, definition: Class | Function | External) -> str:
         return "" if isinstance(definition.node, ast.Lambda) or definition.node.decorator_list else definition.name
     last = definition.name.rpartition(".")[2]
     return last if machine.facts.role(definition.name) and last[:1].isupper() else ""
+
+
+def _is_outermost(definition: Class | Function | External) -> bool:
+    """Whether ``__qualname__`` is ``__name__``: nothing is around the definition."""
+    return isinstance(definition, External) or definition.node in definition.module.tree.body
 
 
 def _materialise(machine: Machine, base: Instance | Symbol, name: str, site: Site) -> Symbol:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from dllint.interp.run import comprehensions, containers, names
+from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import text_of
@@ -184,6 +184,8 @@ def _compare(machine: Machine, node: ast.Compare, scope: Scope) -> Value:
     site = Site(scope.module, node)
     if len(rights) == 1:
         known = compare(node.ops[0], left, rights[0])
+        if known is None and nothing.is_asked_of_tensor(machine, node, left, scope):
+            known = isinstance(node.ops[0], ast.IsNot)
         if known is not None:
             return Const(known, site)
     return Symbol("compare", (left, *rights), site, detail=type(node.ops[0]).__name__)

@@ -191,6 +191,8 @@ def _for(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> str | 
     iterable = machine.evaluate(node.iter, scope)
     if isinstance(iterable, Choice):
         iterable = names.under_path(machine, iterable)
+    if unrolling.is_over_nothing(machine, node, scope):
+        return execute_block(machine, node.orelse, scope)
     few = unrolling.few_things(machine, node, iterable, scope)
     if few is not None:
         return _unrolled(machine, node, few, scope)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.bindings import binds_by_imports
 from dllint.sites import Site
-from dllint.values import Choice, Const, External, ModuleReference, Scope, Symbol, Value, choose
+from dllint.values import Choice, Class, Const, External, Instance, ModuleReference, Scope, Symbol, Value, choose
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -39,10 +39,37 @@ def under_path(machine: Machine, value: Value) -> Value:
         return value
     subjects = value.subjects
     relevant = [guard for guard in machine.path if guard.subject in subjects]
-    if not relevant:
+    others = _excluded_classes(machine)
+    if not relevant and not others:
         return value
-    possible = [option for option in value.options if consistent(option[0], relevant)]
+    possible = [
+        (guards, option)
+        for guards, option in value.options
+        if consistent(guards, relevant) and not (others and _class_name(option) in others)
+    ]
     return choose(possible) if possible and len(possible) < len(value.options) else value
+
+
+def is_excluded(machine: Machine, value: Value) -> bool:
+    """Whether a condition in force says that the class which a value is, or is made from, is not the one."""
+    return _class_name(value) in _excluded_classes(machine)
+
+
+def _excluded_classes(machine: Machine) -> frozenset[str]:
+    """The names that the class is known not to have: behind ``model_class.__qualname__ == "Net"``, which is false.
+
+    Scripts hand the class on beside the object, so that this tells of both.
+    """
+    return frozenset(
+        guard.operand
+        for guard in machine.path
+        if not guard.holds and guard.relation == "==" and guard.subject.endswith((".__name__", ".__qualname__"))
+    )
+
+
+def _class_name(value: Value) -> str | None:
+    made_of = value.cls if isinstance(value, Instance) else value
+    return made_of.name if isinstance(made_of, Class) else None
 
 
 def global_name(machine: Machine, name: str, module: SourceModule) -> Value:

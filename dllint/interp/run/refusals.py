@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dllint.events import CallRefused, Misfit
+from dllint.interp.run import names
 from dllint.interp.run.guards import text_of
 from dllint.sites import Site
 from dllint.values import Absent, Arguments, Class, External, Function, Value, alternatives
@@ -30,6 +31,8 @@ def refusal(
 ) -> CallRefused | None:
     """What speaks against a call of a project function, if it raises ``TypeError`` before anything in it happens."""
     if machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+        return None
+    if receiver is not None and names.is_excluded(machine, receiver):
         return None
     misfit = _misfit(function.node.args, arguments, receiver is not None)
     if misfit is None or not _is_as_defined(function, receiver) or _is_replaced(machine, function):

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from dllint.interp.run import containers, names
 from dllint.interp.run.modules import force
 from dllint.sites import Site
-from dllint.values import Const, Instance, Items, Scope, Symbol, Value
+from dllint.values import Const, Instance, Items, Scope, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
 _MAX_UNROLLED = 6
 MAX_OUTPUTS = 8
+_VIEWS = ("items", "keys", "values")
 
 
 def few_things(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, scope: Scope) -> Items | None:
@@ -27,6 +28,36 @@ def few_things(machine: Machine, node: ast.For | ast.AsyncFor, iterable: Value, 
     if places is None or not _is_short(places) or not _indexes_things(machine, node, scope):
         return None
     return places
+
+
+def is_over_nothing(machine: Machine, node: ast.For | ast.AsyncFor, scope: Scope) -> bool:
+    """Whether a loop goes over the ``**options`` or the ``*args`` of a function that was given none of them."""
+    base, function = node.iter, scope.function
+    if isinstance(base, ast.Call) and isinstance(base.func, ast.Attribute) and base.func.attr in _VIEWS:
+        base = base.func.value
+    if not isinstance(base, ast.Name) or function is None or scope.variables.get(base.id) is None:
+        return False
+    rest = (function.node.args.vararg, function.node.args.kwarg)
+    if not any(each is not None and each.arg == base.id for each in rest) or _is_filled(base.id, function.node):
+        return False
+    given = scope.variables[base.id]
+    if isinstance(given, Table):
+        return given.exact and not given.contents
+    return isinstance(given, Items) and given.exact and not given.items
+
+
+@lru_cache(maxsize=4096)
+def _is_filled(name: str, function: ast.AST) -> bool:
+    """Whether a function does more with a dict or tuple than to read it: it may have entries in a second round."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
+            return True
+        is_mine = isinstance(node, ast.Subscript | ast.Attribute) and getattr(node.value, "id", "") == name
+        if is_mine and isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            return True
+        if is_mine and isinstance(node, ast.Attribute) and node.attr in ("update", "setdefault"):
+            return True
+    return False
 
 
 def listed(machine: Machine, value: Value, site: Site) -> Value:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from dllint.files import toml
 from dllint.files.source import SourceError, read_source, source_from_text
+from dllint.interp.source import starting
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import PACKAGING, SearchPaths
@@ -48,11 +49,12 @@ class Project:
         self._modules: dict[Path, SourceModule | None] = {}
         self._listings: dict[Path, Listing] = {}
         self._bases: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
-        self._search_paths = SearchPaths(self._list, self._text)
+        self._search_paths = SearchPaths(self.names_in, self._text)
         self._imports: dict[tuple[Path, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
+        self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
@@ -133,6 +135,7 @@ class Project:
         old = self._modules.pop(file, None)
         self._imported.pop(file, None)
         self._broken.clear()
+        self._missing.clear()
         if old is not None:
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
@@ -188,7 +191,7 @@ class Project:
             for _ in range(level - 1):
                 folder = folder.parent
             return self._module_at(folder, parts, name)
-        for base in self._search_path(folder):
+        for base in self.search_path(folder):
             found = self._module_at(base, parts, name)
             if found is not None:
                 return found
@@ -197,15 +200,15 @@ class Project:
     def _module_at(self, base: Path, parts: list[str], name: str) -> SourceModule | None:
         folder = base
         for part in parts[:-1]:
-            if part not in self._list(folder):
+            if part not in self.names_in(folder):
                 return None
             folder = folder / part
-        if parts and parts[-1] not in self._list(folder) and f"{parts[-1]}.py" not in self._list(folder):
+        if parts and parts[-1] not in self.names_in(folder) and f"{parts[-1]}.py" not in self.names_in(folder):
             return None
         target = folder / parts[-1] if parts else folder
-        if "__init__.py" in self._list(target):
+        if "__init__.py" in self.names_in(target):
             return self.module(target / "__init__.py", name)
-        if parts and f"{parts[-1]}.py" in self._list(folder):
+        if parts and f"{parts[-1]}.py" in self.names_in(folder):
             return self.module(folder / f"{parts[-1]}.py", name)
         return None
 
@@ -216,9 +219,9 @@ class Project:
     def _path_of(self, module: SourceModule) -> str:
         parts = [] if module.is_package else [module.file.stem]
         folder = module.file.parent
-        if "__init__.py" not in self._list(folder):
+        if "__init__.py" not in self.names_in(folder):
             return ""
-        while "__init__.py" in self._list(folder):
+        while "__init__.py" in self.names_in(folder):
             parts.append(folder.name)
             if folder == self.root:
                 break
@@ -233,16 +236,21 @@ class Project:
         """The module ``name`` inside a folder without ``__init__.py`` that is imported as a package."""
         return self.find(importer, f"{package}.{name}" if package else name, level)
 
-    def _search_path(self, folder: Path) -> tuple[Path, ...]:
+    def search_path(self, folder: Path) -> tuple[Path, ...]:
         """Where an absolute import of a file in ``folder`` is looked up."""
         return self._remember(self._bases, folder, lambda: self._search_paths.of(folder, self.root))
+
+    def text(self, name: str) -> str:
+        """The text of a file in the root of the project that is no module; empty if there is none."""
+        return self._text(self.root / name)
 
     def _text(self, file: Path) -> str:
         """The text of a file that is no module."""
         self._use(file)
         return text_of(file)
 
-    def _list(self, folder: Path) -> frozenset[str]:
+    def names_in(self, folder: Path) -> frozenset[str]:
+        """The names in a folder; none if it cannot be read."""
         folder = self._use(folder)
         known = self._listings.get(folder)
         if known is None:
@@ -250,7 +258,7 @@ class Project:
         return known.names
 
     def _importable(self, folder: Path) -> frozenset[str]:
-        self._list(folder)
+        self.names_in(folder)
         return self._listings[folder].importable
 
     def imported_by(self, module: SourceModule) -> tuple[SourceModule, ...]:
@@ -292,10 +300,10 @@ class Project:
 
     def _namespace(self, module: SourceModule, name: str, level: int) -> frozenset[str]:
         parts = name.split(".") if name else []
-        bases = self._search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
+        bases = self.search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
         for base in bases:
             folder = base.joinpath(*parts)
-            if self._list(folder):
+            if self.names_in(folder):
                 return self._importable(folder)
         return frozenset()
 
@@ -304,7 +312,7 @@ class Project:
 
         Very large projects are searched in part.
         """
-        for file in self._all_files():
+        for file in self.files:
             module = self.module(file)
             if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
@@ -317,20 +325,22 @@ class Project:
     def _configuration(self) -> Iterator[Path]:
         """The files of the project that may name what it uses, without the large ones."""
         for folder, subfolders, names in os.walk(self.root):
-            self._list(Path(folder))
+            self.names_in(Path(folder))
             subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
             for name in sorted(name for name in names if name.endswith(_CONFIGURATION)):
                 with suppress(OSError):
                     if os.stat(os.path.join(folder, name)).st_size <= _LARGEST_CONFIGURATION:
                         yield Path(folder, name)
 
-    def _all_files(self) -> tuple[Path, ...]:
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The modules of the whole project, imported or not; of a very large one, some of them."""
         return self._remember(self._everything, self.root, self._search)
 
     def _search(self) -> tuple[Path, ...]:
         found: list[Path] = []
         for folder, subfolders, names in os.walk(self.root):
-            self._list(Path(folder))
+            self.names_in(Path(folder))
             subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
             found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
             if len(found) > _MAX_SEARCHED:
@@ -350,28 +360,11 @@ class Project:
 
     def broken_import(self, module: SourceModule) -> SourceModule | None:
         """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""
-        return self._remember(self._broken, module.file, lambda: self._find_broken(module))
+        return self._remember(self._broken, module.file, lambda: starting.broken_import(self, module))
 
-    def _find_broken(self, module: SourceModule) -> SourceModule | None:
-        seen = {module.file}
-        pending = [module]
-        for each in pending:  # which grows meanwhile
-            for found in self._needed_by(each):
-                with self.glancing_at(found):
-                    if found.is_unparsable:
-                        return found
-                    _ = found.top_imports
-                if found.file not in seen:
-                    seen.add(found.file)
-                    pending.append(found)
-        return None
-
-    def _needed_by(self, module: SourceModule) -> Iterator[SourceModule]:
-        """The project's modules that a file cannot be imported without."""
-        for name, level in module.top_imports:
-            found = self.find(module, name, level)
-            if found is not None and found is not module:
-                yield found
+    def missing_import(self, module: SourceModule) -> str:
+        """The name of a module without which a file cannot be imported, and that the project should have and lacks."""
+        return self._remember(self._missing, module.file, lambda: starting.missing_import(self, module))
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""

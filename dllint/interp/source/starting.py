@@ -1,0 +1,113 @@
+"""What keeps a program from starting: files that it needs and that cannot be parsed, or are not in the project."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+    from dllint.interp.source.project import Project
+
+# The folders above a file are searched in any case, so that it tells nothing to append `../..`.
+_FOUND_ELSEWHERE = re.compile(
+    r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?[\"'](?:\.\.?/?)+[\"']\))"
+    r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b"
+)
+_MADE_BY_TOOLS = re.compile(r"_.*|.*_pb2(_grpc)?|version|c?ython_.*|.*_ext(ension)?")
+_NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
+           "Pipfile", ".gitmodules")  # fmt: skip
+
+
+def broken_import(project: Project, module: SourceModule) -> SourceModule | None:
+    """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""
+    for found in _needed_by(project, module):
+        with project.glancing_at(found):
+            if found.is_unparsable:
+                return found
+    return None
+
+
+def missing_import(project: Project, module: SourceModule) -> str:
+    """A module of the project that a file needs to be imported, and that is not there; empty if there is none.
+
+    It belongs to the project for certain: its name is a relative one, or begins with a folder of the project.
+    """
+    if module.source.notebook is not None:  # cells go to other folders, and get modules from elsewhere
+        return ""
+    for each in (module, *_needed_by(project, module)):
+        with project.glancing_at(each):
+            imports = each.top_imports
+        is_elsewhere = module.contains(_FOUND_ELSEWHERE) or each.contains(_FOUND_ELSEWHERE)
+        for name, level in imports:
+            parts = name.split(".") if name else []
+            if (is_elsewhere and not level) or project.find(each, name, level) is not None:
+                continue
+            if _is_missing(project, each, parts, level) and not _is_left_out(project, parts):
+                return "." * level + name
+    return ""
+
+
+def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]:
+    """The project's modules that a file cannot be imported without, nearest first."""
+    seen = {module.file}
+    pending = [module]
+    for each in pending:  # which grows meanwhile
+        with project.glancing_at(each):
+            imports = each.top_imports
+        for name, level in imports:
+            found = project.find(each, name, level)
+            if found is not None and found.file not in seen:
+                seen.add(found.file)
+                pending.append(found)
+                yield found
+
+
+def _is_missing(project: Project, importer: SourceModule, parts: list[str], level: int) -> bool:
+    """Whether nothing in the project can be what an import means, though the folder around it is there."""
+    if not parts or _MADE_BY_TOOLS.fullmatch(parts[-1]):
+        return False
+    if level:
+        bases: tuple[Path, ...] = ((importer.folder, *importer.folder.parents)[level - 1],)
+        is_around = bases[0].is_relative_to(project.root)
+    else:
+        bases = project.search_path(importer.folder)
+        is_around = len(parts) > 1 and parts[0] not in sys.stdlib_module_names
+        is_around = is_around and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
+    return is_around and not any(_is_there(project, base, parts) for base in bases) and not _is_further(project, parts)
+
+
+def _is_folder_of_modules(project: Project, folder: Path) -> bool:
+    is_there = folder.name in project.names_in(folder.parent)
+    return is_there and any(folder in file.parents for file in project.files)
+
+
+def _is_there(project: Project, folder: Path, parts: list[str]) -> bool:
+    """Whether there is a module, a folder or a file of any kind of this name, or a module in place of a folder."""
+    for part in parts[:-1]:
+        names = project.names_in(folder)
+        if f"{part}.py" in names and part not in names:
+            return True
+        if part not in names:
+            return False
+        folder = folder / part
+    return any(name == parts[-1] or name.startswith(f"{parts[-1]}.") for name in project.names_in(folder))
+
+
+def _is_further(project: Project, parts: list[str]) -> bool:
+    """Whether a module of this name is below another folder, which may be where programs are started."""
+    size = len(parts)
+    paths = (file.with_suffix("").parts for file in project.files)
+    return any(list(path[-size:]) == parts or list(path[-size - 1 : -1]) == parts for path in paths)
+
+
+def _is_left_out(project: Project, parts: list[str]) -> bool:
+    """Whether git is told to leave a module or the folder around it out, or the name is that of a dependency."""
+    ignored = {line.strip().strip("/").rpartition("/")[2] for line in project.text(".gitignore").splitlines()}
+    if any(part in ignored or f"{part}.py" in ignored for part in parts):
+        return True
+    word = re.compile(rf"(?<![\w-]){re.escape(parts[0])}(?![\w-])")
+    return any(word.search(project.text(name)) for name in _NAMING)

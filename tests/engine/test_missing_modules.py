@@ -1,0 +1,114 @@
+"""Programs that need a module of the project which is not there: what is found in them rests on its being there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dllint.config.settings import Settings
+from dllint.engine import Analysis, Engine
+from dllint.findings import Finding
+from dllint.interp.source.facts import load_facts
+from dllint.interp.source.project import Project
+from dllint.merging import by_file
+from dllint.registry import load_rules
+from dllint.testing.checking import find_rules
+
+USE = """
+{}
+import torch.nn.functional as F
+
+def loss(model, x, y):
+    return F.cross_entropy(F.softmax(model(x), 1), y)
+
+def main(model, x, y):
+    loss(model, x, y).backward()
+
+if __name__ == "__main__":
+    main(None, None, None)
+"""
+MOVED = {"models/__init__.py": "", "models/old/__init__.py": "", "models/old/net.py": "class Net:\n    pass\n"}
+
+
+def analyses(folder: Path, files: Mapping[str, str], *programs: str) -> list[Analysis]:
+    """What came of some programs of a project."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-8")
+    engine = Engine(load_facts(), find_rules(["DL101"], load_rules()), Settings(folder, frozenset(["DL101"])))
+    project = Project(folder)
+    return [engine.analyse(project.load(folder / program), project) for program in programs]
+
+
+def assumes_a_module(finding: Finding) -> bool:
+    return any("is not in the project" in each.text for each in finding.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("from models.transformer import Net", MOVED),
+        ("from models.transformer.model import Net", MOVED),
+        ("import models.transformer", MOVED),
+        ("from models.transformer import Net", {"models/old/net.py": ""}),
+        ("import tools", {**MOVED, "tools.py": "from models.transformer import Net\n"}),
+        ("import sys\nsys.path.insert(0, '../..')\nfrom models.transformer import Net", MOVED),
+        ("from .transformer import Net", {}),
+        ("from models.net import Net", {"models/net2.py": "", "models/other.py": ""}),
+    ],
+)
+def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
+    (analysis,) = analyses(tmp_path, {"main.py": USE.format(imports), **files}, "main.py")
+    (finding,) = analysis.findings
+    assert assumes_a_module(finding)
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("from models.old.net import Net", MOVED),
+        ("from models.old import net", MOVED),
+        ("from models import transformer", MOVED),
+        ("import transformer", MOVED),
+        ("from elsewhere.transformer import Net", MOVED),
+        ("from torch.elsewhere import Net", {"torch/net.py": ""}),
+        ("from gym.envs import Env", {"gym/net.py": "", "requirements.txt": "gym==0.21\n"}),
+        ("from data.cifar import Net", {"data/net.py": "", ".gitignore": "/data/cifar\n"}),
+        ("from data.cifar import Net", {"data/net.py": "", ".gitignore": "data/\n"}),
+        ("from models.net import Net", {"models/old.py": "", "package/models/net.py": ""}),
+        ("from models.net import Net", {"models/old.py": "", "models/net.pyx": ""}),
+        ("from models.net import Net", {"models/old.py": "", "models/net.cpython-310-x86_64-linux-gnu.so": ""}),
+        ("from models.net_pb2 import Net", {"models/old.py": ""}),
+        ("from models.version import __version__", {"models/old.py": ""}),
+        ("from models.net import Net", {"models/weights.txt": ""}),
+        ("from models.parts import net", {"models/old.py": "", "models/parts/net.py": ""}),
+        ("try:\n    from models.net import Net\nexcept ImportError:\n    Net = None", MOVED),
+        ("def load():\n    from models.net import Net\n    return Net", MOVED),
+        ("import sys\nsys.path.append('vendor')\nfrom models.net import Net", MOVED),
+        ("import tools", {**MOVED, "tools.py": "import sys\nsys.path.append('vendor')\nfrom models.net import Net\n"}),
+    ],
+)
+def test_anything_else_may_be_there(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
+    (analysis,) = analyses(tmp_path, {"main.py": USE.format(imports), **files}, "main.py")
+    (finding,) = analysis.findings
+    assert not assumes_a_module(finding)
+
+
+def test_what_a_program_that_starts_has_found_stands(tmp_path: Path) -> None:
+    """The definition is in a file that is a program itself, and cannot start; another one calls it."""
+    losses = "import torch.nn.functional as F\n\ndef loss(p, y):\n    return F.cross_entropy(F.softmax(p, 1), y)\n"
+    use = "{}from losses import loss\n\ndef main(model, x, y):\n    loss(model(x), y).backward()\n\nmain(1, 2, 3)\n"
+    files = {
+        **MOVED,
+        "losses.py": losses,
+        "a.py": use.format("from models.transformer import Net\n"),
+        "b.py": use.format(""),
+        "c.py": use.format("from models.gone import Net\n"),
+    }
+    for programs in (("a.py", "b.py", "c.py"), ("b.py", "a.py", "losses.py"), ("losses.py", "c.py", "b.py")):
+        found = [each for findings in by_file(analyses(tmp_path, files, *programs)).values() for each in findings]
+        (finding,) = found
+        assert not assumes_a_module(finding)
