@@ -129,7 +129,7 @@ class CommandLine(Sources):
         return given
 
     def _owns(self, module: SourceModule) -> Mapping[str, str]:
-        """The names in a file for what the project defines, there or where it is imported from, with what it is there."""
+        """The names in a file for what the project defines, with what that is called where it is defined."""
         find, imported, nodes = self._machine.project.find, imported_names(module.tree), nodes_of(module.tree)
         nearby = (alias for each in nodes.of(ast.ImportFrom) if each.level for alias in each.names)
         own = {alias.asname or alias.name: alias.name for alias in nearby}

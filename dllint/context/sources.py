@@ -19,7 +19,7 @@ from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
-from dllint.sites import Site
+from dllint.sites import Guard, Site
 from dllint.values import Class
 
 N = TypeVar("N", bound=ast.AST)
@@ -201,6 +201,19 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
+    def is_left_off(self, guard: Guard) -> bool:
+        """Whether a condition on an option, `config.noise > 0`, is true of no value that the configuration files have.
+
+        Only where some of them have one: else nobody knows.
+        """
+        values = [_number_of(text) for text in self._machine.project.configured_as(guard.subject.rpartition(".")[2])]
+        if "." not in guard.subject or guard.subject.startswith("self.") or not values or None in values:
+            return False
+        if guard.relation == "truthy":
+            return all(bool(value) != guard.holds for value in values)
+        is_above = guard.relation == ">" and guard.holds and isinstance(guard.operand, int | float)
+        return is_above and all(value is not None and value <= guard.operand for value in values)
+
     def failing_import(self) -> Site | None:
         """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
         return failing_import(self._machine.project, self.program.module)
@@ -364,3 +377,12 @@ def _writes(node: ast.AST, key: str) -> bool:
 
 def _is_text(node: ast.expr | None, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
+
+
+def _number_of(text: str) -> float | None:
+    """The number that a text in a configuration file is, truth values included; ``None`` for anything else."""
+    known = {"true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0, "null": 0.0}.get(text.lower())
+    try:
+        return float(text) if known is None else known
+    except ValueError:
+        return None
