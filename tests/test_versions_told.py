@@ -73,3 +73,8 @@ def test_a_notebook_tells_what_it_runs_with(tmp_path: Path, told: tuple[str, str
     findings = found(tmp_path, "DL842", a_ipynb=notebook(told, ("code", LOADS)), b_ipynb=notebook(("code", LOADS)))
     of_one = {Path(each.location.path).name: bool(each.assumptions) for each in findings}
     assert of_one == {"b.ipynb": True} | ({} if assumed is None else {"a.ipynb": assumed})
+
+
+def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
+    assert found(tmp_path, "DL842", train_py="import numpy as np\nbest = np.Inf\n", README_md="scipy 1.8\n")
+    assert not found(tmp_path, "DL842", README_md="scipy 1.2.1\n")

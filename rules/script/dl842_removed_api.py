@@ -22,11 +22,11 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 
 ## Not reported
-Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of
-conda, "PyTorch 1.11" in the README), or below the torch that this release needs (numpy 2 needs torch 2.3); code for
-Python 2, or for torch before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a `try`, after
-`hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages of the project
-that are called like the library.
+Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of conda,
+"PyTorch 1.11" in the README, what a notebook installs), or below the torch that this release needs (numpy 2 needs torch
+2.3); code for Python 2, or for torch before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a
+`try`, after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages
+of the project that are called like the library.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.
@@ -35,6 +35,7 @@ Writes what there is instead, or takes the argument out: the code does not run a
 138 public repositories: 26 findings in 13 of them, all true. In 127 others, read with the rule as it was, 20 of 25
 were true, 3 doubtful and 2 false: pins that were not read, in exports of conda, which are read now. Of 11 findings in
 64 of these today, all but one are true; its pin, in an environment of another name, is read now, too.
+The names of scipy are used in 14 of 982 others, 56 times; none of these says which scipy it runs with.
 """
 
 from __future__ import annotations

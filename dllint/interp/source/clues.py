@@ -16,7 +16,7 @@ MAY_BE_CLUE = re.compile(
     r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
     r"|\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b"
     r"|\bpython3\.[5-8]\b"
-    r"|\bscipy(?:\.misc\b|[ \t]+import\b.*\bmisc\b)"
+    r"|\bfrom[ \t]+scipy\.misc\b"
 )
 _EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
@@ -61,7 +61,7 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
         found.add("item")
     is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
     is_of_tensorflow_1 = is_tensorflow and any(map(_is_of_tensorflow_1, nodes.of(ast.Attribute)))
-    if is_of_tensorflow_1 or ("scipy" in module.words and _uses_early_scipy(tree)):
+    if is_of_tensorflow_1 or ("scipy" in module.words and _imports_early_scipy(tree)):
         found.add("python 3.7")
     names = nodes.names.keys() & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
@@ -89,12 +89,13 @@ def _is_of_tensorflow_1(node: ast.Attribute) -> bool:
     return node.attr in _OF_TENSORFLOW_1 and getattr(node.value, "id", "") == "tf"
 
 
-def _uses_early_scipy(tree: ast.Module) -> bool:
-    """Whether a file takes what scipy has no more since 1.3, and not in a ``try`` that has another way."""
-    return any(
-        dotted.startswith("scipy.misc.") and dotted.rpartition(".")[2] in _OF_EARLY_SCIPY
-        for _, dotted in dotted_uses(tree)
-    )
+def _imports_early_scipy(tree: ast.Module) -> bool:
+    """Whether a file imports what scipy has no more since 1.3, and not in a ``try`` that has another way.
+
+    What a function reads of `scipy.misc` tells nothing: it may be one that nobody calls.
+    """
+    imported = (dotted for node, dotted in dotted_uses(tree) if isinstance(node, ast.alias))
+    return any(dotted.startswith("scipy.misc.") and dotted[11:] in _OF_EARLY_SCIPY for dotted in imported)
 
 
 def _is_number_read(node: ast.Subscript) -> bool:
