@@ -68,7 +68,7 @@ def test_the_guard_ends_a_process_that_opens_a_socket(guarded: dict[str, str], t
 def test_no_socket_is_opened(words: tuple[str, ...], guarded: dict[str, str], tmp_path: Path) -> None:
     target = tmp_path / "fixtures"
     target.mkdir()
-    for path in DEMO.iterdir():
+    for path in filter(Path.is_file, DEMO.iterdir()):  # a cache may lie there
         (target / path.name).write_bytes(path.read_bytes())
     for number in range(12):  # enough for several processes
         (target / f"copy{number}.py").write_bytes((DEMO / "engine.py").read_bytes())

@@ -5,8 +5,8 @@ lock file and an installed package the exact one. The first source that gives a 
 the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
 ``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
 read off such files in the folders of the project and off comments in them, off the image that a Dockerfile begins with,
-off commands that install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its READMEs;
-of all these the strictest counts.
+off commands that install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its READMEs
+and other notes; of all these the strictest counts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dllint.config.notes import notes_in, told_by_notebook, told_by_text
 from dllint.files import toml
 from dllint.files.source import SourceError, read_bytes
 
@@ -36,14 +37,8 @@ _LOCKED = re.compile(r'^name = "([^"\n]+)"\nversion = "(\d+(?:\.\d+)*)', re.MULT
 _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 _DEPENDENCIES = re.compile(r"^dependencies:\s*$", re.MULTILINE)  # the key that an environment of conda has
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
-_IN_PROSE = re.compile(
-    r"\b(python|pytorch|torch|numpy|transformers|pytorch[- ]lightning)(?:\s*\(|\s*[:|*`]*)\s*"
-    r"(>=?|≥|==?|~=|v(?:ersion)?)?\s*"
-    r"(\d+\.\d+(?:\.\d+)?)(\+(?!cu)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater))?",
-    re.IGNORECASE,
-)
 _IN_COMMANDS = re.compile(
-    r"\b(?:(pytorch|torch|numpy|transformers|pytorch-lightning)(?:==?|[/-])"
+    r"(?<![\w-])(?:(pytorch|torch|numpy|transformers|pytorch-lightning)(?:==?|[/-])"
     r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
 )
 _IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
@@ -91,21 +86,35 @@ def find_limits(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
     limits = {_normalized(name): just_above(version) for name, version in configured.items()}
     wanted = {_normalized(name): version for name, version in configured.items()}
     for read in _FOR_LIMITS:
-        found: dict[str, str] = {}
-        lowest: dict[str, str] = {}
-        for name, specifier in read(root):
-            if name not in PACKAGES:
-                continue
-            lower, upper = _lower_bound(specifier), _upper_bound(specifier)
-            if lower or upper:
-                limit = upper or _UNLIMITED
-                found[name] = max(found.get(name, limit), limit, key=version_key)
-                lowest[name] = min(lowest.get(name, lower), lower, key=version_key)
+        found, lowest = _limits_in(read(root))
         for name, limit in found.items():
             if version_key(limit) > version_key(wanted.get(name, "")):
                 limits[name] = min(limits.get(name, limit), limit, key=version_key)
         wanted = lowest | wanted
     return {name: limit for name, limit in sorted(limits.items()) if limit != _UNLIMITED}
+
+
+def limits_of_notebook(raw: str) -> dict[str, str]:
+    """As :func:`find_limits`, by what a notebook says itself: its commands install it, and its notes speak of it.
+
+    Args:
+        raw: the text of the file.
+    """
+    found, _ = _limits_in((_called(name), specifier) for name, specifier in told_by_notebook(raw))
+    return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
+
+
+def _limits_in(told: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """The versions below which packages stay by one source, and the lowest ones that it allows."""
+    found: dict[str, str] = {}
+    lowest: dict[str, str] = {}
+    for name, specifier in told:
+        lower, upper = _lower_bound(specifier), _upper_bound(specifier)
+        if name in PACKAGES and (lower or upper):
+            limit = upper or _UNLIMITED
+            found[name] = max(found.get(name, limit), limit, key=version_key)
+            lowest[name] = min(lowest.get(name, lower), lower, key=version_key)
+    return found, lowest
 
 
 def just_above(version: str) -> str:
@@ -158,7 +167,12 @@ def _lower_bound(specifier: str) -> str:
 
 
 def _upper_bound(specifier: str) -> str:
-    """``">=2.1,<3"`` -> ``"3"``, ``"==2.1"`` -> ``"2.1.0.1"``; of several bounds the lowest; "" where there is none."""
+    """``">=2.1,<3"`` -> ``"3"``, ``"==2.1"`` -> ``"2.1.0.1"``; of several bounds the lowest; "" where there is none.
+
+    What was built on somebody's machine (``@ file:///...``) is fixed, and nobody says at what: no version is too early.
+    """
+    if specifier.lstrip().startswith("@ file:"):
+        return "0"
     bounds = []
     for part in specifier.split(","):
         if match := _UPPER_BOUND.match(part.strip()):
@@ -280,11 +294,11 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
                 yield _normalized(match.group(1)), f"=={match.group(2)}"
 
 
-def _from_readme(root: Path) -> Iterator[tuple[str, str]]:
-    """``PyTorch 1.11.0``, ``Python 3.7``: what the authors ran with; ``numpy >= 1.16`` gives a lower bound alone."""
-    for path in sorted(root.glob("README*")):
-        for name, sign, version, later in _IN_PROSE.findall(_read(path)):
-            yield _called(name), f">={version}" if later or sign in (">", ">=", "≥") else f"=={version}"
+def _from_notes(root: Path) -> Iterator[tuple[str, str]]:
+    """``PyTorch 1.11.0``, ``Python 3.7``: what the authors ran with, in READMEs and other Markdown."""
+    for path in notes_in(root):
+        for name, specifier in told_by_text(_read(path)):
+            yield _called(name), specifier
 
 
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
@@ -310,13 +324,13 @@ def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
-    """What the files for installation in the folders of a project say, and the READMEs there."""
+    """What the files for installation in the folders of a project say, and the notes there."""
     for pattern in ("*/", "*/*/", "wandb/run-*/files/"):  # the last has what a run was made with
         for folder in sorted(root.glob(pattern)):
             if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in folder.relative_to(root).parts):
-                for read in (_from_requirements, _from_comments, _from_conda, _from_lock, _from_readme):
+                for read in (_from_requirements, _from_comments, _from_conda, _from_lock, _from_notes):
                     yield from read(folder)
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_readme)
+_FOR_LIMITS = (*_SOURCES, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_notes)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from dllint.context.namespaces import Handed, expansions, handed_on, taken_by_name
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
+from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import imported_names
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.nodes import nodes_of
@@ -22,6 +24,7 @@ _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
 _DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
+_MAX_CALLS = 3  # from the parser to what reads the options
 _WORD = re.compile(r"\w+")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
@@ -105,9 +108,39 @@ class CommandLine(Sources):
         try:
             if any(module.contains(_IMPORTING) or self._hands_out(module) for module in files):
                 return None
-            return frozenset().union(*(_names_read(module, self._libraries(module)) for module in files))
+            given = self._handed_in(files)
+            if given is None:
+                return None
+            read = [_names_read(module, self._libraries(module)) for module in files]
+            return frozenset().union(*read, *(taken_by_name(module, given) for module in files))
         except UNPARSABLE:
             return None
+
+    def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
+        """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""
+        given: frozenset[Handed] = frozenset()
+        for _ in range(_MAX_CALLS):
+            expanded = {each for module in files for each in expansions(module, given, self._owns(module))}
+            passed = {each for module in files for each in handed_on(module, given, self._owns(module))}
+            more = frozenset(each for each in (*expanded, *passed) if each is not None)
+            if None in expanded or more <= given:
+                return None if None in expanded else given
+            given |= more
+        return given
+
+    def _owns(self, module: SourceModule) -> Mapping[str, str]:
+        """The names in a file for what the project defines, with what that is called where it is defined."""
+        find, imported, nodes = self._machine.project.find, imported_names(module.tree), nodes_of(module.tree)
+        nearby = (alias for each in nodes.of(ast.ImportFrom) if each.level for alias in each.names)
+        own = {alias.asname or alias.name: alias.name for alias in nearby}
+        whole = (alias for each in nodes.of(ast.Import) for alias in each.names)
+        names = (each.asname or each.name.partition(".")[0] for each in whole if find(module, each.name) is not None)
+        own |= {name: name for name in names}
+        own |= {each.name: each.name for each in module.tree.body if isinstance(each, Definition)}
+        for name, dotted in imported.items():
+            if any(find(module, each) is not None for each in _prefixes(dotted)):
+                own[name] = dotted.rpartition(".")[2]
+        return own
 
     def _libraries(self, module: SourceModule) -> frozenset[str]:
         """The names by which a file knows what is not of the project."""
@@ -119,6 +152,12 @@ class CommandLine(Sources):
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
         takers = _takers(module)
         return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
+
+
+def _prefixes(dotted: str) -> Iterator[str]:
+    """The modules that a dotted name may be from, the shortest first: `models`, then `models.gat`."""
+    parts = dotted.split(".")
+    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
 def _takers(module: SourceModule) -> frozenset[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
+from dllint.interp.source.trees import walk
 from dllint.sites import Module, Site
 
 LOADS = re.compile(r"\bload\b")
@@ -29,13 +30,15 @@ _MAX_STEPS = 3  # from a name to what it was assigned
 class Load:
     """A call of ``torch.load``: the name of the file, and the keys that are looked up in what was read.
 
-    ``file`` is the last part of the path, with `*` for what is filled in; empty if nothing of it is known. ``needed``
-    are the keys without which the lookup fails, ``objects`` those of entries of which an attribute is read that only
-    objects have. ``is_default`` says that the call leaves it to torch what may be unpickled.
+    ``file`` is the last part of the path, with `*` for what is filled in; empty if nothing of it is known. ``path`` is
+    all of it where it is one constant text, else empty. ``needed`` are the keys without which the lookup fails,
+    ``objects`` those of entries of which an attribute is read that only objects have. ``is_default`` says that the call
+    leaves it to torch what may be unpickled.
     """
 
     site: Site
     file: str
+    path: str
     keys: frozenset[str]
     needed: frozenset[str]
     objects: frozenset[str]
@@ -63,7 +66,30 @@ def _find_loads(module: SourceModule) -> Iterator[Load]:
             file = file_name(_pattern(path, module, call, _MAX_STEPS)) if path is not None else ""
             is_default = None not in names and not any(name in _STRICT for name in names)
             keys, needed = keys_written(call, module), keys_written(call, module, needed=True)
-            yield Load(Site(module, call), file, keys, needed, _objects_in(call, module, keys), is_default)
+            constant = _constant(path, module, call)
+            yield Load(Site(module, call), file, constant, keys, needed, _objects_in(call, module, keys), is_default)
+
+
+def _constant(path: ast.expr | None, module: SourceModule, place: ast.AST, steps: int = _MAX_STEPS) -> str:
+    """A path of texts and of names for them, if all of it is known; empty where an option has a part in it."""
+    if path is None or steps < 0:
+        return ""
+    callees = {id(node) for each in walk(path) if isinstance(each, ast.Call) for node in walk(each.func)}
+    for node in walk(path):
+        if not isinstance(node, ast.Name | ast.Attribute) or id(node) in callees:
+            continue
+        found = _assigned(node, module, place) if isinstance(node, ast.Name) else None
+        if not _constant(found, module, place, steps - 1):
+            return ""
+    text = _pattern(path, module, place, steps)
+    return "" if "*" in text or "{" in text or "%" in text else text
+
+
+def is_other_folder(left: str, right: str) -> bool:
+    """Whether two constant paths name files in two folders, however far up the program that asks for them starts."""
+    parts = [re.split(r"[/\\]", path)[-2::-1] for path in (left, right)]
+    mine, others = ([part for part in each if part not in ("", ".", "..")] for each in parts)
+    return any(folder != other for folder, other in zip(mine, others, strict=False))
 
 
 def _spellings(module: SourceModule) -> frozenset[str]:

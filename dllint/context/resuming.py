@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.checkpoints import CheckpointView, Part, Saved, is_same_path, keys_read, path_pattern, path_texts
-from dllint.context.loading import LOADS, Load, file_name, loads_in
+from dllint.context.loading import LOADS, Load, file_name, is_other_folder, loads_in
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
@@ -86,8 +86,10 @@ class Resuming(Optimizers, Paths, Sources):
 
     def loads_of_file(self, saved: Saved) -> Iterator[Load]:
         """Where other code loads a file of the name of a checkpoint, from the same folder or one above or below."""
-        file = file_name(path_pattern(saved.event.path))
-        yield from (load for load in self._loads_nearby(saved) if load.file == file != "")
+        file, path = file_name(path_pattern(saved.event.path)), self.constant(saved.event.path)
+        constant = path if isinstance(path, str) else ""
+        same = (load for load in self._loads_nearby(saved) if load.file == file != "")
+        yield from (load for load in same if not is_other_folder(constant, load.path))
 
     def _loads_nearby(self, saved: Saved) -> Iterator[Load]:
         run = {id(read.site.node) for read in self.checkpoints.reads}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,12 +28,29 @@ from dllint.interp.source.batchwise import (
     remainders,
     sums_in,
 )
+from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.sites import Site
 from dllint.values import Symbol, Value
 
 _REDUCTIONS = ("reduction", "size_average", "reduce")
+
+
+def _trees_of(modules: Iterable[SourceModule]) -> Iterator[ast.Module]:
+    for module in modules:
+        with suppress(*UNPARSABLE):  # reported on its own
+            yield module.tree
+
+
+def _last(node: ast.AST) -> str:
+    return getattr(node, "attr", getattr(node, "id", ""))
+
+
+def _writes_into_self(method: ast.FunctionDef) -> bool:
+    stored = (node for node in ast.walk(method) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return method.name != "__init__" and any(getattr(node.value, "id", "") == "self" for node in stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,25 @@ class Scores(Phases):
     def left_by(self, one: BatchLoop) -> Iterator[Remainder]:
         """The variables that a loop binds to something of one batch alone, and that are read after it."""
         yield from remainders(one.node, self._around(one))
+
+    def keeps_count(self, value: ast.expr) -> bool:
+        """Whether what a value is computed with adds up by itself: an object of the project whose method, or whose
+        call, writes into the object (`accuracy = meter.update(outputs, y)`)."""
+        called = {_last(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)} - {""}
+        trees = list(_trees_of(self._machine.project.closure(self.program.module)))
+        classes = {
+            _last(node.value.func)
+            for tree in trees
+            for node in nodes_of(tree).of(ast.Assign)
+            if isinstance(node.value, ast.Call) and called & set(map(_last, node.targets))
+        }
+        return any(
+            method.name in called or (method.name == "__call__" and owner.name in classes)
+            for tree in trees
+            for owner in nodes_of(tree).of(ast.ClassDef)
+            for method in owner.body
+            if isinstance(method, ast.FunctionDef) and _writes_into_self(method)
+        )
 
     def summed_in(self, one: BatchLoop) -> Iterator[Sum]:
         """What a loop over batches adds up or appends to a list: `total += loss.item()`."""

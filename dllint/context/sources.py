@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
 from dllint.assumptions import Assumption, Assumptions
-from dllint.config.versions import version_key
+from dllint.config.versions import limits_of_notebook, version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
@@ -19,7 +19,7 @@ from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
-from dllint.sites import Site
+from dllint.sites import Guard, Site
 from dllint.values import Class
 
 N = TypeVar("N", bound=ast.AST)
@@ -101,22 +101,25 @@ class Sources(ProgramView):
     def runs_before(self, package: str, version: str) -> bool:
         """Whether the project says that it also runs with releases of a package before a version.
 
-        Where it says nothing, it is taken to run with a later one, unless its code was written for earlier ones (see
-        `limit_of`).
+        Where it gives no lowest one, it is taken to run with a later one, unless it stays below the version, as it
+        says or as its code does (see `limit_of`).
         """
         lowest = self.versions.get(package)
         if lowest is not None:
             return version_key(lowest) < version_key(version)
-        told = self._limits_of_code.get(package)
-        return told is not None and version_key(told) <= version_key(version)
+        return not self.may_run_with(package, version)
 
     def may_run_with(self, package: str, version: str) -> bool:
         """Whether a project may run with a version of a package or a later one, by what it says it runs with.
 
-        Where it says nothing, or gives no upper bound, it may.
+        Where it says nothing, or gives no upper bound, it may, unless the version needs a torch that it does not run
+        with.
         """
         limit = self.limit_of(package)
-        return limit is None or version_key(limit) > version_key(version)
+        if limit is not None and version_key(limit) <= version_key(version):
+            return False
+        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
+        return not needed or self.may_run_with(needed, release)
 
     def limit_of(self, package: str) -> str | None:
         """The version below which a package stays: as the project says, or else as its code does.
@@ -125,13 +128,19 @@ class Sources(ProgramView):
         and so does what goes with an early Python, told or needed by an early numpy or torch. Code is that of
         the program's own files, and of those in its folder or below. ``None`` where nothing is known.
         """
-        return self.limits.get(package) or self._limits_of_code.get(package)
+        return self._limits_told.get(package) or self._limits_of_code.get(package)
 
     def assumed_version(self, package: str, version: str) -> Assumptions:
         """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
-        if package in self.versions or package in self.limits:
+        if package in self.versions or package in self._limits_told:
             return ()
         return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
+
+    @cached_property
+    def _limits_told(self) -> Mapping[str, str]:
+        """What the project says, and of a notebook what it says itself, which counts for it."""
+        notebook = self.program.module.source.notebook
+        return {**self.limits, **limits_of_notebook(notebook.raw)} if notebook is not None else self.limits
 
     @cached_property
     def _limits_of_code(self) -> dict[str, str]:
@@ -139,7 +148,7 @@ class Sources(ProgramView):
         found: dict[str, str] = {}
         clues = {clue for module in modules for clue in clues_in(module)}
         for package, firsts in self.facts.last_pythons.items():
-            limit = version_key(self.limits.get(package, "99"))
+            limit = version_key(self._limits_told.get(package, "99"))
             clues.update(python for python, first in firsts.items() if limit <= version_key(first))
         for clue in clues:
             for package, below in self.facts.clues.get(clue, {}).items():
@@ -191,6 +200,19 @@ class Sources(ProgramView):
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
+
+    def is_left_off(self, guard: Guard) -> bool:
+        """Whether a condition on an option, `config.noise > 0`, is true of no value that the configuration files have.
+
+        Only where some of them have one: else nobody knows.
+        """
+        values = [_number_of(text) for text in self._machine.project.configured_as(guard.subject.rpartition(".")[2])]
+        if "." not in guard.subject or guard.subject.startswith("self.") or not values or None in values:
+            return False
+        if guard.relation == "truthy":
+            return all(bool(value) != guard.holds for value in values)
+        is_above = guard.relation == ">" and guard.holds and isinstance(guard.operand, int | float)
+        return is_above and all(value is not None and value <= guard.operand for value in values)
 
     def failing_import(self) -> Site | None:
         """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
@@ -355,3 +377,12 @@ def _writes(node: ast.AST, key: str) -> bool:
 
 def _is_text(node: ast.expr | None, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
+
+
+def _number_of(text: str) -> float | None:
+    """The number that a text in a configuration file is, truth values included; ``None`` for anything else."""
+    known = {"true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0, "null": 0.0}.get(text.lower())
+    try:
+        return float(text) if known is None else known
+    except ValueError:
+        return None

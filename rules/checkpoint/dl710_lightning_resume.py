@@ -20,7 +20,8 @@ of the best epochs in the folder, the run begins at step 0.
     trainer.fit(model, loader, ckpt_path="last.ckpt")
 
 ## Not reported
-Projects that pin a Lightning before 2.0; projects of which some file sets `save_last`, or a path that is not known.
+Projects that run with a Lightning before 2.0, as they say or as a torch before 1.11 does; projects of which some file
+sets `save_last`, or a path that is not known.
 
 ## On real code
 269 public repositories, of those that use Lightning: 5 findings in 2 of them, all true with Lightning 2.
@@ -31,15 +32,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, Program, Rule
+from dllint.api import Assumptions, Context, Finding, LibraryCall, Program, Rule
 
 _TRAINER = "lightning.pytorch.Trainer"
 _PACKAGES = ("pytorch-lightning", "lightning")
+_SINCE = "2.0"
 
 
 def is_older(event: LibraryCall, ctx: Context) -> bool:
-    """the project pins a Lightning before 2.0, which takes the argument"""
-    return not all(ctx.may_run_with(package, "2.0") for package in _PACKAGES)
+    """the project runs with a Lightning before 2.0, which takes the argument"""
+    return not all(ctx.may_run_with(package, _SINCE) for package in _PACKAGES)
 
 
 def says_none(event: LibraryCall, ctx: Context) -> bool:
@@ -65,6 +67,7 @@ class LightningResume(Rule):
                 self,
                 event,
                 "Lightning's `Trainer` takes no `resume_from_checkpoint` since 2.0",
+                assuming=_assumed_version(ctx),
                 effect="the script stops with a TypeError",
                 help="pass the path to `fit`: `trainer.fit(model, ckpt_path=path)`",
             )
@@ -83,6 +86,12 @@ class LightningResume(Rule):
                     effect="Lightning warns, and trains from scratch",
                     help="write one: `ModelCheckpoint(save_last=True)`",
                 )
+
+
+def _assumed_version(ctx: Context) -> Assumptions:
+    """Lightning goes by two names; a project that tells the version of one has told it."""
+    lightning, renamed = (ctx.assumed_version(package, _SINCE) for package in _PACKAGES)
+    return lightning and renamed and lightning
 
 
 def _writes_last(ctx: Context) -> bool:

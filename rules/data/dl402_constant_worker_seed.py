@@ -134,6 +134,7 @@ class ConstantWorkerSeed(Rule):
             assuming=[
                 *seed.assumptions,
                 *_assumed_to_draw(used or is_idle),
+                *(ctx.assumed_version("torch", "1.9") if seed.is_of_numpy_state else ()),
                 *ctx.assumed_batches(loader.loader),
             ],
             effect=", and ".join(effects),

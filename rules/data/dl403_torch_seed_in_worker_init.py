@@ -94,6 +94,8 @@ class TorchSeedInWorkerInit(Rule):
         is_used = "torch" in drawn.families
         is_idle = drawn.is_known and not is_used
         doubt = [] if is_used or is_idle else [Assumption("effect", "the samples draw random numbers from torch")]
+        if seed.is_of_numpy_state:
+            doubt += ctx.assumed_version("torch", "1.9")
         effects = [] if seed.differs else ["all workers draw the same numbers from torch"]
         if not workers.is_persistent:
             effects.append("each epoch draws those of the one before")

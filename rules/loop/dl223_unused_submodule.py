@@ -45,7 +45,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from dllint.api import AttributeAssigned, Class, Context, Finding, Instance, Rule, Site, nodes_of
+from dllint.api import Assumption, AttributeAssigned, Class, Context, Finding, Instance, Rule, Site, nodes_of
 
 _BASES = (
     "torch.nn.Module",
@@ -153,6 +153,13 @@ class UnusedSubmodule(Rule):
             event,
             f"no code uses the `{ctx.class_name(layer)}` in `{event.attribute}`",
             on=[layer],
+            assuming=[
+                Assumption(
+                    "no-default", f"`{guard.subject}` is set so that the layer is made, as no configuration does"
+                )
+                for guard in event.guards
+                if ctx.is_left_off(guard)
+            ],
             effect="it is saved and counted and never trained: the network is another one than it says",
             help="call it in `forward`, or take it out",
         )

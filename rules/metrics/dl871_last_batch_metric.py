@@ -57,13 +57,18 @@ def is_single_batch(place: Site, one: BatchLoop, left: Remainder, ctx: Context) 
     return ctx.has_one_batch(one)
 
 
+def is_added_up_elsewhere(place: Site, one: BatchLoop, left: Remainder, ctx: Context) -> bool:
+    """an object of the project that is called for it keeps what it has got so far"""
+    return ctx.keeps_count(left.value)
+
+
 class LastBatchMetric(Rule):
     code = "DL871"
     name = "last-batch-metric"
     category = "correctness"
     severity = "warning"
     triggers = (("eval", "no_grad", "inference_mode", "backward", "DataLoader"),)
-    excuses = (is_said_so, is_single_batch)
+    excuses = (is_said_so, is_single_batch, is_added_up_elsewhere)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for one in ctx.batch_loops:
@@ -82,11 +87,25 @@ class LastBatchMetric(Rule):
             place,
             f"`{left.name}` is that of the last batch only",
             on=[one.event, ctx.phase(one.event), one.loop],
-            assuming=() if loss is not None else [by_name],
+            assuming=[*(() if loss is not None else [by_name]), *_assumed_use(left, one, ctx)],
             effect="it depends on a few samples, always the same ones, and says little about the rest",
             help="add it up in the loop, and divide by the number of samples",
             trace=[(one.site(left.value), "each batch replaces that of the one before"), (place, "used for all")],
         )
+
+
+def _assumed_use(left: Remainder, one: BatchLoop, ctx: Context) -> Iterator[Assumption]:
+    """That somebody takes what is left where the function only returns it, and all its callers drop that."""
+    around = next(iter(ctx.ancestors(one.loop.site, ast.FunctionDef)), None)
+    places = [one.site(read) for read in left.reads]
+    if around is None or not all(any(True for _ in ctx.ancestors(place, ast.Return)) for place in places):
+        return
+    calls = ctx.callers(Site(one.loop.site.module, around))
+    statements = [next(iter(ctx.ancestors(call, ast.stmt)), None) for call in calls]
+    if calls and all(
+        isinstance(each, ast.Expr) and each.value is call.node for each, call in zip(statements, calls, strict=True)
+    ):
+        yield Assumption("effect", f"somebody takes what `{around.name}` returns, which all its callers drop")
 
 
 def _is_score(one: BatchLoop, left: Remainder, ctx: Context) -> bool:

@@ -46,6 +46,14 @@ def is_one_by_one(place: Site, one: BatchLoop, ctx: Context) -> bool:
     return ctx.has_batches_of_one(one.event)
 
 
+def is_batched_already(place: Site, one: BatchLoop, ctx: Context) -> bool:
+    """the loader makes no batches (`batch_size=None`): what the dataset holds are batches"""
+    loaders = [each for one_pass in ctx.data.passes if one_pass.loop is one.loop for each in one_pass.loaders]
+    made = (event for event in ctx.data.loaders if any(event.loader is each for each in loaders))
+    sizes = (event.options.get("batch_size") for event in made)
+    return any(size is not None and ctx.is_none(size) for size in sizes)
+
+
 class WrongAverage(Rule):
     code = "DL873"
     name = "wrong-average"
@@ -54,7 +62,7 @@ class WrongAverage(Rule):
     triggers = (("dataset", "size", "shape", "len"),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html",)
-    excuses = (is_one_by_one,)
+    excuses = (is_one_by_one, is_batched_already)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for one in ctx.batch_loops:

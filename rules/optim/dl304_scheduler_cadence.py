@@ -251,9 +251,11 @@ def _is_same_number(left: Value, right: Value) -> bool:
 
 
 def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
-    """Whether a horizon is computed from the length of a loader."""
-    if ctx.class_name(scheduler) == "OneCycleLR" and _option(scheduler, "steps_per_epoch", ctx) is not None:
-        return True
+    """Whether a horizon is computed from the length of a loader; not with one step per epoch (`steps_per_epoch=1`)."""
+    if ctx.class_name(scheduler) == "OneCycleLR":
+        steps = _option(scheduler, "steps_per_epoch", ctx)
+        if steps is not None:
+            return ctx.constant(steps) != 1
     return any(
         _is_number_of_batches(source, ctx) for _, option in alternatives(horizon) for source in ctx.sources(option)
     )

@@ -41,6 +41,7 @@ from collections.abc import Iterator
 
 from dllint.api import Context, Finding, LibraryCall, Rule, Site, rename_attribute
 
+_SINCE = "1.4"  # whose schedulers have `get_last_lr`
 _TORCH = "torch.optim.lr_scheduler."
 _RIGHT = tuple(f"{_TORCH}{name}." for name in ("LambdaLR", "OneCycleLR", "CyclicLR", "CosineAnnealingWarmRestarts"))
 
@@ -58,7 +59,7 @@ class GetLrForLogging(Rule):
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if not event.name.startswith(_TORCH) or not event.name.endswith(".get_lr") or event.name.startswith(_RIGHT):
             return
-        if ctx.runs_before("torch", "1.4") or event.frame.function == "get_lr":  # a scheduler asks the one after it
+        if ctx.runs_before("torch", _SINCE) or event.frame.function == "get_lr":  # a scheduler asks the one after it
             return
         scheduler, call = event.arguments.positional[0], event.site.node
         function = Site(event.site.module, call.func) if isinstance(call, ast.Call) else event.site
@@ -67,7 +68,7 @@ class GetLrForLogging(Rule):
             event,
             "`get_lr` is no learning rate in use: it is a step of the scheduler's own computation",
             on=[scheduler],
-            assuming=ctx.assumed_use(event.result, "it"),
+            assuming=[*ctx.assumed_use(event.result, "it"), *ctx.assumed_version("torch", _SINCE)],
             effect="what is logged is another rate, by up to a factor of ten",
             help="call `get_last_lr`",
             trace=[

@@ -107,6 +107,13 @@ def is_set_afterwards(event: LibraryCall, ctx: Context) -> bool:
     )
 
 
+def has_no_command_line(event: LibraryCall, ctx: Context) -> bool:
+    """the parser is only asked about an empty list: `parser.parse_args(args=[])`"""
+    calls = [site.node for name in ("parse_args", "parse_known_args") for site in ctx.method_calls(name)]
+    given = [call.args[:1] or [each.value for each in call.keywords] for call in calls if isinstance(call, ast.Call)]
+    return bool(given) and all(len(each) == 1 and isinstance(each[0], ast.List) and not each[0].elts for each in given)
+
+
 class ArgparseTypeBool(Rule):
     code = "DL841"
     name = "argparse-type-bool"
@@ -115,7 +122,7 @@ class ArgparseTypeBool(Rule):
     triggers = (("add_argument",), ("bool",))
     fix_safety = "safe"
     references = ("https://docs.python.org/3/library/argparse.html#type",)
-    excuses = (is_in_notebook, is_registered, is_parsed_otherwise, is_set_afterwards, is_not_read)
+    excuses = (is_in_notebook, is_registered, is_parsed_otherwise, is_set_afterwards, has_no_command_line, is_not_read)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "argparse.ArgumentParser.add_argument":

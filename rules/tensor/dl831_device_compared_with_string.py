@@ -18,7 +18,7 @@ Measured on torch 2.13: `torch.device("cuda") == "cuda"`, `torch.device("cpu") =
 
 ## Not reported
 Names that are also bound to something else, parameters that are not declared as `torch.device`, attributes of objects,
-and `device.type`, `str(device)`.
+and `device.type`, `str(device)`; comparisons on which only `pin_memory`, seeds of GPUs or their caches depend.
 
 ## Fix (unsafe)
 Compares `device.type`, where the text is the name of a kind of device. Unsafe because what stood under the condition
@@ -37,7 +37,25 @@ from functools import lru_cache
 from dllint.api import Context, Edits, Finding, Program, Rule, Site, nodes_of, replace_range
 
 _KINDS = ("cpu", "cuda", "mps", "xpu")
+_IDLE = frozenset(
+    ("pin_memory", "non_blocking", "manual_seed", "manual_seed_all", "empty_cache", "synchronize", "print")
+)
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+
+
+def is_of_no_consequence(place: Site, ctx: Context) -> bool:
+    """only what does nothing on the other device depends on it: `pin_memory`, seeds of GPUs, caches"""
+    for node in ctx.ancestors(place, ast.Call, ast.If):
+        if isinstance(node, ast.Call):
+            return any(each.value is place.node and each.arg in _IDLE for each in node.keywords)
+        assert isinstance(node, ast.If)
+        calls = [each.value for each in node.body if isinstance(each, ast.Expr)]
+        return len(calls) == len(node.body) and not node.orelse and all(map(_is_idle, calls))
+    return False
+
+
+def _is_idle(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and getattr(value.func, "attr", getattr(value.func, "id", "")) in _IDLE
 
 
 class DeviceComparedWithString(Rule):
@@ -50,6 +68,7 @@ class DeviceComparedWithString(Rule):
     of_files = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device",)
+    excuses = (is_of_no_consequence,)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         compared = list(_compared(program))
@@ -65,8 +84,10 @@ class DeviceComparedWithString(Rule):
         devices |= {node.arg for node in nodes.of(ast.arg) if _is_annotated(node, makers)}
         for node, text in compared:
             name = node.left.id if isinstance(node.left, ast.Name) else ""
-            if name in devices and _is_device(name, Site(program.module, node), makers, ctx):
-                yield self._report(Site(program.module, node), node, text, ctx)
+            place = Site(program.module, node)
+            if name not in devices or not _is_device(name, place, makers, ctx) or ctx.excused(self, place):
+                continue
+            yield self._report(place, node, text, ctx)
 
     def _report(self, at: Site, node: ast.Compare, text: str, ctx: Context) -> Finding:
         name = ast.unparse(node.left)

@@ -157,3 +157,20 @@ def test_what_is_missing_after_a_refused_call_is_not_missed() -> None:
     check(codes, HEAD + TRAINING.format(call="two(1)", clear="optimizer.zero_grad()", mark=""), vary=())
     check(codes, HEAD + TRAINING.format(call="two(1)", clear="pass", mark=""), vary=())
     check(codes, HEAD + TRAINING.format(call="two(1, 2)", clear="pass", mark="  # DL202"), vary=())
+
+
+def test_a_question_about_a_call_that_cannot_be_made() -> None:
+    source = """
+    import numpy as np
+    from torch.utils.data import DataLoader
+
+
+    def seed_worker():
+        np.random.seed(0)
+
+
+    loader = DataLoader(given.data, num_workers=2, worker_init_fn=seed_worker)
+    for batch in loader:
+        print(batch)
+    """
+    check("DL402", source, vary=())

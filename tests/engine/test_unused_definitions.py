@@ -114,3 +114,33 @@ def test_a_program_that_imports_a_broken_file_cannot_run(
     project = Project(tmp_path)
     (finding,) = engine.analyse(project.load(tmp_path / "main.py"), project).findings
     assert any("data.py" in each.text for each in finding.assumptions) is expected
+
+
+GUARDED = """
+import torch.nn as nn
+class Net(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.head = nn.Linear(4, 2)
+        if config.noise > 0:
+            self.perturb = nn.Linear(4, 4)
+    def forward(self, x):
+        return self.head(x)
+net = Net(load("net.yaml"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "assumed"),
+    [
+        ({"net.yaml": "noise: 0.0\nwidth: 3\n", "other.yaml": "noise: 0\n"}, ["no-default"]),
+        ({"net.yaml": "noise: 0.0\n", "other.yaml": "noise: 0.1\n"}, []),
+        ({"net.yaml": "other_noise: 0.0\n"}, []),
+        ({"net.yaml": "noise: level\n"}, []),
+    ],
+    ids=["off-in-all", "on-in-one", "in-none", "computed"],
+)
+def test_a_layer_that_no_configuration_asks_for_is_assumed_to_be_made(
+    files: dict[str, str], assumed: list[str]
+) -> None:
+    assert kinds("DL223", GUARDED, files) == assumed

@@ -51,6 +51,8 @@ def get_item(machine: Machine, base: Value, index: Value, text: str, site: Site)
         if not isinstance(index, Const) and values and base.exact:
             return choose(values)
         rest = base.contents.get(Table.REST)
+        if isinstance(rest, Symbol):  # of what a comprehension computes for each key, this is one
+            return _symbolic_item(machine, rest, index, text, site)
         if rest is not None and not isinstance(rest, Const):
             return rest
         return Symbol("item", (base, index), site, detail=text)

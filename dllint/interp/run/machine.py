@@ -231,6 +231,7 @@ class Machine:
         kept = self.relevance, self.reached, self._calls, self.steps, self._budget, self.truncated
         self.relevance, self.reached, self._calls, self.steps, self._budget = None, set(), {}, 0, MAX_STEPS_OF_TRIAL
         block, result = Block(), None
+        writes: Writes = {}  # nothing, where the call cannot be made
         try:
             with self.aside(), self.recording(block):
                 result, writes = self.run_arm((), body)

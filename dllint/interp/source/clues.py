@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
+from dllint.interp.source.imported import dotted_uses
 from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
 from dllint.interp.source.nodes import nodes_of
 
@@ -15,11 +16,15 @@ MAY_BE_CLUE = re.compile(
     r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
     r"|\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b"
     r"|\bpython3\.[5-8]\b"
+    r"|\bfrom[ \t]+scipy\.misc\b"
 )
 _EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
 _FOR_BOTH = frozenset(("version_info", "six", "PY2", "PY3", "builtins", "past", "future"))
 _OF_TENSORFLOW_1 = frozenset(("placeholder", "Session", "ConfigProto", "contrib", "GPUOptions", "get_variable"))
+_OF_EARLY_SCIPY = frozenset(
+    ("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage")
+)  # in `scipy.misc`
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
 _TENSORFLOW = re.compile(r"(?m)^[ \t]*import tensorflow as tf\b")
 _COMPATIBLE = re.compile(r"tensorflow\.compat|tf\.compat|disable_v2_behavior|tf\.__version__")
@@ -32,7 +37,8 @@ _known: WeakKeyDictionary[SourceModule, frozenset[str]] = WeakKeyDictionary()  #
 def clues_in(module: SourceModule) -> frozenset[str]:
     """The last Python that can run a file, as ``python 2``, and ``item`` for `loss.data[0]`.
 
-    What only Python 3.6 can read is a clue of that name, and names that only TensorFlow 1 has are one of Python 3.7.
+    What only Python 3.6 can read is a clue of that name, and names that only TensorFlow 1 has, or scipy before 1.3, are
+    one of Python 3.7.
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
@@ -54,7 +60,8 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
     if any(map(_is_number_read, nodes.of(ast.Subscript))):
         found.add("item")
     is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
-    if is_tensorflow and any(map(_is_of_tensorflow_1, nodes.of(ast.Attribute))):
+    is_of_tensorflow_1 = is_tensorflow and any(map(_is_of_tensorflow_1, nodes.of(ast.Attribute)))
+    if is_of_tensorflow_1 or ("scipy" in module.words and _imports_early_scipy(tree)):
         found.add("python 3.7")
     names = nodes.names.keys() & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
@@ -80,6 +87,15 @@ def _refused(module: SourceModule) -> frozenset[str]:
 
 def _is_of_tensorflow_1(node: ast.Attribute) -> bool:
     return node.attr in _OF_TENSORFLOW_1 and getattr(node.value, "id", "") == "tf"
+
+
+def _imports_early_scipy(tree: ast.Module) -> bool:
+    """Whether a file imports what scipy has no more since 1.3, and not in a ``try`` that has another way.
+
+    What a function reads of `scipy.misc` tells nothing: it may be one that nobody calls.
+    """
+    imported = (dotted for node, dotted in dotted_uses(tree) if isinstance(node, ast.alias))
+    return any(dotted.startswith("scipy.misc.") and dotted[11:] in _OF_EARLY_SCIPY for dotted in imported)
 
 
 def _is_number_read(node: ast.Subscript) -> bool:

@@ -322,6 +322,12 @@ class Project:
         word = re.compile(rf"\b{re.escape(name)}\b")
         return any(word.search(self._text(file)) for file in islice(self._configuration(), _MAX_CONFIGURATION))
 
+    def configured_as(self, name: str) -> frozenset[str]:
+        """What the configuration files of the project set an option to, as it is written: `False`, `0.1`."""
+        setting = re.compile(rf"""(?<![\w.-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
+        texts = (self._text(file) for file in islice(self._configuration(), _MAX_CONFIGURATION))
+        return frozenset(value for text in texts for value in setting.findall(text))
+
     def _configuration(self) -> Iterator[Path]:
         """The files of the project that may name what it uses, without the large ones."""
         for folder, subfolders, names in os.walk(self.root):

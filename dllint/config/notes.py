@@ -1,0 +1,69 @@
+"""Which versions notes speak of: READMEs and other Markdown, and the cells of a notebook.
+
+``PyTorch 1.11.0`` tells what the authors ran with, ``numpy >= 1.16`` a lower bound alone, and so do commands that
+install something (``pip install datasets==1.5.0``, ``conda create --name x python=3.6``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+_LARGEST = 200_000  # bytes; longer ones are data, or made by a tool
+_MOST = 20  # notes in one folder
+_OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
+_NAMES = r"python|pytorch|torch|torchvision|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
+_BETWEEN = r"[\s:|*`(]*"
+_IN_PROSE = re.compile(
+    rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]*\)|\]\[[^\[\]\n]*\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
+    rf"(?:v(?:er(?:\.|sions?)?)?{_BETWEEN})?(>=?|≥|<=?|==?|~=)?\s*v?(\d+\.\d+(?:\.\d+)?)"
+    r"(?:\s*(?:--?|\u2013|~|to)\s*(\d+\.\d+(?:\.\d+)?))?"  # 3.7 to 3.9
+    r"(\+(?!cu|cpu|rocm)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater|up))?",
+    re.IGNORECASE,
+)
+_INSTALLS = re.compile(r"\b(?:pip3?|conda|mamba|uv|poetry)\b[^\n]*?\b(?:install|create|add)\b((?:[^\n\\]|\\\r?\n|\\)*)")
+_PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*)\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
+
+
+def told_by_text(text: str) -> Iterator[tuple[str, str]]:
+    """The packages of which a note tells a version, as it calls them, and what it says of that."""
+    for name, sign, first, last, later in _IN_PROSE.findall(text):
+        if later or (sign in (">", ">=", "≥") and not last):
+            yield name, f">={first}"
+        else:
+            yield name, f"{sign if sign in ('<', '<=') else '=='}{last or first}"
+    for told in _INSTALLS.findall(text):
+        for name, sign, version in _PINNED.findall(told):
+            yield name, f"{sign}{version}"
+
+
+def notes_in(folder: Path) -> Iterator[Path]:
+    """The notes in a folder, but not those on all releases that there have been."""
+    named = (path for path in sorted(folder.glob("*.[mM][dD]")) if not _OF_ALL_TIMES.search(path.stem))
+    return (path for path in sorted({*folder.glob("README*"), *islice(named, _MOST)}) if _is_short(path))
+
+
+def told_by_notebook(raw: str) -> Iterator[tuple[str, str]]:
+    """As :func:`told_by_text`, for the Markdown in a notebook, and for the commands in it that install something."""
+    try:
+        data = json.loads(raw)
+    except ValueError:
+        return
+    cells: Any = data.get("cells") if isinstance(data, dict) else None
+    for cell in cells if isinstance(cells, list) else ():
+        lines = cell.get("source") if isinstance(cell, dict) else None
+        text = "".join(map(str, lines)) if isinstance(lines, list) else str(lines or "")
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            text = "\n".join(re.findall(r"(?m)^[ \t]*[!%]+.*(?:\\\n.*)*", text))
+        yield from told_by_text(text)
+
+
+def _is_short(path: Path) -> bool:
+    try:
+        return path.stat().st_size <= _LARGEST
+    except OSError:
+        return False

@@ -1,0 +1,80 @@
+"""What a project tells of its versions anywhere, as the rules get to know it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dllint.cli.project import find_project, lint
+from dllint.config.load import ConfigLoader
+from dllint.findings import Finding
+
+READS_RATE = """\
+import torch
+optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+print(scheduler.get_lr())
+"""
+RESUMES = 'import pytorch_lightning as pl\ntrainer = pl.Trainer(resume_from_checkpoint="last.ckpt")\n'
+
+
+def found(folder: Path, code: str, **files: str) -> list[Finding]:
+    """The findings of a rule in a project with one script, and some files that have another ending than `.py`."""
+    for name, text in files.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    project = find_project([str(folder)], ConfigLoader())
+    lint(project, jobs=1, cache=False)
+    return [finding for part in project.parts for finding in part.report.findings if finding.code == code]
+
+
+@pytest.mark.parametrize(
+    ("readme", "is_early"), [("- pytorch 1.0\n", True), ("- PyTorch 1.4.0\n", False), ("- pytorch >= 1.0\n", False)]
+)
+def test_a_release_that_a_readme_names_may_be_too_early(tmp_path: Path, readme: str, is_early: bool) -> None:
+    assert bool(found(tmp_path, "DL313", train_py=READS_RATE, README_md=readme)) is not is_early
+
+
+@pytest.mark.parametrize(
+    ("code", "script", "told"),
+    [("DL313", READS_RATE, "torch>=1.4"), ("DL710", RESUMES, "lightning>=2"), ("DL710", RESUMES, "torch==1.10")],
+)
+def test_what_no_version_is_told_for_is_assumed(tmp_path: Path, code: str, script: str, told: str) -> None:
+    [finding] = found(tmp_path, code, train_py=script)
+    assert "version" in [each.kind for each in finding.assumptions]
+    kinds = [each.kind for each in found(tmp_path, code, requirements_txt=told) for each in each.assumptions]
+    assert "version" not in kinds
+
+
+def notebook(*cells: tuple[str, str]) -> str:
+    made = [{"cell_type": kind, "metadata": {}, "source": source.splitlines(True)} for kind, source in cells]
+    for cell in made:
+        cell.update({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {})
+    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+
+
+LOADS = "from datasets import load_metric\nmetric = load_metric('f1')\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "assumed"),
+    [
+        (("code", "!pip install -q datasets==1.5.0 tqdm"), None),
+        (("code", "%pip install 'datasets<3'"), None),
+        (("markdown", "    pip install datasets==1.5.0  # important\n"), None),
+        (("code", "!pip install datasets"), True),
+        (("code", "!pip install other-datasets==1.5.0"), True),
+        (("code", "print('pip install datasets==1.5.0')"), True),
+        (("code", "!pip install datasets==3.2"), False),
+    ],
+)
+def test_a_notebook_tells_what_it_runs_with(tmp_path: Path, told: tuple[str, str], assumed: bool | None) -> None:
+    findings = found(tmp_path, "DL842", a_ipynb=notebook(told, ("code", LOADS)), b_ipynb=notebook(("code", LOADS)))
+    of_one = {Path(each.location.path).name: bool(each.assumptions) for each in findings}
+    assert of_one == {"b.ipynb": True} | ({} if assumed is None else {"a.ipynb": assumed})
+
+
+def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
+    assert found(tmp_path, "DL842", train_py="import numpy as np\nbest = np.Inf\n", README_md="scipy 1.8\n")
+    assert not found(tmp_path, "DL842", README_md="scipy 1.2.1\n")
