@@ -255,7 +255,7 @@ def _is_in_batches(horizon: Value, scheduler: Instance, ctx: Context) -> bool:
     if ctx.class_name(scheduler) == "OneCycleLR":
         steps = _option(scheduler, "steps_per_epoch", ctx)
         if steps is not None:
-            return ctx.constant(steps) != 1
+            return bool(ctx.constant(steps) != 1)
     return any(
         _is_number_of_batches(source, ctx) for _, option in alternatives(horizon) for source in ctx.sources(option)
     )
