@@ -82,6 +82,7 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         ("from models.net import Net", {"models/old.py": "", "models/net.pyx": ""}),
         ("from models.net import Net", {"models/old.py": "", "models/net.cpython-310-x86_64-linux-gnu.so": ""}),
         ("from models.net_pb2 import Net", {"models/old.py": ""}),
+        ("from models.wandb_creds import KEY", {"models/old.py": ""}),
         ("from models.version import __version__", {"models/old.py": ""}),
         ("from models.net import Net", {"models/weights.txt": ""}),
         ("from models.parts import net", {"models/old.py": "", "models/parts/net.py": ""}),

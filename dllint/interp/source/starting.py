@@ -17,7 +17,9 @@ _FOUND_ELSEWHERE = re.compile(
     r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?[\"'](?:\.\.?/?)+[\"']\))"
     r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b"
 )
-_MADE_BY_TOOLS = re.compile(r"_.*|.*_pb2(_grpc)?|version|c?ython_.*|.*_ext(ension)?")
+_NOT_PUBLISHED = re.compile(  # compiled or generated files, and those that users have of their own
+    r"_.*|.*_pb2(_grpc)?|version|cython_.*|.*_ext(ension)?|.*(creds|credentials?|secrets?|api_?keys?|private|local)"
+)
 _NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
            "Pipfile", ".gitmodules")  # fmt: skip
 
@@ -68,7 +70,7 @@ def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]
 
 def _is_missing(project: Project, importer: SourceModule, parts: list[str], level: int) -> bool:
     """Whether nothing in the project can be what an import means, though the folder around it is there."""
-    if not parts or _MADE_BY_TOOLS.fullmatch(parts[-1]):
+    if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]):
         return False
     if level:
         bases: tuple[Path, ...] = ((importer.folder, *importer.folder.parents)[level - 1],)
