@@ -142,9 +142,9 @@ def _of_instance(search: _Search, value: Instance) -> bool | None:
 
 
 def _has_rate(value: Instance) -> bool:
-    """Dropout with a constant rate of zero changes nothing."""
+    """Dropout with a rate of zero changes nothing."""
     rate = value.arguments.get(0, "p") if "Dropout" in value.library_name else None
-    return not (isinstance(rate, Const) and rate.value == 0)
+    return rate is None or not _is_zero(rate)
 
 
 def _drops_inside(value: Instance) -> bool:
@@ -204,7 +204,9 @@ def _drops_nothing(value: Instance, cls: Class) -> bool:
 
 
 def _is_zero(rate: Value) -> bool:
-    """Whether a rate is zero or not given: of a list with one for each layer, all of them."""
+    """Whether a rate is zero or not given, at least by default: of a list with one for each layer, all of them."""
+    if isinstance(rate, Setting):
+        return _is_zero(rate.default)
     if isinstance(rate, Choice):
         return all(_is_zero(option) for _, option in alternatives(rate))
     if isinstance(rate, Items):
