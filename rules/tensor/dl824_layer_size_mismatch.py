@@ -22,6 +22,9 @@ the other: items of a sequence that is not called as a whole.
 ## On real code
 232 public repositories: 8 findings in one, all false, of a sequence whose items are called one by one. It is silent
 now, and nothing else was found.
+
+Off by default: in 28 batches of unread repositories none of 3 findings was true; 2 were false, of layers after a
+pooling of the last axis, and 1 doubtful.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ class LayerSizeMismatch(Rule):
     name = "layer-size-mismatch"
     category = "correctness"
     severity = "error"
+    default = False
     since = "0.1.0"
     triggers = (("Linear", "LayerNorm", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
                  "ConvTranspose3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LSTM", "GRU", "RNN",

@@ -35,6 +35,9 @@ Draws small random numbers instead: `torch.randn(...) * 0.02`. Unsafe because it
 
 ## On real code
 138 public repositories: no finding.
+
+Off by default: in 28 batches of unread repositories all 4 findings were false: weights are loaded into the model, by
+code that does not name it.
 """
 
 from __future__ import annotations
@@ -101,6 +104,7 @@ class UninitializedParameter(Rule):
     name = "uninitialized-parameter"
     category = "correctness"
     severity = "error"
+    default = False
     triggers = (("Parameter",), ("empty", "Tensor", "FloatTensor"))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.empty.html",)
