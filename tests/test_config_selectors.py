@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 
 import pytest
 
 from dllint.config import resolve as resolve_module
 from dllint.config.load import ConfigError, ConfigLoader, Source
+from dllint.config.notes import told_by_text
 from dllint.config.resolve import resolve
 from dllint.config.selectors import ENGINE_CODES, Layer, Selection, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
@@ -317,6 +319,14 @@ class TestVersions:
         (project / "requirements-dev.txt").write_text("torch\n")
         assert find_limits(project, {}) == {"numpy": "2", "torch": "1.13.0.1"}  # 4.20 is below what is required
         assert find_limits(project, {"torch": "2.1"})["torch"] == "2.1.0.1"
+
+    @pytest.mark.parametrize(
+        "text", ["pip " * 20_000, f"python{' ' * 100_000}x", f"torch{'*' * 100_000}x", "a" * 100_000]
+    )
+    def test_notes_may_be_anything(self, text: str) -> None:
+        begin = time.process_time()
+        assert not list(told_by_text(text))
+        assert time.process_time() - begin < 2
 
     def test_requirements_may_be_written_by_powershell(self, project: Path) -> None:
         (project / "requirements.txt").write_text("numpy==1.26.4\n", encoding="utf-16")

@@ -17,16 +17,18 @@ _LARGEST = 200_000  # bytes; longer ones are data, or made by a tool
 _MOST = 20  # notes in one folder
 _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
 _NAMES = r"python|pytorch|torch|torchvision|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
-_BETWEEN = r"[\s:|*`(]*"
+_BETWEEN = r"[\s:|*`(]{0,40}"  # bounded, as a note may be anything: a table of spaces, a line of 100,000 words
 _IN_PROSE = re.compile(
-    rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]*\)|\]\[[^\[\]\n]*\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
-    rf"(?:v(?:er(?:\.|sions?)?)?{_BETWEEN})?(>=?|≥|<=?|==?|~=)?\s*v?(\d+\.\d+(?:\.\d+)?)"
-    r"(?:\s*(?:--?|\u2013|~|to)\s*(\d+\.\d+(?:\.\d+)?))?"  # 3.7 to 3.9
-    r"(\+(?!cu|cpu|rocm)|\s*(?:or|and)\s+(?:later|above|higher|newer|greater|up))?",
+    rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]{{0,200}}\)|\]\[[^\[\]\n]{{0,80}}\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
+    rf"(?:v(?:er(?:\.|sions?)?)?{_BETWEEN})?(>=?|≥|<=?|==?|~=)?\s{{0,8}}v?(\d+\.\d+(?:\.\d+)?)"
+    r"(?:\s{0,8}(?:--?|\u2013|~|to)\s{0,8}(\d+\.\d+(?:\.\d+)?))?"  # 3.7 to 3.9
+    r"(\+(?!cu|cpu|rocm)|\s{0,8}(?:or|and)\s{1,8}(?:later|above|higher|newer|greater|up))?",
     re.IGNORECASE,
 )
-_INSTALLS = re.compile(r"\b(?:pip3?|conda|mamba|uv|poetry)\b[^\n]*?\b(?:install|create|add)\b((?:[^\n\\]|\\\r?\n|\\)*)")
-_PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]*)\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
+_INSTALLS = re.compile(
+    r"\b(?:pip3?|conda|mamba|uv|poetry)\b[^\n]{0,80}?\b(?:install|create|add)\b((?:[^\n\\]|\\\r?\n|\\)*)"
+)
+_PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
 
 
 def told_by_text(text: str) -> Iterator[tuple[str, str]]:

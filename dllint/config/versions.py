@@ -60,6 +60,8 @@ _BY_YEAR = {
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {"pytorch": "torch"}  # by conda
 _UNLIMITED = "99999"
+SOME_VERSION = "0"
+"""The limit of a package that is fixed at a version which nobody tells: it may be before any, and after none."""
 _WITH_BUILD = re.compile(r"\s*=(?!=)\s*([^=\s]+)")  # of conda: `=1.7.1=py3.8_cuda`, the build at the end says nothing
 _INSTALLED = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
@@ -169,10 +171,10 @@ def _lower_bound(specifier: str) -> str:
 def _upper_bound(specifier: str) -> str:
     """``">=2.1,<3"`` -> ``"3"``, ``"==2.1"`` -> ``"2.1.0.1"``; of several bounds the lowest; "" where there is none.
 
-    What was built on somebody's machine (``@ file:///...``) is fixed, and nobody says at what: no version is too early.
+    What was built on somebody's machine (``@ file:///...``) is fixed, and nobody says at what.
     """
     if specifier.lstrip().startswith("@ file:"):
-        return "0"
+        return SOME_VERSION
     bounds = []
     for part in specifier.split(","):
         if match := _UPPER_BOUND.match(part.strip()):
