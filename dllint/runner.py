@@ -15,23 +15,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dllint import worker
 from dllint.cache import Cache
 from dllint.config.settings import Settings
-from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
 from dllint.findings import Finding, Held, Location, Problem, Report, Silence, sort_key
 from dllint.import_index import ImportIndex
 from dllint.merging import by_file
+from dllint.outcomes import Analysis, Outcome
 from dllint.processes import Pool, chunks_of, noting_interrupts
-from dllint.registry import load_rules
+from dllint.registry import list_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
-from dllint.worker import Outcome, Worker
 
 if TYPE_CHECKING:
     from dllint.cluster import Cluster, ClusterPool
+    from dllint.worker import Worker
 
 _IN_PROCESS = 12  # up to this many files, starting processes costs more than it saves
 _CHUNKS_EACH = 2  # parts of the work per process: few, since each process parses for itself what its files import
@@ -180,6 +179,10 @@ class _Analysing:
                 yield _died(victim)
 
     def _analyse_here(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
+        if not files:
+            return  # and the interpreter need not be imported
+        from dllint.worker import in_deep_thread
+
         def watch(thread: int) -> None:
             if interrupted.is_set():
                 raise KeyboardInterrupt
@@ -187,12 +190,14 @@ class _Analysing:
 
         with suppress(KeyboardInterrupt):
             for file in files:
-                yield worker.in_deep_thread(lambda file=file: self._alone.analyse_next(file), watch)  # type: ignore[misc]
+                yield in_deep_thread(lambda file=file: self._alone.analyse_next(file), watch)  # type: ignore[misc]
 
     @cached_property
     def _alone(self) -> Worker:
         """The worker of this process."""
-        worker.relax_collector()
+        from dllint.worker import Worker, relax_collector
+
+        relax_collector()
         return Worker(self._settings, self._here, self._overlay)
 
     @cached_property
@@ -317,7 +322,7 @@ def _suppress(
         source = read_source(file) if text is None else source_from_text(text, file)
     except SourceError:
         return findings, []  # it was readable a moment ago; the findings stand
-    rules = load_rules(settings.rule_paths, settings.plugins)
+    rules = list_rules(settings.rule_paths, settings.plugins)
     known = {key: rule.code for rule in rules for key in (rule.code, rule.name)}
     suppressions = Suppressions.parse(source, known, require_reason=settings.require_reason)
     kept, _ = suppressions.apply(findings)

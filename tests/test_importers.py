@@ -18,12 +18,12 @@ from dllint import worker
 from dllint.cli.project import find_project, lint, stdin_project
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
-from dllint.engine import Analysis
 from dllint.files.discovery import find_files
 from dllint.findings import Finding, Location
 from dllint.import_index import ImportIndex
 from dllint.interp.source.import_statements import Import, imports_of
 from dllint.merging import by_file
+from dllint.outcomes import Analysis, Outcome
 from dllint.runner import lint_files
 from dllint.server.session import Session
 from dllint.worker import Worker
@@ -230,7 +230,7 @@ def test_only_files_that_import_a_named_one_are_analysed(tmp_path: Path, monkeyp
     analysed: list[str] = []
     analyse = worker.Worker.analyse
 
-    def spy(self: Worker, file: Path) -> worker.Outcome:
+    def spy(self: Worker, file: Path) -> Outcome:
         analysed.append(file.name)
         return analyse(self, file)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from dllint.cli import streams
 from dllint.cli.progress import ProgressBar
 from dllint.config.load import Config, ConfigLoader
-from dllint.config.resolve import resolve, rule_faults, rules_of
+from dllint.config.resolve import listed_rules, resolve, rule_faults
 from dllint.config.settings import Settings
 from dllint.files.discovery import find_files, is_project, project_files
 from dllint.findings import Problem, Report, sort_key
-from dllint.rule import Rule
+from dllint.rule_table import Described
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class Project:
         return [file for part in self.parts for file in part.files]
 
     @property
-    def rules(self) -> list[type[Rule]]:
+    def rules(self) -> list[Described]:
         """The rules that take part, by code."""
         taking_part = {
             rule.code: rule
             for part in self.parts
-            for rule in rules_of(part.config)
+            for rule in listed_rules(part.config)
             if rule.code in part.settings.enabled
         }
         return [taking_part[code] for code in sorted(taking_part)]

@@ -6,7 +6,7 @@ import inspect
 
 from dllint.config.settings import Settings
 from dllint.files.source import SourceFile
-from dllint.registry import load_rules
+from dllint.registry import list_rules, load_rules
 from dllint.rule import Rule
 from dllint.syntax.comment_edits import offset_of
 from dllint.syntax.directives import mentions_suppression, read_directives
@@ -20,7 +20,8 @@ def rules_by_code(settings: Settings) -> dict[str, type[Rule]]:
 
 def known_rules(settings: Settings) -> dict[str, str]:
     """The code of each rule of a project, by its name and by its code."""
-    return {key: rule.code for rule in rules_by_code(settings).values() for key in (rule.code, rule.name)}
+    rules = list_rules(settings.rule_paths, settings.plugins)
+    return {key: rule.code for rule in rules for key in (rule.code, rule.name)}
 
 
 def page(rule: type[Rule]) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from dllint.config.settings import Settings
-from dllint.engine import Analysis, Engine
+from dllint.engine import Engine
 from dllint.findings import Finding
 from dllint.interp.source.facts import load_facts
 from dllint.interp.source.project import Project
 from dllint.merging import by_file
+from dllint.outcomes import Analysis
 from dllint.registry import load_rules
 from dllint.testing.checking import find_rules
 

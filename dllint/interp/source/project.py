@@ -14,19 +14,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from dllint.files import toml
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import starting
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
-from dllint.interp.source.search_path import PACKAGING, SearchPaths
+from dllint.interp.source.search_path import SearchPaths
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
 _MAX_GLANCED_AT = 1_000_000  # characters
-_CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
-_PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -382,24 +379,3 @@ class Project:
                     found[imported] = None
                     pending.append(imported)
         return list(found)
-
-
-def project_root(file: Path, working_directory: Path, otherwise: Path | None = None) -> Path:
-    """The folder that bounds the search for a file's imports.
-
-    It is the nearest folder above the file with a ``.git`` or a configuration of dllint, or the working directory if
-    that lies nearer: a packaging file alone makes a part of what is further up. Where there is none of these it is the
-    nearest folder with a packaging file; else ``otherwise``, the folder that the user named or configured, if the file
-    is below it; else the file's own.
-    """
-    packaged = None
-    for folder in file.parents:
-        if folder == working_directory or any(map(os.path.exists, (folder / name for name in _CONFIGURED))):
-            return folder
-        if toml.has_table(folder / PACKAGING, "tool", "dllint"):
-            return folder
-        if packaged is None and any(map(os.path.exists, (folder / name for name in _PACKAGED))):
-            packaged = folder
-    if packaged is not None:
-        return packaged
-    return otherwise if otherwise is not None and otherwise in file.parents else file.parent
