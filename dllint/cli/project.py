@@ -86,8 +86,9 @@ def find_project(
         problems += found.problems
         for file in found.files:
             own = loader.load(file.parent, config)
-            part = parts.get(own.root) or parts.setdefault(own.root, Part(own, resolve(own), []))
-            part.files.append(file)
+            if own.root not in parts:
+                parts[own.root] = Part(own, settings if own is config else resolve(own), [])
+            parts[own.root].files.append(file)
     folders = [path for _, places in named.values() for path in places if os.path.isdir(path)]
     for root, part in parts.items():
         part.is_whole = any(root.is_relative_to(folder) for folder in folders)
