@@ -24,6 +24,7 @@ from dllint.interp.source.listings import digest_of
 from dllint.interp.source.search_path import project_root
 from dllint.outcomes import Analysis, Outcome
 from dllint.registry import load_registry
+from dllint.rule_table import state_of
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Place
@@ -165,7 +166,8 @@ class Cache:
 
 def _key(settings: Settings) -> str:
     """What must be the same for any result to be reused."""
-    code = load_registry(settings.rule_paths, settings.plugins).state
+    registry = load_registry(settings.rule_paths, settings.plugins)
+    code = state_of(map(str, registry.added), registry.state)  # those may change while this process runs
     digest = blake2b(f"{_FORMAT} {code} {settings.cache_key()} {os.getcwd()}".encode(), digest_size=12)
     return digest.hexdigest()
 

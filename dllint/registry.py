@@ -39,12 +39,14 @@ def rule_files(directory: Path) -> list[Path]:
 class Registry:
     """All rules, by code, and what is wrong with rule files that could not be used and are not built in.
 
-    ``state`` is a digest of the code that the rules are made of, of dllint's own, and of the facts that it relies on.
+    ``state`` tells the built-in rules, dllint itself and its facts from what they are at another time; ``added`` are
+    the files of all other rules.
     """
 
     listed: tuple[Described, ...]
     faults: tuple[str, ...]
     state: str
+    added: tuple[Path, ...]
 
     @property
     def rules(self) -> tuple[type[Rule], ...]:
@@ -86,7 +88,7 @@ def load_registry(extra: tuple[Path, ...], plugins: tuple[str, ...]) -> Registry
         except RegistryError as error:
             faults.append(str(error))
     by_code = sorted(rules, key=lambda rule: rule.code)
-    return Registry(tuple(by_code), tuple(faults), state_of(map(str, files), state) if files else state)
+    return Registry(tuple(by_code), tuple(faults), state, tuple(files))
 
 
 def _built_in(files: Sequence[Path], state: str) -> Sequence[Described]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal, TypeVar
@@ -42,14 +42,28 @@ class Sources(ProgramView):
     """What stands in the files of a program."""
 
     def trees(self, word: str) -> Iterator[tuple[SourceModule, ast.Module]]:
-        """The syntax trees of the program's file and of the files that it imports, as far as they contain a word."""
-        for module in self._machine.project.closure(self.program.module):
-            if word not in module.words:
-                continue
-            try:
-                yield module, module.tree
-            except UNPARSABLE:
-                continue  # reported on its own
+        """The syntax trees of the program's file and of the files that it imports, as far as they contain a word.
+
+        Look at each before you ask for the next: of very many files not all are kept.
+        """
+        return self._trees(module for module in self._files if word in module.words)
+
+    def functions(self, name: str, word: str) -> Iterator[ast.FunctionDef]:
+        """The functions of a name at the top of the program's file and of those that it imports that contain a word."""
+        defined = re.compile(rf"(?m)^def[ \t]+{re.escape(name)}\b")  # a text that does not have it is not parsed
+        modules = (module for module in self._files if word in module.words and name in module.words)
+        for _, tree in self._trees(module for module in modules if module.contains(defined)):
+            yield from (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+
+    @property
+    def _files(self) -> Sequence[SourceModule]:
+        return self._machine.project.closure(self.program.module)
+
+    def _trees(self, modules: Iterable[SourceModule]) -> Iterator[tuple[SourceModule, ast.Module]]:
+        for module in modules:
+            with self._machine.project.reading(module):
+                if _is_parsed(module):  # else it is reported on its own
+                    yield module, module.tree
 
     def method_calls(
         self, name: str, receiver: str = "", about: Topic | None = None, *, everywhere: bool = False

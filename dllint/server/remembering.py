@@ -82,6 +82,11 @@ class WatchedContext(Context):
         self.watch.is_silent = False
         return super().trees(word)
 
+    def functions(self, name: str, word: str) -> Any:
+        """The functions of a name in files with a word in them."""
+        self.watch.is_silent = False
+        return super().functions(name, word)
+
 
 @dataclass(frozen=True, slots=True)
 class Silence:

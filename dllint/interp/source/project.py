@@ -102,18 +102,26 @@ class Project:
 
     @contextmanager
     def glancing_at(self, module: SourceModule) -> Iterator[None]:
+        """As :meth:`reading`, where the time that it takes is not that of the file under analysis."""
+        began = time.thread_time()
+        with self.reading(module):
+            yield
+        self.seconds_glancing += time.thread_time() - began
+
+    @contextmanager
+    def reading(self, module: SourceModule) -> Iterator[None]:
         """Look at the syntax tree of a file that may never be interpreted, and keep no node of it.
 
         Once there are many such files, their trees are let go: they are made again where they are needed after all.
         """
         was_parsed = module.is_parsed
-        began = time.thread_time()
-        yield
-        self.seconds_glancing += time.thread_time() - began
-        if not was_parsed and module.is_parsed:
-            self._glanced_at += module.source.characters
-            if self._glanced_at > _MAX_GLANCED_AT:
-                module.forget_tree()
+        try:
+            yield
+        finally:
+            if not was_parsed and module.is_parsed:
+                self._glanced_at += module.source.characters
+                if self._glanced_at > _MAX_GLANCED_AT:
+                    module.forget_tree()
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
