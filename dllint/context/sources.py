@@ -77,8 +77,8 @@ class Sources(ProgramView):
         project = self._machine.project
         own = [module for module in project.closure(self.program.module) if module.contains(called)]
         found = project.mentioning(called) if everywhere else ()
-        for module in dict.fromkeys((*own, *found)):
-            for node in module.method_calls.get(name, ()) if _is_parsed(module) else ():
+        for module, _ in self._trees(dict.fromkeys((*own, *found))):
+            for node in module.method_calls.get(name, ()):
                 if not receiver and about is None:
                     yield Site(module, node)
                     continue
@@ -210,10 +210,10 @@ class Sources(ProgramView):
         name = getattr(function.node, "name", "")
         if not name:
             return []
-        own = [module for module, _ in self.trees(name)]
+        own = [module for module in self._files if name in module.words]
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
-        modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
-        return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
+        modules = self._trees(dict.fromkeys((*own, *others)))
+        return [Site(module, node) for module, _ in modules for node in module.calls.get(name, ())]
 
     def is_left_off(self, guard: Guard) -> bool:
         """Whether a condition on an option, `config.noise > 0`, is true of no value that the configuration files have.
@@ -288,9 +288,9 @@ class Sources(ProgramView):
         for item in owner.module.tree.body:
             if item not in lineage and owner.name in owner.module.words_in(item):
                 yield from ast.walk(item)
-        for module in self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b")):
-            if module is not owner.module and _is_parsed(module) and not _defines_class(module.tree, owner.name):
-                yield from ast.walk(module.tree)
+        for module, tree in self._trees(self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b"))):
+            if module is not owner.module and not _defines_class(tree, owner.name):
+                yield from ast.walk(tree)
 
     def comments_in(self, site: Site) -> list[str]:
         """The comments in the lines of a node; to a block belong those at its end that are indented like it."""
@@ -345,8 +345,8 @@ class Sources(ProgramView):
         """
         project = self._machine.project
         files = project.mentioning(re.compile(rf"\b{re.escape(key)}\b")) if everywhere else iter(())
-        modules = chain((module for module, _ in self.trees(key)), filter(_is_parsed, files))
-        return any(_writes(node, key) for module in modules for node in module.entry_makers)
+        modules = chain(self.trees(key), self._trees(files))
+        return any(_writes(node, key) for module, _ in modules for node in module.entry_makers)
 
 
 def _calls_in(nodes: Sequence[ast.AST], name: str) -> list[ast.Call]:

@@ -61,10 +61,10 @@ def is_tried(event: CallRefused, ctx: Context) -> bool:
 
 def is_from_elsewhere(event: CallRefused, ctx: Context) -> bool:
     """the file of the function is found along a path that code changes, so that it may be another one"""
-    changes = [site for name in ("insert", "append", "extend") for site in ctx.method_calls(name)]
-    return event.function.module is not event.site.module and any(
-        receiver_of(call.node).rpartition(".")[2] == "path" for call in changes if isinstance(call.node, ast.Call)
-    )
+    if event.function.module is event.site.module or not ctx.project_mentions(_CHANGES_PATH, where="here"):
+        return False
+    changes = (site for name in ("insert", "append", "extend") for site in ctx.method_calls(name))
+    return any(receiver_of(call.node).rpartition(".")[2] == "path" for call in changes)
 
 
 def is_never_reached(event: CallRefused, ctx: Context) -> bool:

@@ -52,12 +52,19 @@ def ancestors(site: Site) -> Iterator[ast.AST]:
         return
     innermost = statements[-1]
     around = {child: node for node in ast.walk(innermost) for child in ast.iter_child_nodes(node)}
-    node = around.get(site.node)
+    node = around.get(site.node) or around.get(_twin(site.node, innermost))
     while node is not None:
         yield node
         node = around.get(node)
     yield from (each for each in reversed(statements) if each is not site.node and each is not innermost)
     yield site.module.tree
+
+
+def _twin(node: ast.AST, tree: ast.AST) -> ast.AST:
+    """The node at a place in a tree that was made again of the same text; the node itself where there is none."""
+    place = (type(node), *(getattr(node, name, None) for name in node._attributes))
+    same = (each for each in ast.walk(tree) if place == (type(each), *(getattr(each, n, None) for n in each._attributes)))
+    return next(same, node) if hasattr(node, "lineno") else node
 
 
 def sibling_around(site: Site, other: Site) -> ast.stmt | None:
