@@ -66,24 +66,27 @@ class Sources(ProgramView):
                     yield module, module.tree
 
     def method_calls(
-        self, name: str, receiver: str = "", about: Topic | None = None, *, everywhere: bool = False
+        self, name: str, receiver: str = "", about: Topic | None = None, *, of: str = "", everywhere: bool = False
     ) -> Iterator[Site]:
         """All calls ``x.name(...)`` written in the program's file and in the project files that it imports.
 
-        With ``receiver`` only those of it, as it is written (``self.model``); with ``about`` only those of something
-        whose name speaks of a topic; with ``everywhere`` those in all files of the project. That is slow: ask last.
+        With ``receiver`` only those of it, as it is written (``self.model``); with ``of`` those of what has this name
+        or attribute, of whatever object; with ``about`` only those of something whose name speaks of a topic; with
+        ``everywhere`` those in all files of the project. That is slow: ask last.
         """
-        called = re.compile(rf"\.\s*{re.escape(name)}\s*\(")  # a text that does not have it is not parsed
+        owner = rf"\b{re.escape(of)}\b[\s)]*" if of else ""
+        called = re.compile(rf"{owner}\.\s*{re.escape(name)}\s*\(")  # a text that does not have it is not parsed
         project = self._machine.project
         own = [module for module in project.closure(self.program.module) if module.contains(called)]
         found = project.mentioning(called) if everywhere else ()
         for module, _ in self._trees(dict.fromkeys((*own, *found))):
             for node in module.method_calls.get(name, ()):
-                if not receiver and about is None:
+                if not receiver and about is None and not of:
                     yield Site(module, node)
                     continue
                 text = receiver_of(node)
-                if (not receiver or text == receiver) and (about is None or speaks_of(about, text)):
+                is_of = not of or text.rpartition(".")[2] == of
+                if is_of and (not receiver or text == receiver) and (about is None or speaks_of(about, text)):
                     yield Site(module, node)
 
     def ancestors(self, site: Site, *types: type[N]) -> Iterator[N]:

@@ -41,7 +41,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Assumption, CallRefused, Context, Finding, Function, Rule, Site, misspelled, receiver_of
+from dllint.api import Assumption, CallRefused, Context, Finding, Function, Rule, Site, misspelled
 
 _IN_ORDER = "the cells are run in their order, with the files as they are now"
 
@@ -61,10 +61,8 @@ def is_tried(event: CallRefused, ctx: Context) -> bool:
 
 def is_from_elsewhere(event: CallRefused, ctx: Context) -> bool:
     """the file of the function is found along a path that code changes, so that it may be another one"""
-    if event.function.module is event.site.module or not ctx.project_mentions(_CHANGES_PATH, where="here"):
-        return False
-    changes = (site for name in ("insert", "append", "extend") for site in ctx.method_calls(name))
-    return any(receiver_of(call.node).rpartition(".")[2] == "path" for call in changes)
+    changes = (site for name in ("insert", "append", "extend") for site in ctx.method_calls(name, of="path"))
+    return event.function.module is not event.site.module and any(changes)
 
 
 def is_never_reached(event: CallRefused, ctx: Context) -> bool:

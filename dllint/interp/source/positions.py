@@ -62,9 +62,13 @@ def ancestors(site: Site) -> Iterator[ast.AST]:
 
 def _twin(node: ast.AST, tree: ast.AST) -> ast.AST:
     """The node at a place in a tree that was made again of the same text; the node itself where there is none."""
-    place = (type(node), *(getattr(node, name, None) for name in node._attributes))
-    same = (each for each in ast.walk(tree) if place == (type(each), *(getattr(each, n, None) for n in each._attributes)))
-    return next(same, node) if hasattr(node, "lineno") else node
+    place = _place_of(node)
+    return next((each for each in ast.walk(tree) if _place_of(each) == place), node) if len(place) > 1 else node
+
+
+def _place_of(node: ast.AST) -> tuple[object, ...]:
+    """What a node is, and where it begins and ends, if it is one that stands somewhere."""
+    return (type(node), *(getattr(node, name) for name in node._attributes if hasattr(node, name)))
 
 
 def sibling_around(site: Site, other: Site) -> ast.stmt | None:
