@@ -119,6 +119,9 @@ class Reporting(Assuming):
         missing = project.missing_import(self.program.module)
         if missing and missing.partition(".")[0] not in self.facts.packages:
             yield Assumption("effect", f"`{missing}` exists, which is not in the project")
+        refused = project.refused_import(self.program.module)
+        if refused:
+            yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
 
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""

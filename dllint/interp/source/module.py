@@ -201,6 +201,18 @@ class SourceModule:
                 found.append((statement.module or "", statement.level))
         return tuple(found)
 
+    @cached_property
+    def top_names(self) -> tuple[tuple[str, int, str], ...]:
+        """What the statements at the top import from modules: the module, the number of dots, the name."""
+        if self.syntax_error is not None:
+            return ()
+        return tuple(
+            (statement.module or "", statement.level, alias.name)
+            for statement in self.tree.body
+            if isinstance(statement, ast.ImportFrom)
+            for alias in statement.names
+        )
+
     @property
     def is_script(self) -> bool:
         """Whether the file does something when it is run: its top level loops, or calls a function of its own."""

@@ -55,6 +55,7 @@ class Project:
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
@@ -136,6 +137,7 @@ class Project:
         self._imported.pop(file, None)
         self._broken.clear()
         self._missing.clear()
+        self._refused.clear()
         if old is not None:
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
@@ -371,6 +373,10 @@ class Project:
     def missing_import(self, module: SourceModule) -> str:
         """The name of a module without which a file cannot be imported, and that the project should have and lacks."""
         return self._remember(self._missing, module.file, lambda: starting.missing_import(self, module))
+
+    def refused_import(self, module: SourceModule) -> str:
+        """A name without which a file cannot be imported, and that the module of the project which it names lacks."""
+        return self._remember(self._refused, module.file, lambda: starting.refused_import(self, module))
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""
