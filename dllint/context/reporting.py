@@ -9,6 +9,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.assuming import Assuming
+from dllint.context.switched_off import SwitchedOff
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
@@ -18,10 +19,8 @@ from dllint.sites import Site
 from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_of
 
-_MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
-
-class Reporting(Assuming):
+class Reporting(Assuming, SwitchedOff):
     """Findings, places in the source and edits of it."""
 
     def finding(
@@ -52,6 +51,7 @@ class Reporting(Assuming):
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
         purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
+        purpose = (*purpose, *self.switched_off(site, event))
         if event is None:
             purpose = (*purpose, *self._unread(site))
         assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *purpose)
@@ -139,10 +139,7 @@ class Reporting(Assuming):
         naming = project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
         if any(module.uses_name(name) and own in project.closure(module) for module in naming if module is not own):
             return True  # also where a package passes the name on
-        importers = [module for module in project.mentioning() if own in project.imported_by(module)]
-        importers = [module for module in importers if not module.is_package]  # which only pass names on
-        is_application = own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
-        return not is_application or project.is_configured(name)
+        return not self.is_application() or project.is_configured(name)
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""

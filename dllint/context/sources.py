@@ -18,12 +18,13 @@ from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
-from dllint.sites import Guard, Site
+from dllint.sites import Site
 from dllint.values import Class
 
 N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
+_MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _WRAPS = r"DataParallel\(|\bDDP\(|torch\.compile\("
 _STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
@@ -200,18 +201,12 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
-    def is_left_off(self, guard: Guard) -> bool:
-        """Whether a condition on an option, `config.noise > 0`, is true of no value that the configuration files have.
-
-        Only where some of them have one: else nobody knows.
-        """
-        values = [_number_of(text) for text in self._machine.project.configured_as(guard.subject.rpartition(".")[2])]
-        if "." not in guard.subject or guard.subject.startswith("self.") or not values or None in values:
-            return False
-        if guard.relation == "truthy":
-            return all(bool(value) != guard.holds for value in values)
-        is_above = guard.relation == ">" and guard.holds and isinstance(guard.operand, int | float)
-        return is_above and all(value is not None and value <= guard.operand for value in values)
+    def is_application(self) -> bool:
+        """Whether the project has scripts, so that the callers of what the program's file defines are in it."""
+        own, project = self.program.module, self._machine.project
+        importers = [module for module in project.mentioning() if own in project.imported_by(module)]
+        importers = [module for module in importers if not module.is_package]  # which only pass names on
+        return own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""
@@ -372,12 +367,3 @@ def _writes(node: ast.AST, key: str) -> bool:
 
 def _is_text(node: ast.expr | None, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
-
-
-def _number_of(text: str) -> float | None:
-    """The number that a text in a configuration file is, truth values included; ``None`` for anything else."""
-    known = {"true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0, "null": 0.0}.get(text.lower())
-    try:
-        return float(text) if known is None else known
-    except ValueError:
-        return None

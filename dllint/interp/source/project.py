@@ -326,7 +326,7 @@ class Project:
 
     def configured_as(self, name: str) -> frozenset[str]:
         """What the configuration files of the project set an option to, as it is written: `False`, `0.1`."""
-        setting = re.compile(rf"""(?<![\w.-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
+        setting = re.compile(rf"""(?<![\w-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
         texts = (self._text(file) for file in islice(self._configuration(), _MAX_CONFIGURATION))
         return frozenset(value for text in texts for value in setting.findall(text))
 
