@@ -91,6 +91,9 @@ class Reporting(Assuming, SwitchedOff):
         """
         if self.program.kind == "module":
             return
+        failure = self._machine.failed_at
+        if failure is not None and not any(self._importers()):
+            yield Assumption("effect", f"the script goes on behind line {failure.line}, where it fails")
         name = self.program.name.partition(".")[0]
         definitions = [self.program.alone.node] if self.program.alone is not None else self._top_level(name)
         if not all(self._may_be_called(definition, name) for definition in definitions):

@@ -203,10 +203,13 @@ class Sources(ProgramView):
 
     def is_application(self) -> bool:
         """Whether the project has scripts, so that the callers of what the program's file defines are in it."""
+        has_scripts = any(True for _ in self._machine.project.mentioning(_MAIN_GUARD))
+        return self.program.module.is_script or has_scripts or any(self._importers())
+
+    def _importers(self) -> Iterator[SourceModule]:
+        """The files that import the program's one, but for packages, which only pass names on."""
         own, project = self.program.module, self._machine.project
-        importers = [module for module in project.mentioning() if own in project.imported_by(module)]
-        importers = [module for module in importers if not module.is_package]  # which only pass names on
-        return own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
+        return (m for m in project.mentioning() if not m.is_package and own in project.imported_by(m))
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""
