@@ -100,6 +100,7 @@ class Facts:
         self.classifiers: tuple[re.Pattern[str], ...] = ()
         self._with_batch_norms: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
+        self.required: dict[str, tuple[str, ...]] = {}
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
@@ -127,6 +128,8 @@ class Facts:
         self._add_losses(table)
         for name, signature in table.get("call-parameters", {}).items():
             self.signatures[name] = _names(signature)
+        for name, signature in table.get("required", {}).items():
+            self.required[name] = _names(signature)
         for name, text in table.get("wrapper", {}).items():
             signature, _, prefix = text.partition(":")
             self._add_callable(name, "wrapper", signature)
