@@ -98,3 +98,11 @@ def test_what_a_script_does_not_get_to_is_a_question(option: str, files: dict[st
     (finding,) = found("DL101", source.replace("\n    main(parser", f"{options}\n    main(parser"), files)
     kinds = [each.kind for each in finding.assumptions if each.kind == "effect"]
     assert kinds == expected
+
+
+@pytest.mark.parametrize("imports", ["from options import *", "from options import args"])
+@pytest.mark.parametrize(("option", "ends"), [("width", False), ("depth", True)])
+def test_a_file_of_options(tmp_path: Path, imports: str, option: str, ends: bool) -> None:
+    code = f"{imports}\nprint(args.lr)\nprint(args.{option}){CALL}"
+    refused = run(tmp_path, code, options=f"{PARSER}\nargs = parser.parse_args()\n").all_of(CallRefused)
+    assert bool(refused) is not ends

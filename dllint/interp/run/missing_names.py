@@ -10,7 +10,7 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
-from dllint.interp.source.closed_parsers import is_closed, may_be_set
+from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
 from dllint.values import Instance
 
@@ -45,7 +45,7 @@ def is_no_option(machine: Machine, base: Value, read: ast.Attribute) -> bool:
     name, holder = read.attr, read.value
     if not isinstance(holder, ast.Name) or name in base.attributes or name.startswith("__") or not _is_run(machine):
         return False
-    return is_closed(base.site) and not may_be_set(name, holder.id, machine.project.closure(machine.main))
+    return lacks_option(base.site, name) and not may_be_set(name, holder.id, machine.project.closure(machine.main))
 
 
 def _is_run(machine: Machine) -> bool:

@@ -25,33 +25,43 @@ _READS = frozenset((  # what gets options and sets none
 ))  # fmt: skip
 
 
-def is_closed(call: Site) -> bool:
-    """Whether the options are known that ``parser.parse_args()`` gives: each is written out where the parser is made.
+def lacks_option(call: Site, name: str) -> bool:
+    """Whether ``parser.parse_args()`` certainly gives no option of a name: each is written out beside the parser.
 
     The parser has to be a variable of the same function (or of the same file, at its top) that nobody else gets.
     """
-    node = call.node
-    if (
-        not isinstance(node, ast.Call)
-        or node.keywords
-        or len(node.args) > 1
-        or not isinstance(node.func, ast.Attribute)
-    ):
-        return False
-    parser = node.func.value
+    parser = _parser_of(call.node)
     around = enclosing_definition(call) or call.module.tree
-    if not isinstance(parser, ast.Name) or isinstance(around, ast.ClassDef):
+    if parser is None or isinstance(around, ast.ClassDef):
         return False
     nodes = nodes_of(call.module.tree)  # a function within could get hold of it, too
-    names = {parser.id, *_groups(nodes_of(around), parser.id)}
+    names = {parser, *_groups(nodes_of(around), parser)}
     uses = [each for name in names for each in nodes.names.get(name, ())]
     bound = [each for each in uses if not isinstance(each.ctx, ast.Load)]
     inside = {id(each) for each in nodes_of(around).all}
-    if len(bound) != len(names) or not _makes(nodes_of(around), parser.id):
+    if len(bound) != len(names) or any(id(each) not in inside for each in bound):
         return False
-    methods = [each.func for each in nodes.of(ast.Call) if _is_plain(each)]
-    plain = {id(each.value) for each in methods if isinstance(each, ast.Attribute)}
-    return all(id(each) in inside for each in bound) and all(id(each) in plain for each in uses if each not in bound)
+    plain = [each for each in nodes.of(ast.Call) if _is_plain(each)]
+    handled = {id(each.func.value) for each in plain if isinstance(each.func, ast.Attribute)}
+    if not _makes(nodes_of(around), parser) or any(id(each) not in handled for each in uses if each not in bound):
+        return False
+    return name not in {option for each in plain for option in _options_of(each)}
+
+
+def _parser_of(node: ast.AST) -> str | None:
+    """The variable of ``parser.parse_args()``; ``None`` where it is another call, or is given a namespace."""
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) > 1:
+        return None
+    parser = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return parser.id if isinstance(parser, ast.Name) else None
+
+
+def _options_of(call: ast.Call) -> Iterator[str]:
+    """The names that a call may give to options: one for each flag, as any of them may be the one."""
+    for each in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value.lstrip("-").replace("-", "_")
+    yield from (keyword.arg for keyword in call.keywords if keyword.arg)
 
 
 def _groups(nodes: Nodes, parser: str) -> Iterator[str]:
