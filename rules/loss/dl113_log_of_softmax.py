@@ -19,8 +19,8 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
 mixed or multiplied first, be it in one of several calls; tensors without gradients; the largest probability (`max`,
-`topk`, an index of `argmax`), which of n classes is 1/n or more, picked before the logarithm or after it; the probability of
-what was drawn with these probabilities (`multinomial`, `sample`), which is not zero.
+`topk`, an index of `argmax`), which of n classes is 1/n or more, picked before the logarithm or after it; the
+probability of what was drawn with it (`multinomial`, `sample`), which is not zero.
 
 ## Fix (safe)
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
