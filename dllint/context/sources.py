@@ -18,6 +18,7 @@ from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
+from dllint.interp.source.users import is_tried_out
 from dllint.sites import Site
 from dllint.values import Class
 
@@ -201,15 +202,15 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
-    def is_application(self) -> bool:
-        """Whether the project has scripts, so that the callers of what the program's file defines are in it."""
-        has_scripts = any(True for _ in self._machine.project.mentioning(_MAIN_GUARD))
-        return self.program.module.is_script or has_scripts or any(self._importers())
+    def is_application(self, module: SourceModule) -> bool:
+        """Whether the project has scripts, so that the callers of what a file defines are in it."""
+        guarded = self._machine.project.mentioning(_MAIN_GUARD)
+        return module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded)
 
-    def _importers(self) -> Iterator[SourceModule]:
-        """The files that import the program's one, but for packages, which only pass names on."""
-        own, project = self.program.module, self._machine.project
-        return (m for m in project.mentioning() if not m.is_package and own in project.imported_by(m))
+    def _importers(self, module: SourceModule) -> Iterator[SourceModule]:
+        """The files that import another one, but for packages, which only pass names on."""
+        project = self._machine.project
+        return (m for m in project.mentioning() if not m.is_package and module in project.imported_by(m))
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""

@@ -102,7 +102,7 @@ class SwitchedOff(Sources):
     def _is_never_passed(self, name: str) -> bool:
         """Whether all callers of the functions in the program's file that have a parameter leave it at its default."""
         nodes = nodes_of(self.program.module.tree)
-        if not self.is_application():
+        if not self.is_application(self.program.module):
             return False
         for function in nodes.of(ast.FunctionDef, ast.AsyncFunctionDef):
             names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
