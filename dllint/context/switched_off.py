@@ -63,8 +63,9 @@ class SwitchedOff(Sources):
         """That somebody asks for what the conditions around a place, or on the way to an event, need.
 
         Of an option, all values are known where the project writes them down, in settings or as the default of a
-        parameter, and neither a user nor code can give it others. One that a comment offers may be chosen, unless what
-        is done then needs a setting that is nowhere. What a run is for and whether it goes on is chosen each time.
+        parameter, and neither a user nor code can give it others. One that a comment offers may be chosen, and so may
+        any of what is set in one place alone, unless what is done then needs a setting that is nowhere. What a run is
+        for and whether it goes on is chosen each time.
         """
         told: set[str] = set()
         for test in (*_tests_around(site), *_tests_before(event)):
@@ -87,7 +88,7 @@ class SwitchedOff(Sources):
             return False
         if not question.owner:
             return test.is_off and bool(known.passed) and self._is_never_passed(question.name)
-        is_offered = any(_names(remark, question.operand) for remark in known.remarks)
+        is_offered = len(known.set_to) == 1 or any(_names(remark, question.operand) for remark in known.remarks)
         return bool(known.set_to) and (not is_offered or self._needs_more(question.owner, test, site))
 
     def _known(self, name: str) -> Known:

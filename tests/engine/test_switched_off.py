@@ -49,16 +49,22 @@ def kinds(source: str, test: str, files: dict[str, str], head: str = OPEN_HEAD, 
     [
         ("config.noise > 0", {"conf/a.yaml": "noise: 0.0\n", "conf/b.yaml": "noise: 0\n"}),
         ("config['loss'] == 'ce'", {"a.json": '{"loss": "dice"}', "b.json": '{"loss": "focal"}'}),
-        ("not config.soft", {"a.yaml": "soft: true\n"}),
-        ("config.loss != 'dice'", {"a.yaml": "loss: dice\n"}),
-        ("config.loss in ('ce', 'nll')", {"a.toml": "loss = 'dice'\n"}),
-        ("config.soft and config.loss == 'ce'", {"a.yaml": "loss: dice\nsoft: true\n"}),
-        ("config.loss == 'ce' or config.loss == 'nll'", {"a.yaml": "loss: dice\n"}),
-        ("config.loss.lower() == 'ce'", {"a.yaml": "loss: Dice\n"}),
-        ("config.get('smooth', False)", {"a.yaml": "smooth: no\n"}),
-        ("config.loss == 'ce'", {"settings.py": "class Settings:\n    loss = 'dice'\n"}),
+        ("not config.soft", {"a.yaml": "soft: true\n", "b.yaml": "soft: true\n"}),
+        ("config.loss != 'dice'", {"a.yaml": "loss: dice\n", "b.yaml": "loss: dice\n"}),
+        ("config.loss in ('ce', 'nll')", {"a.toml": "loss = 'dice'\n", "b.yaml": "loss: focal\n"}),
+        ("config.soft and config.loss == 'ce'", {"a.yaml": "loss: dice\nsoft: true\n", "b.yaml": "loss: focal\n"}),
+        ("config.loss == 'ce' or config.loss == 'nll'", {"a.yaml": "loss: dice\n", "b.yaml": "loss: focal\n"}),
+        ("config.loss.lower() == 'ce'", {"a.yaml": "loss: Dice\n", "b.yaml": "loss: focal\n"}),
+        ("config.get('smooth', False)", {"a.yaml": "smooth: no\n", "b.yaml": "smooth: off\n"}),
+        (
+            "config.loss == 'ce'",
+            {"settings.py": "class Settings:\n    loss = 'dice'\nclass Small(Settings):\n    loss = 'nll'\n"},
+        ),
         ("config.loss == 'ce'", {"conf1.py": "cfg = {'loss': 'dice'}\n", "conf2.py": "cfg = {'loss': 'focal'}\n"}),
-        ("config.loss == 'ce'", {"a.py": "from b import Config\nconfig = Config(loss='dice')\n"}),
+        (
+            "config.loss == 'ce'",
+            {"a.py": "from b import Config\nconfigs = [Config(loss='dice'), Config(loss='nll')]\n"},
+        ),
     ],
 )
 def test_what_no_setting_asks_for(source: str, test: str, files: dict[str, str]) -> None:
@@ -77,6 +83,8 @@ def test_what_no_setting_asks_for(source: str, test: str, files: dict[str, str])
         ("config.loss == 'ce'", {"a.yaml": "loss: dice\n", "b.py": "config.loss = choose()\n"}),
         ("config.loss == 'ce'", {"a.yaml": "loss: dice\n", "b.py": "config['loss'] = 'ce'\n"}),
         ("config.loss == 'ce'", {"a.py": "from b import Config\nconfig = Config(loss=choose())\n"}),
+        ("config.soft", {"a.yaml": "soft: false\n"}),
+        ("config.soft", {"settings.py": "class Settings:\n    soft = False\n"}),
         ("config.extra", {"a.yaml": "extra:\n"}),
         ("config.extra", {"a.yaml": "extra: null\n"}),
         ("config.resume", {"a.yaml": "resume: false\n"}),
@@ -159,7 +167,7 @@ class Net(nn.Module):
 def test_a_parameter_that_nobody_gives(caller: str, expected: list[str]) -> None:
     files = {"run.py": f"from main import Net\nfrom elsewhere import make, registry\n{caller}\n"}
     (finding,) = found("DL309", PARAMETER, files)
-    assert [each.kind for each in finding.assumptions if each.kind != "entry"] == expected
+    assert [each.kind for each in finding.assumptions if each.kind not in ("entry", "effect")] == expected
 
 
 def test_the_callers_of_a_library_may_give_it() -> None:
