@@ -347,7 +347,7 @@ class TestVersions:
             ("Dockerfile", "RUN pip install torch==1.4.0 tqdm\n", {"torch": "1.4.1"}),
             ("run.sh", "python3.6 train.py --lr 0.1\n", {"python": "3.7"}),
             ("jobs/train.sh", "module load python/3.7.4\n", {"python": "3.7.5"}),
-            (".travis.yml", "python:\n  - 3.6\ninstall: pip install torch==1.0\n", {"torch": "1.1"}),
+            (".travis.yml", "python:\n  - 3.6\ninstall: pip install torch==1.0\n", {"python": "3.7", "torch": "1.1"}),
             (".github/workflows/test.yml", "        python-version: '3.8'\n", {"python": "3.9"}),
             ("runtime.txt", "python-3.6.9\n", {"python": "3.6.10"}),
             ("run.sh", "python train.py --model torch-1 --epochs 3.5\n", {}),
