@@ -19,6 +19,8 @@ from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_of
 
 _MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
+_TESTS = frozenset(("test", "tests"))
+_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 
 
 class Reporting(Assuming):
@@ -51,7 +53,7 @@ class Reporting(Assuming):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
+        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed(), *self._kept())
         if event is None:
             purpose = (*purpose, *self._unread(site))
         assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *purpose)
@@ -122,6 +124,17 @@ class Reporting(Assuming):
         refused = project.refused_import(self.program.module)
         if refused:
             yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
+
+    def _kept(self) -> Iterator[Assumption]:
+        """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""
+        project, file = self._machine.project, self.program.module.file
+        around = [folder for folder in file.parents if project.root in folder.parents]
+        for library in around[1:]:
+            is_tests = not _TESTS.isdisjoint(file.relative_to(library).parts[:-1])
+            if is_tests and not _PACKAGING.isdisjoint(project.names_in(library)):
+                if any(library not in other.parents for other in project.files):
+                    yield Assumption("effect", f"somebody runs the tests of `{library.name}`, which is kept here")
+                return
 
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""
