@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from test_versions_told import found, notebook
 
 from dllint.config.companions import with_companions
 from dllint.config.versions import PACKAGES, just_above, version_key
 from dllint.interp.source.facts import Facts, load_facts
-from test_versions_told import found, notebook
 
 FACTS: Facts = load_facts()
 
@@ -60,7 +60,7 @@ def test_the_table_is_one_of_known_packages_in_order() -> None:
         keys = [version_key(row) for row in rows]
         assert keys == sorted(keys)
         for others in rows.values():
-            assert PACKAGES >= others.keys() and all(map(version_key, others.values()))
+            assert others.keys() <= PACKAGES and all(map(version_key, others.values()))
     known = FACTS.companions.keys() | PACKAGES
     assert {release.partition(" ")[0] for release in (*FACTS.old_imports.values(), *FACTS.old_calls.values())} <= known
 

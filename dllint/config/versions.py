@@ -2,11 +2,12 @@
 
 A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
-the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
-``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
-read off such files in the folders of the project and off comments in them, off the image that a Dockerfile begins with,
-off commands that install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its READMEs
-and other notes; of all these the strictest counts.
+the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, ``setup.cfg``, an
+environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the active virtual environment. How late a
+version may be is also read off such files in the folders of the project and off comments in them, off the image that a
+Dockerfile begins with, off commands that install or call something (``pip install torch==1.4``, ``python3.6 x.py``),
+off what pyenv, tox and services for tests run, and off its READMEs and other notes; of all these the strictest counts.
+The Python that a notebook ran with is not read: that tells when it was run, not with what it is run today.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
 _DEPENDENCIES = re.compile(r"^(?:dependencies|[ ]*python_packages):\s*$", re.MULTILINE)  # of conda, and of Cog
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
 _IN_COMMANDS = re.compile(
-    r"(?<![\w-])(?:(pytorch|torch|numpy|transformers|pytorch-lightning|tensorflow|cuda)(?:==?|[/-])"
+    r"(?<![\w-])(?:(pytorch|torch|numpy|transformers|pytorch-lightning|tensorflow)(?:==?|[/-])"
     r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
 )
 _IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
