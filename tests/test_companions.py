@@ -51,6 +51,9 @@ def test_what_is_told_stays() -> None:
     assert limits({"python": "3.7", "torch": "2.1.0.1"}, fixed=("torch",))["torch"] == "2.1.0.1"
     assert limits({"python": "3.7", "torch": "2"}, torch="1.4")["torch"] == "1.11"
     assert limits({"python": "3.7"}, torch="1.13").get("torch") is None
+    assert limits({"torchvision": "0.17"}, torch="2.0").get("torch") is None  # asked for as `torch>=2.0`
+    assert limits({"torchvision": "0.17", "torch": "3"}, torch="2.0")["torch"] == "2.2"
+    assert limits({"numpy": "1.18"}, python="3.6")["python"] == "3.9"
     assert limits({"numpy": "0"}) == {"numpy": "0"}  # fixed at a version which nobody tells
 
 

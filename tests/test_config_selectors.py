@@ -427,6 +427,12 @@ class TestVersions:
         (project / file).write_text(text)
         assert find_limits(project, {}) == limits
 
+    def test_what_is_tried_is_no_limit_of_a_project_that_asks_for_a_python(self, project: Path) -> None:
+        self.write(project, tox_ini="[tox]\nenvlist = py310,py311\n")
+        assert find_limits(project, {}) == {"python": "3.12"}
+        self.write(project, setup_py="setup(python_requires='>=3.10')\n")
+        assert find_limits(project, {}) == {}
+
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:
             return find_versions(project, configured).get("torch")

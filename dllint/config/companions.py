@@ -23,15 +23,17 @@ def with_companions(
     Args:
         limits: by package, as far as they are known.
         fixed: packages whose limits stay what they are.
-        lowest: the lowest versions that a project asks for: what forbids them is not meant for it.
+        lowest: the lowest versions that a project asks for: what forbids them is not meant for it. Where it asks for
+            nothing else of a package, that may be of any later version which the Python has.
         companions: which releases go together.
     """
     found = dict(limits)
     pending = list(found)
     for package in pending:  # which grows meanwhile
         for other, below in _companions_of(package, found[package], companions).items():
+            is_open = other in lowest and other not in limits and "python" not in (package, other)
             is_new = version_key(below) < version_key(found.get(other, _ANY))
-            if is_new and other not in fixed and version_key(lowest.get(other, "")) < version_key(below):
+            if is_new and not is_open and other not in fixed and version_key(lowest.get(other, "")) < version_key(below):
                 found[other] = below
                 pending.append(other)
     return found

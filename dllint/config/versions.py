@@ -351,8 +351,9 @@ def _from_below(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_tools(root: Path) -> Iterator[tuple[str, str]]:
-    """The Python that pyenv, tox and services for tests run."""
-    yield from (("python", specifier) for specifier in pythons_of_tools(root, _read))
+    """The Python that pyenv, tox and services for tests run; they tell no limit of what asks for a Python itself."""
+    if all(name != "python" for name, _ in (*_from_pyproject(root), *_from_setup(root))):
+        yield from (("python", specifier) for specifier in pythons_of_tools(root, _read))
 
 
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
