@@ -32,8 +32,9 @@ def with_companions(
     for package in pending:  # which grows meanwhile
         for other, below in _companions_of(package, found[package], companions).items():
             is_open = other in lowest and other not in limits and "python" not in (package, other)
-            is_new = version_key(below) < version_key(found.get(other, _ANY))
-            if is_new and not is_open and other not in fixed and version_key(lowest.get(other, "")) < version_key(below):
+            is_later = version_key(below) >= version_key(found.get(other, _ANY))
+            is_forbidden = version_key(below) <= version_key(lowest.get(other, ""))
+            if not (is_open or is_later or is_forbidden or other in fixed):
                 found[other] = below
                 pending.append(other)
     return found
