@@ -19,7 +19,10 @@ from dllint.interp.source.users import is_tried_out
 from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
-from dllint.tiers import confidence_of
+from dllint.tiers import confidence_in
+
+_TESTS = frozenset(("test", "tests"))
+_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 
 
 class Reporting(Assuming, SwitchedOff):
@@ -52,7 +55,7 @@ class Reporting(Assuming, SwitchedOff):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
+        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed(), *self._kept())
         purpose = (*purpose, *self.switched_off(site, event))
         used = (*self._alone(), *self._unread(site, event))
         assumptions = self.assumptions_of(event, *on, *assuming, *used, *purpose)
@@ -64,7 +67,7 @@ class Reporting(Assuming, SwitchedOff):
             location=self.location(site),
             severity=severity or rule.severity,
             category=rule.category,
-            confidence=confidence_of(assumptions),
+            confidence=confidence_in(rule.code, assumptions),
             assumptions=assumptions,
             effect=effect,
             help=help,
@@ -132,6 +135,17 @@ class Reporting(Assuming, SwitchedOff):
         refused = project.refused_import(self.program.module)
         if refused:
             yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
+
+    def _kept(self) -> Iterator[Assumption]:
+        """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""
+        project, file = self._machine.project, self.program.module.file
+        around = [folder for folder in file.parents if project.root in folder.parents]
+        for library in around[1:]:
+            is_tests = not _TESTS.isdisjoint(file.relative_to(library).parts[:-1])
+            if is_tests and not _PACKAGING.isdisjoint(project.names_in(library)):
+                if any(library not in other.parents for other in project.files):
+                    yield Assumption("effect", f"somebody runs the tests of `{library.name}`, which is kept here")
+                return
 
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
-from dllint.assumptions import Assumption, Assumptions
-from dllint.config.versions import limits_of_notebook, version_key
 from dllint.context.base import ProgramView
-from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -89,72 +85,10 @@ class Sources(ProgramView):
                 return True
         return False
 
-    def predates_no_grad(self, site: Site) -> bool:
-        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
-        assert isinstance(site.module, SourceModule)
-        return "volatile" in site.module.words or "item" in clues_in(site.module)
-
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""
         names = "|".join(map(re.escape, packages))
         return self.project_mentions(rf"(?m)^[ \t]*(?:from|import)[ \t]+(?:{names})\b", where=where)
-
-    def runs_before(self, package: str, version: str) -> bool:
-        """Whether the project says that it also runs with releases of a package before a version.
-
-        Where it gives no lowest one, it is taken to run with a later one, unless it stays below the version, as it
-        says or as its code does (see `limit_of`).
-        """
-        lowest = self.versions.get(package)
-        if lowest is not None:
-            return version_key(lowest) < version_key(version)
-        return not self.may_run_with(package, version)
-
-    def may_run_with(self, package: str, version: str) -> bool:
-        """Whether a project may run with a version of a package or a later one, by what it says it runs with.
-
-        Where it says nothing, or gives no upper bound, it may, unless the version needs a torch that it does not run
-        with.
-        """
-        limit = self.limit_of(package)
-        if limit is not None and version_key(limit) <= version_key(version):
-            return False
-        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
-        return not needed or self.may_run_with(needed, release)
-
-    def limit_of(self, package: str) -> str | None:
-        """The version below which a package stays: as the project says, or else as its code does.
-
-        Code for Python 2 or TensorFlow 1, `async=True` as an argument and `loss.data[0]` run with early releases only,
-        and so does what goes with an early Python, told or needed by an early numpy or torch. Code is that of
-        the program's own files, and of those in its folder or below. ``None`` where nothing is known.
-        """
-        return self._limits_told.get(package) or self._limits_of_code.get(package)
-
-    def assumed_version(self, package: str, version: str) -> Assumptions:
-        """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
-        if package in self.versions or package in self._limits_told:
-            return ()
-        return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
-
-    @cached_property
-    def _limits_told(self) -> Mapping[str, str]:
-        """What the project says, and of a notebook what it says itself, which counts for it."""
-        notebook = self.program.module.source.notebook
-        return {**self.limits, **limits_of_notebook(notebook.raw)} if notebook is not None else self.limits
-
-    @cached_property
-    def _limits_of_code(self) -> dict[str, str]:
-        modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
-        found: dict[str, str] = {}
-        clues = {clue for module in modules for clue in clues_in(module)}
-        for package, firsts in self.facts.last_pythons.items():
-            limit = version_key(self._limits_told.get(package, "99"))
-            clues.update(python for python, first in firsts.items() if limit <= version_key(first))
-        for clue in clues:
-            for package, below in self.facts.clues.get(clue, {}).items():
-                found[package] = min(found.get(package, below), below, key=version_key)
-        return found
 
     def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
         """Where the program's file imports, reads or calls objects of libraries that have one of some dotted names.

@@ -38,7 +38,7 @@ def by_nobody(subject: Subject) -> Iterator[Twin]:
     files = unstarted(subject.files)
     if files is not None:
         (main, *_) = files
-        sure = (claim for claim in subject.claims if claim.finding.confidence == "certain")
+        sure = (claim for claim in subject.claims if not claim.finding.assumptions)
         yield Twin(files, frozenset(claim.mark for claim in sure if claim.place.file == main))
 
 
