@@ -31,7 +31,7 @@ from dllint.interp.source.project import Project
 from dllint.outcomes import Analysis
 from dllint.rule import Rule, Triggers, is_triggered
 from dllint.rule_table import Described, listens, loaded
-from dllint.tiers import confidence_of, over_all_options
+from dllint.tiers import confidence_in, over_all_options
 
 Hook = Callable[..., Iterable[Finding] | None]
 
@@ -190,7 +190,7 @@ def _best(group: list[Finding]) -> Finding:
     assumed = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
     # choices have no name beyond this file
     assumptions = union(Assumption(each.kind, each.text, asks=each.asks) for each in assumed)
-    return replace(best, assumptions=assumptions, confidence=confidence_of(assumptions))
+    return replace(best, assumptions=assumptions, confidence=confidence_in(best.code, assumptions))
 
 
 def _weight(finding: Finding) -> tuple[bool, int, int]:
