@@ -128,7 +128,7 @@ class Reporting(Assuming):
     def _may_be_called(self, definition: ast.AST, name: str) -> bool:
         """Whether something in the project may call a definition: code or a configuration file that names it.
 
-        Of a library, and of a file by itself, the callers are outside.
+        Of a library, of a file by itself, and of a part of a project the callers are outside.
         """
         own, project = self.program.module, self._machine.project
         if getattr(definition, "decorator_list", None) or own.uses_name(name, outside=definition):
@@ -136,9 +136,12 @@ class Reporting(Assuming):
         naming = project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
         if any(module.uses_name(name) and own in project.closure(module) for module in naming if module is not own):
             return True  # also where a package passes the name on
+        is_run = own.is_script or own.contains(_MAIN_GUARD)
+        if not is_run and not project.is_whole_around(own):
+            return True
         importers = [module for module in project.mentioning() if own in project.imported_by(module)]
         importers = [module for module in importers if not module.is_package]  # which only pass names on
-        is_application = own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
+        is_application = is_run or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
         return not is_application or project.is_configured(name)
 
     def _is_unit_test(self) -> bool:

@@ -228,6 +228,11 @@ class Sources(ProgramView):
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
         return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)
 
+    @property
+    def sees_whole_project(self) -> bool:
+        """Whether the project is here as a whole. Of modules alone, what calls them and reads their files may be missing."""
+        return self._machine.project.is_whole_around(self.program.module)
+
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
 

@@ -36,9 +36,12 @@ def broken_import(project: Project, module: SourceModule) -> SourceModule | None
 def missing_import(project: Project, module: SourceModule) -> str:
     """A module of the project that a file needs to be imported, and that is not there; empty if there is none.
 
-    It belongs to the project for certain: its name is a relative one, or begins with a folder of the project.
+    It belongs to the project for certain: its name is a relative one, or begins with a folder of the project. Of a
+    tree that is but a part of a project, nothing can be said to be missing.
     """
     if module.source.notebook is not None:  # cells go to other folders, and get modules from elsewhere
+        return ""
+    if not project.is_whole_around(module):
         return ""
     for each in (module, *_needed_by(project, module)):
         with project.glancing_at(each):
