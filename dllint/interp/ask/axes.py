@@ -90,6 +90,8 @@ class Axes:
             return annotated(tensor) if tensor.name == "parameter" else None
         if tensor.name in _NUMBERS or tensor.name.startswith("math.") or _axis_read_by(tensor) is not None:
             return Shape(())
+        if tensor.name in ("element", "next"):
+            return data_shapes.of_whole_batch(tensor)
         forced = force(self._machine, tensor)
         if forced is not tensor:
             return self._of_model(tensor, forced)
