@@ -54,6 +54,7 @@ _RAISE = (
     "torch.nn.functional.binary_cross_entropy",
 )
 _ONE_LEFT = Assumption("effect", "the last batch of an epoch has one sample")
+_ROW_FOR_ROW = Assumption("name", "the model returns something for each sample of a batch")
 _LOADER = "torch.utils.data.DataLoader"
 
 
@@ -91,7 +92,7 @@ class SqueezeDropsBatch(Rule):
             return
         squeezes = [next(ctx.squeezed(value), None) for value in (event.input, event.target)]
         found = next((each for each in squeezes if each is not None), None)
-        if found is None or None not in squeezes or not ctx.shape(found.inputs[0]).is_batch:
+        if found is None or None not in squeezes or not _is_of_batch(found.inputs[0], ctx):
             return
         loader = _loader_of(found, ctx)
         if loader is not None and not ctx.excused(self, event, loader):
@@ -104,12 +105,25 @@ class SqueezeDropsBatch(Rule):
             at,
             "this `squeeze()` drops the axis of the batch as well, where a batch has one sample",
             on=[event, loader, *ctx.models_behind(squeeze), *_layers_left_alone(event, squeeze, ctx)],
-            assuming=[] if _left_over(loader, ctx) == 1 else [_ONE_LEFT],
+            assuming=[
+                *([] if _left_over(loader, ctx) == 1 else [_ONE_LEFT]),
+                *([] if ctx.shape(squeeze.inputs[0]).is_batch else [_ROW_FOR_ROW]),
+            ],
             effect="the loss gets inputs and targets of different shapes, and raises an error",
             help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
             trace=[(event.site, "the loss compares the shapes")] if at is not event.site else [],
             fix=("Name the axis", _with_axis(squeeze, ctx)),
         )
+
+
+def _is_of_batch(value: Value, ctx: Context) -> bool:
+    """Whether the first axis is that of the batch, as it is of what a model returns, unless one knows better."""
+    if ctx.shape(value).is_batch:
+        return True
+    is_call = isinstance(value, Symbol) and value.name in ("call", "forward") and len(value.inputs) > 1
+    if not is_call or ctx.shape(value).sizes or not isinstance(value, Symbol):
+        return False
+    return ctx.guessed_role(value.inputs[0]) == "module" and ctx.shape(value.inputs[1]).is_batch
 
 
 def _layers_left_alone(event: LossCall, squeeze: Symbol, ctx: Context) -> Assumptions:
