@@ -118,6 +118,8 @@ class Axes:
         model = result.inputs[0]
         if result.name != "torch.nn.Sequential()" or not isinstance(model, Instance) or len(result.inputs) < 2:
             return None
+        if not model.arguments.exact or "<items>" in model.attributes:
+            return None
         value: Value = result.inputs[1]
         for layer in sequence_items(self._machine, model) or (model,):
             if not isinstance(layer, Instance) or not layer.library_name or layer is model:
