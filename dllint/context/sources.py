@@ -14,7 +14,6 @@ from dllint.config.versions import limits_of_notebook, version_key
 from dllint.context.base import ProgramView
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
-from dllint.interp.source.missing_names import failing_import
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
@@ -213,10 +212,6 @@ class Sources(ProgramView):
             return all(bool(value) != guard.holds for value in values)
         is_above = guard.relation == ">" and guard.holds and isinstance(guard.operand, int | float)
         return is_above and all(value is not None and value <= guard.operand for value in values)
-
-    def failing_import(self) -> Site | None:
-        """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
-        return failing_import(self._machine.project, self.program.module)
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""

@@ -7,19 +7,16 @@ written there.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from typing import TYPE_CHECKING
+
+from dllint.interp.source.missing_names import has_only_what_is_written, lacks
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
 
-_MAKES_NAMES = re.compile(
-    r"\b(globals|locals|vars)\s*\(\s*\)|\b(exec|execfile|setattr|update_wrapper)\s*\(|\b__getattr__\b|\b__dict__\b|\bsys\.modules\b"
-)
 _LIBRARIES = frozenset(("clip", "datasets", "evaluate", "peft", "tokenizers", "trl"))  # names that files have, too
-_IMPLICIT = re.compile(r"__\w+__")
 
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
@@ -29,14 +26,13 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
     module = machine.project.find(importer, statement.module or "", statement.level)
     if module is None or module is importer or not _is_the_one(machine, statement, importer, module):
         return False
-    wanted = [alias.name for alias in statement.names if alias.name != "*" and not _IMPLICIT.fullmatch(alias.name)]
-    return not all(name in module.words for name in wanted) and _is_plain(module)
+    return any(lacks(machine.project, module, alias.name) for alias in statement.names)
 
 
 def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
     """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
     is_module = name in sys.stdlib_module_names and _is_run(machine)
-    return is_module and not module.binds(name) and _is_plain(module)
+    return is_module and not module.binds(name) and has_only_what_is_written(module)
 
 
 def _is_run(machine: Machine) -> bool:
@@ -53,12 +49,6 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
     parts = (statement.module or "").split(".")
     beside = machine.main.folder.joinpath(*parts).with_suffix(".py")
     return importer is machine.main and module.file == beside and not _is_library(machine, parts[0])
-
-
-def _is_plain(module: SourceModule) -> bool:
-    """Whether all names of a file are written in it."""
-    is_closed = not module.contains(_MAKES_NAMES) and not module.bindings.stars
-    return is_closed and module.syntax_error is None and module.source.notebook is None
 
 
 def _is_library(machine: Machine, name: str) -> bool:
