@@ -225,7 +225,7 @@ class Sources(ProgramView):
 
     @property
     def sees_whole_project(self) -> bool:
-        """Whether the project is here as a whole. Of modules alone, what calls them and reads their files may be missing."""
+        """Whether the project is here as a whole: where there are modules alone, others may be elsewhere."""
         return self._machine.project.is_whole_around(self.program.module)
 
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:

@@ -34,7 +34,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, OpaqueCall, OptimizerStep, Program, RandomSeeded, Rule, Site, nodes_of
+from dllint.api import (
+    Context,
+    Finding,
+    LibraryCall,
+    OpaqueCall,
+    OptimizerStep,
+    Program,
+    RandomSeeded,
+    Rule,
+    Site,
+    nodes_of,
+)
 
 _DRAWS = {
     **dict.fromkeys(("numpy.random.shuffle", "numpy.random.permutation", "numpy.random.choice"), "numpy.random"),

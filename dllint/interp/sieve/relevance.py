@@ -25,7 +25,7 @@ Concerned = frozenset[int]
 """Rules, by their place in the list that a :class:`Relevance` was made for."""
 
 _DEEPEST = 8  # lineage that is followed
-_SHORT = 8  # functions of so few lines, but for the docstring, are always interpreted: they often just pass something on
+_SHORT = 8  # functions of so few lines, but for a docstring, are always interpreted: they often pass something on
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
