@@ -112,7 +112,7 @@ class SeedNotApplied(Rule):
         functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "seed" in each.name.lower()]
         for function in functions if not _seeds_beside(functions, tree) else ():
             site = Site(ctx.program.module, function)
-            if _seeds(function) and _trains(ctx) and not ctx.mentions(function.name, where="elsewhere"):
+            if _seeds(function) and _is_trained_by(ctx) and not ctx.mentions(function.name, where="elsewhere"):
                 names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == function.name]
                 if not names:
                     yield ctx.finding(
@@ -125,7 +125,7 @@ class SeedNotApplied(Rule):
                     )
 
 
-def _trains(ctx: Context) -> bool:
+def _is_trained_by(ctx: Context) -> bool:
     """Whether the script steps an optimizer, also one that is not known, and nothing that it imports may seed."""
     if any(True for _ in ctx.all_of(OptimizerStep)):
         return True
