@@ -45,7 +45,7 @@ def _goes_only_into(site: Site, names: Set[str], hops: int = _MAX_HOPS) -> bool:
             target = parent.targets[0]
             if not isinstance(target, ast.Name) or not hops:
                 return False
-            reads = list(later_reads(target.id, Site(site.module, parent), site.module))
+            reads = list(later_reads(target.id, Site(site.module, node), site.module))
             return bool(reads) and all(_goes_only_into(Site(site.module, read), names, hops - 1) for read in reads)
         else:
             return False

@@ -18,7 +18,7 @@ from dllint.interp.source.users import is_tried_out
 from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
-from dllint.tiers import confidence_of
+from dllint.tiers import confidence_in
 
 _MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 
@@ -64,7 +64,7 @@ class Reporting(Assuming):
             location=self.location(site),
             severity=severity or rule.severity,
             category=rule.category,
-            confidence=confidence_of(assumptions),
+            confidence=confidence_in(rule.code, assumptions),
             assumptions=assumptions,
             effect=effect,
             help=help,
