@@ -10,6 +10,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.assuming import Assuming
+from dllint.context.switched_off import SwitchedOff
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
@@ -20,10 +21,11 @@ from dllint.sites import Site
 from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_in
 
-_MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
+_TESTS = frozenset(("test", "tests"))
+_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 
 
-class Reporting(Assuming):
+class Reporting(Assuming, SwitchedOff):
     """Findings, places in the source and edits of it."""
 
     def finding(
@@ -53,7 +55,8 @@ class Reporting(Assuming):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
+        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed(), *self._kept())
+        purpose = (*purpose, *self.switched_off(site, event))
         used = (*self._alone(), *self._unread(site, event))
         assumptions = self.assumptions_of(event, *on, *assuming, *used, *purpose)
         alone = self.program.alone
@@ -92,6 +95,9 @@ class Reporting(Assuming):
         """
         if self.program.kind == "module":
             return
+        failure = self._machine.failed_at
+        if failure is not None and not any(self._importers(self.program.module)):
+            yield Assumption("effect", f"the script goes on behind line {failure.line}, where it fails")
         name = self.program.name.partition(".")[0]
         definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
         if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
@@ -130,6 +136,17 @@ class Reporting(Assuming):
         if refused:
             yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
 
+    def _kept(self) -> Iterator[Assumption]:
+        """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""
+        project, file = self._machine.project, self.program.module.file
+        around = [folder for folder in file.parents if project.root in folder.parents]
+        for library in around[1:]:
+            is_tests = not _TESTS.isdisjoint(file.relative_to(library).parts[:-1])
+            if is_tests and not _PACKAGING.isdisjoint(project.names_in(library)):
+                if any(library not in other.parents for other in project.files):
+                    yield Assumption("effect", f"somebody runs the tests of `{library.name}`, which is kept here")
+                return
+
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""
         statements: Sequence[ast.stmt] = self.program.module.bindings.names.get(name, ())
@@ -145,14 +162,7 @@ class Reporting(Assuming):
         own = self.program.module if is_here else project.module(definition.module.source.path)
         if own is None or not isinstance(definition.node, ast.stmt) or project.uses(own, definition.node):
             return True
-        is_run = own.is_script or (own.contains(_MAIN_GUARD) and not is_tried_out(own))
-        if not is_run and not project.is_whole_around(own):
-            return True
-        importers = [module for module in project.mentioning() if own in project.imported_by(module)]
-        importers = [module for module in importers if not module.is_package]  # which only pass names on
-        scripts = (each for each in project.mentioning(_MAIN_GUARD) if not is_tried_out(each))
-        is_application = is_run or bool(importers) or any(True for _ in scripts)
-        return not is_application
+        return not self.is_application(own)
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""

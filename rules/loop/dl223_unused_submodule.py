@@ -46,7 +46,6 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
-    Assumption,
     AttributeAssigned,
     Class,
     Context,
@@ -164,13 +163,6 @@ class UnusedSubmodule(Rule):
             event,
             f"no code uses the `{ctx.class_name(layer)}` in `{event.attribute}`",
             on=[layer],
-            assuming=[
-                Assumption(
-                    "no-default", f"`{guard.subject}` is set so that the layer is made, as no configuration does"
-                )
-                for guard in event.guards
-                if ctx.is_left_off(guard)
-            ],
             effect="it is saved and counted and never trained: the network is another one than it says",
             help="call it in `forward`, or take it out",
         )

@@ -178,3 +178,21 @@ def test_what_a_program_that_starts_has_found_stands(tmp_path: Path) -> None:
         found = [each for findings in by_file(analyses(tmp_path, files, *programs)).values() for each in findings]
         (finding,) = found
         assert not assumes_a_module(finding)
+
+
+@pytest.mark.parametrize(
+    ("files", "assumed"),
+    [
+        (("lib/setup.py", "train.py"), True),
+        (("lib/setup.py",), False),  # which is the project, in a folder
+        (("setup.py", "train.py"), False),
+        (("lib/README.md", "train.py"), False),
+    ],
+)
+def test_the_tests_of_a_library_that_is_kept_are_run_by_nobody(
+    tmp_path: Path, files: tuple[str, ...], assumed: bool
+) -> None:
+    test = "lib/tests/extensions.py"
+    (analysis,) = analyses(tmp_path, {test: USE.format(""), **dict.fromkeys(files, "")}, test)
+    (finding,) = analysis.findings
+    assert ("somebody runs the tests of `lib`, which is kept here" in [a.text for a in finding.assumptions]) is assumed

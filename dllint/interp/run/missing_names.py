@@ -1,4 +1,4 @@
-"""Names that are not there: imports that Python refuses as the file has no such name, modules that nobody imported.
+"""Names that are not there: of an imported file, of a module that nobody imported, of an option that no parser has.
 
 Only what is certain counts: the file is the one that Python finds, and nothing in it can make names that are not
 written there.
@@ -10,11 +10,14 @@ import ast
 import sys
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
+from dllint.values import Instance
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
+    from dllint.values import Value
 
 _LIBRARIES = frozenset(("clip", "datasets", "evaluate", "peft", "tokenizers", "trl"))  # names that files have, too
 
@@ -33,6 +36,16 @@ def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
     """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
     is_module = name in sys.stdlib_module_names and _is_run(machine)
     return is_module and not module.binds(name) and has_only_what_is_written(module)
+
+
+def is_no_option(machine: Machine, base: Value, read: ast.Attribute) -> bool:
+    """Whether ``args.name`` raises `AttributeError`: the parser has no such option, and no code sets it."""
+    if not isinstance(base, Instance) or base.library_name != "argparse.Namespace" or base.site is None:
+        return False
+    name, holder = read.attr, read.value
+    if not isinstance(holder, ast.Name) or name in base.attributes or name.startswith("__") or not _is_run(machine):
+        return False
+    return lacks_option(base.site, name) and not may_be_set(name, holder.id, machine.project.closure(machine.main))
 
 
 def _is_run(machine: Machine) -> bool:

@@ -345,11 +345,11 @@ class Project:
         found = (self.module(file) for file in notebooks if word.search(self._text(file)))
         return any(module is not None and name in module.words for module in found)
 
-    def configured_as(self, name: str) -> frozenset[str]:
-        """What the configuration files of the project set an option to, as it is written: `False`, `0.1`."""
-        setting = re.compile(rf"""(?<![\w.-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
+    def configured_as(self, name: str) -> tuple[str, ...]:
+        """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
+        setting = re.compile(rf"""(?<![\w-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
         texts = (self._text(file) for file in islice(self._configuration(), _MAX_CONFIGURATION))
-        return frozenset(value for text in texts for value in setting.findall(text))
+        return tuple(value for text in texts for value in setting.findall(text))
 
     def _configuration(self) -> Iterator[Path]:
         """The files of the project that may name what it uses, without the large ones."""

@@ -82,6 +82,16 @@ def refused_import(project: Project, module: SourceModule) -> str:
     return ""
 
 
+def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]:
+    """The dotted names of what a file needs of libraries to be imported: ``torch._six``, ``collections.Iterable``."""
+    for each in (module, *_needed_by(project, module)):
+        with project.glancing_at(each):
+            modules, names = each.top_imports, each.top_names
+        found = {name for name, level in modules if not level and project.find(each, name) is None}
+        yield from found
+        yield from (f"{name}.{wanted}" for name, level, wanted in names if not level and name in found)
+
+
 def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]:
     """The project's modules that a file cannot be imported without, nearest first."""
     seen = {module.file}
