@@ -154,7 +154,12 @@ class Sources(ProgramView):
         return [Site(module, node) for module, _ in modules for node in module.calls.get(name, ())]
 
     def is_application(self, module: SourceModule) -> bool:
-        """Whether the project has scripts, so that the callers of what a file defines are in it."""
+        """Whether the project has scripts, so that the callers of what a file defines are in it.
+
+        Of a tree that is but a part of a project, callers may be elsewhere, unless the file is a script itself.
+        """
+        if not self._machine.project.is_whole_around(module):
+            return module.calls_its_own or (module.contains(_MAIN_GUARD) and not is_tried_out(module))
         guarded = self._machine.project.mentioning(_MAIN_GUARD)
         return module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded)
 
@@ -172,6 +177,11 @@ class Sources(ProgramView):
     def mentions(self, *words: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
         return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)
+
+    @property
+    def sees_whole_project(self) -> bool:
+        """Whether the project is here as a whole: where there are modules alone, others may be elsewhere."""
+        return self._machine.project.is_whole_around(self.program.module)
 
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.

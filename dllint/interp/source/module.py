@@ -206,14 +206,14 @@ class SourceModule:
     @property
     def is_script(self) -> bool:
         """Whether the file does something when it is run: its top level loops, or calls a function of its own."""
+        return self.calls_its_own or any(isinstance(node, ast.For | ast.While) for node in self.tree.body)
+
+    @property
+    def calls_its_own(self) -> bool:
+        """Whether the top level of the file calls a function of it, for the sake of what that does."""
         own = {node.name for node in self.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-        for node in self.tree.body:
-            call = node.value if isinstance(node, ast.Expr) else None
-            if isinstance(node, ast.For | ast.While):
-                return True
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in own:
-                return True
-        return False
+        calls = (node.value for node in self.tree.body if isinstance(node, ast.Expr))
+        return any(isinstance(each, ast.Call) and getattr(each.func, "id", "") in own for each in calls)
 
     def binds(self, name: str) -> bool:
         """Whether anything in the file binds a name, at any depth."""

@@ -268,6 +268,19 @@ class Project:
             known = self._listings[folder] = read_listing(folder, self._overlay)
         return known.names
 
+    def is_whole_around(self, module: SourceModule) -> bool:
+        """Whether the project is here as a whole, as files around a module tell that are no code.
+
+        A tree of modules alone may be a part of one: what it lacks may be elsewhere.
+        """
+        for folder in (module.folder, *module.folder.parents):
+            self.names_in(folder)
+            if self._listings[folder].has_more:
+                return True
+            if folder == self.root:
+                break
+        return False
+
     def _importable(self, folder: Path) -> frozenset[str]:
         self.names_in(folder)
         return self._listings[folder].importable
