@@ -132,6 +132,10 @@ LACKING = "does not have"
         ("from utils.nets import Net", {"utils/nets.py": "class Network:\n    pass\n"}),
         ("from utils import Net", {"utils/__init__.py": "", "utils/network.py": ""}),
         ("import tools", {"tools.py": "from .nets import Net\n", "nets.py": "# class Net:\n"}),
+        (
+            "from utils import Net",
+            {"utils/__init__.py": "from .nets import *\n", "utils/nets.py": "class Other: ...\n"},
+        ),
     ],
 )
 def test_a_name_that_its_module_lacks_keeps_a_program_from_starting(
@@ -155,6 +159,7 @@ def test_a_name_that_its_module_lacks_keeps_a_program_from_starting(
         ("from utils.nets import Net", {"utils/nets.py": "", "old/utils/nets.py": "class Net:\n    pass\n"}),
         ("from utils import Net", {"utils/__init__.py": "", "utils/Net.py": ""}),
         ("from utils import Net", {"utils/__init__.py": "", "utils/Net.so": ""}),
+        ("from utils import Net", {"utils/__init__.py": "from .nets import *\n", "utils/nets.py": "class Net: ...\n"}),
         ("try:\n    from utils.nets import Net\nexcept ImportError:\n    Net = None", {"utils/nets.py": ""}),
     ],
 )

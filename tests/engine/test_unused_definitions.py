@@ -205,3 +205,61 @@ def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, 
 )
 def test_what_another_file_uses_is_more_than_tried_out(source: str, files: dict[str, str]) -> None:
     assert "effect" not in kinds("DL308", source, {"README.md": "", **files})
+
+
+CALL = """
+def scale(width, height):
+    return width * height
+
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("if __name__ == '__main__':\n    print(scale(2))", ["effect"]),
+        ("if __name__ == '__main__':\n    fit(scale(2))", []),
+        ("print(scale(2))", []),
+    ],
+    ids=["tried-out", "handed-on", "at-the-top"],
+)
+def test_what_a_file_tries_out_at_its_end_is_no_use_of_it(call: str, expected: list[str]) -> None:
+    assert kinds("DL843", f"import torch\nfrom fitting import fit\n{CALL.format(call)}", {"run.py": FITS}) == expected
+
+
+NUMBERS = """
+import numpy as np
+import torch
+
+class Reader:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def table(self):
+        return np.asarray(self.rows, dtype=np.float)
+
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "is_question"),
+    [
+        (NUMBERS.format("print(Reader([1]).rows)"), True),
+        (NUMBERS.format("print(Reader([1]).table())"), False),
+        (NUMBERS.format("print(getattr(Reader([1]), 'table')())"), False),
+        (NUMBERS.replace("class Reader:", "class Reader(Base):").format("print(Reader([1]).rows)"), False),
+    ],
+    ids=["never-read", "called", "by-its-name", "of-a-base-that-is-not-known"],
+)
+def test_a_method_that_nothing_reads_may_never_be_called(source: str, is_question: bool) -> None:
+    assert ("effect" in kinds("DL842", source)) is is_question
+
+
+@pytest.mark.parametrize(
+    ("folder", "is_question"), [("old", True), ("code_archive", True), (".Archive", True), ("cold", False), ("", False)]
+)
+def test_a_folder_of_old_files_is_set_aside(folder: str, is_question: bool) -> None:
+    (finding,) = found("DL842", "", {f"{folder}/run.py".lstrip("/"): "import numpy as np\nprint(np.float(3))\n"})
+    assert any(each.kind == "effect" for each in finding.assumptions) is is_question

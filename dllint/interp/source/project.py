@@ -341,13 +341,13 @@ class Project:
             if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
 
-    def is_named_outside_modules(self, name: str) -> bool:
-        """Whether a configuration file or a cell of a notebook has a name: ``_target_: package.models.Net``."""
+    def is_named_outside_modules(self, name: str, but_in: Path) -> bool:
+        """Whether a configuration file, or a cell of another notebook, has a name: ``_target_: package.models.Net``."""
         word = re.compile(rf"\b{re.escape(name)}\b")
         if any(word.search(self._text(file)) for file in islice(self._configuration(), _MAX_CONFIGURATION)):
             return True
         notebooks = islice(self._others((".ipynb",), _LARGEST_NOTEBOOK), _MAX_CONFIGURATION)
-        found = (self.module(file) for file in notebooks if word.search(self._text(file)))
+        found = (self.module(file) for file in notebooks if file != but_in and word.search(self._text(file)))
         return any(module is not None and name in module.words for module in found)
 
     def configured_as(self, name: str) -> tuple[str, ...]:

@@ -74,7 +74,9 @@ class _Search:
         word = re.compile(rf"\b{re.escape(name)}\b")
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
         users = (module, *(each for each in others if self._is_importer(each, module)))
-        if any(self._is_run(user, name) for user in users) or self._project.is_named_outside_modules(name):
+        if any(self._is_run(user, name) for user in users) or self._project.is_named_outside_modules(
+            name, but_in=module.file
+        ):
             return True
         return self._is_imported_by_name(module)
 

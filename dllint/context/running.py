@@ -1,0 +1,144 @@
+"""Whether what a finding is about runs at all: what has to hold so that somebody gets there, and trains with it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from dllint.assumptions import Assumption
+from dllint.context.assuming import Assuming
+from dllint.context.switched_off import SwitchedOff
+from dllint.events import Event
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.positions import ancestors, enclosing_scope
+from dllint.interp.source.topics import speaks_of
+from dllint.interp.source.users import is_tried_out, mentions
+from dllint.sites import Site
+
+_BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
+_CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
+_TESTS = frozenset(("test", "tests"))
+_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
+
+
+class Running(Assuming, SwitchedOff):
+    """What is assumed of a program as a whole, and of the definition around a place."""
+
+    def runs(self, site: Site, event: Event | None) -> Iterator[Assumption]:
+        """That the program starts, is in use and gets to a place, and that what it does there is training.
+
+        Args:
+            site: the place of a claim.
+            event: what happens there; without one, nothing tells that the place is reached.
+        """
+        yield from self._alone()
+        yield from self._unread(site, event)
+        yield from self._set_aside()
+        yield from self.made_up()
+        yield from self.is_training((enclosing_scope(site),))
+        yield from self._needed()
+        yield from self._kept()
+        yield from self.switched_off(site, event)
+
+    def _alone(self) -> Iterator[Assumption]:
+        """That somebody calls a definition which was interpreted by itself, and calls it so.
+
+        Of what no code names, in a project that has scripts, nobody knows that it is used at all. A library calls the
+        methods of a class only if somebody makes objects of it.
+        """
+        if self.program.kind == "module":
+            return
+        failure = self._machine.failed_at
+        if failure is not None and not any(self._importers(self.program.module)):
+            yield Assumption("effect", f"the script goes on behind line {failure.line}, where it fails")
+        name = self.program.name.partition(".")[0]
+        definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
+        if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
+            yield self._used(self.program.name)
+        elif self.program.alone is not None:
+            told = f"`{self.program.name}` is called, which nothing that could be followed does"
+            yield Assumption("entry", told, asks="reached")
+
+    def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
+        """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
+        if self.program.kind != "module" or (event is not None and not self._is_trial):
+            return
+        around = [node for node in ancestors(site) if isinstance(node, Definition)]
+        if event is not None and not around:
+            yield Assumption("effect", "this is more than a trial of what the file defines")
+        if around and (event is not None or site.module is self.program.module):
+            definition = around[-1]
+            if not self._may_be_called(Site(site.module, definition)):
+                yield self._used(definition.name)
+            elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
+                yield self._used(f"{definition.name}.{around[-2].name}")
+
+    def _is_read(self, method: Any, owner: ast.ClassDef) -> bool:
+        """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""
+        is_own = {ast.unparse(base) for base in owner.bases} <= _BASES_THAT_CALL_LITTLE
+        if not is_own or method.name in _CALLED_BY_MODULES or method.name.startswith("__") or method.decorator_list:
+            return True
+        project = self._machine.project
+        users = project.mentioning(re.compile(rf"\b{re.escape(method.name)}\b"))
+        read = any(mentions(user.tree, method.name) for user in users)
+        return read or project.is_named_outside_modules(method.name, but_in=self.program.module.file)
+
+    def _set_aside(self) -> Iterator[Assumption]:
+        """That somebody still runs a file whose folder says by its name that it is kept from earlier."""
+        project, file = self._machine.project, self.program.module.file
+        folders = file.relative_to(project.root).parts[:-1] if file.is_relative_to(project.root) else ()
+        for folder in folders:
+            if speaks_of("set-aside", folder):
+                yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
+                return
+
+    @cached_property
+    def _is_trial(self) -> bool:
+        return is_tried_out(self.program.module)
+
+    def _used(self, name: str) -> Assumption:
+        return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")
+
+    def _needed(self) -> Iterator[Assumption]:
+        """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
+        project = self._machine.project
+        broken = project.broken_import(self.program.module)
+        if broken is not None:
+            yield Assumption("effect", f"`{broken.file.name}` is mended, which is imported and cannot be parsed")
+        missing = project.missing_import(self.program.module)
+        if missing and missing.partition(".")[0] not in self.facts.packages:
+            yield Assumption("effect", f"`{missing}` exists, which is not in the project")
+        refused = project.refused_import(self.program.module)
+        if refused:
+            yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
+
+    def _kept(self) -> Iterator[Assumption]:
+        """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""
+        project, file = self._machine.project, self.program.module.file
+        around = [folder for folder in file.parents if project.root in folder.parents]
+        for library in around[1:]:
+            is_tests = not _TESTS.isdisjoint(file.relative_to(library).parts[:-1])
+            if is_tests and not _PACKAGING.isdisjoint(project.names_in(library)):
+                if any(library not in other.parents for other in project.files):
+                    yield Assumption("effect", f"somebody runs the tests of `{library.name}`, which is kept here")
+                return
+
+    def _top_level(self, name: str) -> Sequence[ast.stmt]:
+        """The statements at the top of the program's file that bind a name."""
+        statements: Sequence[ast.stmt] = self.program.module.bindings.names.get(name, ())
+        return statements
+
+    def _may_be_called(self, definition: Site) -> bool:
+        """Whether something in the project that runs may use a definition: code, a notebook or a configuration file.
+
+        Of a library, of a file by itself, and of a part of a project the callers are outside.
+        """
+        project = self._machine.project
+        is_here = definition.module is self.program.module
+        own = self.program.module if is_here else project.module(definition.module.source.path)
+        if own is None or not isinstance(definition.node, ast.stmt) or project.uses(own, definition.node):
+            return True
+        return not self.is_application(own)
