@@ -29,7 +29,8 @@ at 1 again.
         scheduler.step()
 
 ## Not reported
-Schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
+`ExponentialLR` and `StepLR` with a step of one epoch, which multiply the rate that comes back with the optimizer;
+schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
 that are built for what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set
 by hand; weights that are loaded for a run of its own; loops that a framework runs.
 
@@ -74,13 +75,22 @@ _WITHOUT_A_PLACE = ("ReduceLROnPlateau", "ConstantLR")
 
 
 def restored_or_handed_on(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
-    """its state is restored, or code that is not seen gets hold of it"""
-    return ctx.is_restored(scheduler)
+    """its state is restored, it is itself read from the checkpoint, or code that is not seen gets hold of it"""
+    return ctx.is_restored(scheduler) or any("sched" in key.lower() for key in found.keys)
 
 
 def has_no_place(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
     """it follows the scores, or keeps the rate: there is no place in a schedule"""
     return ctx.class_name(scheduler) in _WITHOUT_A_PLACE
+
+
+def goes_on_from_the_rate(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """each of its steps multiplies the rate of the optimizer, which is restored with it"""
+    size = scheduler.arguments.get(1, "step_size")
+    is_each = ctx.class_name(scheduler) == "StepLR" and size is not None and ctx.constant(size) == 1
+    optimizer = scheduler.arguments.get(0, "optimizer")
+    is_product = is_each or ctx.class_name(scheduler) == "ExponentialLR"
+    return is_product and optimizer is not None and ctx.is_restored(optimizer)
 
 
 def told_the_epoch(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
@@ -120,7 +130,8 @@ class SchedulerNotRestored(Rule):
     references = ("https://docs.pytorch.org/tutorials/recipes/recipes/saving_and_loading_a_general_checkpoint.html",)
 
     excuses = (
-        restored_or_handed_on, has_no_place, told_the_epoch, made_up_for, built_for_the_rest, set_by_hand,
+        restored_or_handed_on, has_no_place, goes_on_from_the_rate, told_the_epoch, made_up_for, built_for_the_rest,
+        set_by_hand,
     )  # fmt: skip
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:

@@ -37,6 +37,9 @@ to fit.
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
 whose `forward` uses other names than its constructor. Three others were not: two stubs, and a layer that pretrained
 weights have; all are silent now. In 44 others 4, 1 of them true; the others were for a part that is not written yet.
+
+A note: of 50 findings in 31 batches of unread repositories 25 were true, 6 false and 19 doubtful: drafts, layers that
+are left out on purpose, and some that only tell a function which device the module is on.
 """
 
 from __future__ import annotations
@@ -132,7 +135,7 @@ class UnusedSubmodule(Rule):
     code = "DL223"
     name = "unused-submodule"
     category = "correctness"
-    severity = "warning"
+    severity = "info"
     since = "0.1.0"
     triggers = (("Module", "LightningModule"), ("forward",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",)

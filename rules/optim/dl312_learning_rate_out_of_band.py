@@ -34,6 +34,9 @@ data.
 ## On real code
 280 public repositories: 1 finding, a default that is meant for SGD, and 5 questions: rates that their authors seem to
 want, and defaults. Written as .1 into 22 other scripts, one at a time, it is found in 14.
+
+Off by default: in 31 batches of unread repositories 2 of 8 findings were true; the others were trials, and rates that
+are wanted.
 """
 
 from __future__ import annotations
@@ -129,6 +132,7 @@ class LearningRateOutOfBand(Rule):
     name = "learning-rate-out-of-band"
     category = "suspicious"
     severity = "warning"
+    default = False
     triggers = (("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "SGD"),)
     confirmable = True
     references = ("https://arxiv.org/abs/1506.01186",)
