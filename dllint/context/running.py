@@ -51,9 +51,7 @@ class Running(Assuming, SwitchedOff):
         """
         if self.program.kind == "module":
             return
-        failure = self._machine.failed_at
-        if failure is not None and not any(self._importers(self.program.module)):
-            yield Assumption("effect", f"the script goes on behind line {failure.line}, where it fails")
+        yield from self._failing()
         name = self.program.name.partition(".")[0]
         definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
         if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
@@ -64,6 +62,8 @@ class Running(Assuming, SwitchedOff):
 
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
+        if event is None and self.program.kind == "module":
+            yield from self._failing()
         if self.program.kind != "module" or (event is not None and not self._is_trial):
             return
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
@@ -94,6 +94,12 @@ class Running(Assuming, SwitchedOff):
             if speaks_of("set-aside", folder):
                 yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
                 return
+
+    def _failing(self) -> Iterator[Assumption]:
+        """That a script which certainly fails at some line is mended, if no other file imports it."""
+        failure = self._machine.failed_at
+        if failure is not None and not any(self._importers(self.program.module)):
+            yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
 
     @cached_property
     def _is_trial(self) -> bool:
