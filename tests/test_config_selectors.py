@@ -320,6 +320,10 @@ class TestVersions:
         assert find_limits(project, {}) == {"numpy": "2", "torch": "1.13.0.1"}  # 4.20 is below what is required
         assert find_limits(project, {"torch": "2.1"})["torch"] == "2.1.0.1"
 
+    def test_what_a_command_installs_is_fixed(self) -> None:
+        text = "- python >= 3.7\n- torch >= 1.8\n\n```\nconda create -n net python=3.7 -y\npip install torch\n```\n"
+        assert set(told_by_text(text)) == {("torch", ">=1.8"), ("python", "==3.7"), ("python", "=3.7")}
+
     @pytest.mark.parametrize(
         "text", ["pip " * 20_000, f"python{' ' * 100_000}x", f"torch{'*' * 100_000}x", "a" * 100_000]
     )

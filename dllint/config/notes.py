@@ -35,16 +35,19 @@ _PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?
 
 
 def told_by_text(text: str) -> Iterator[tuple[str, str]]:
-    """The packages of which a note tells a version, as it calls them, and what it says of that."""
+    """The packages of which a note tells a version, as it calls them, and what it says of that.
+
+    What a command installs is fixed, whatever else the note says that would do.
+    """
+    commands = [pin for told in _INSTALLS.findall(text) for pin in _PINNED.findall(told)]
+    fixed = {name.lower() for name, _, _ in commands}
     for called, sign, first, last, later in _IN_PROSE.findall(text):
         name = "scikit-learn" if called.lower() == "sklearn" else called
-        if later or (sign in (">", ">=", "≥") and not last):
-            yield name, f">={first}"
-        else:
+        if not later and (last or sign not in (">", ">=", "≥")):
             yield name, f"{sign if sign in ('<', '<=') else '=='}{last or first}"
-    for told in _INSTALLS.findall(text):
-        for name, sign, version in _PINNED.findall(told):
-            yield name, f"{sign}{version}"
+        elif name.lower() not in fixed:
+            yield name, f">={first}"
+    yield from ((name, f"{sign}{version}") for name, sign, version in commands)
 
 
 def notes_in(folder: Path) -> Iterator[Path]:
