@@ -16,7 +16,8 @@ from dllint.confirm.pictures import Pictures, pictures_from
 SCHEMA = 1
 
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
-Voice = Literal["alarm", "note", ""]  # how a confirmed judgement speaks where no finding asks for it
+Voice = Literal["alarm", "note", "", "declared"]
+"""How a confirmed judgement speaks where no finding asks for it; ``declared``: as the table of its code says."""
 
 Mode = Literal["observe", "overfit", "lr-range", "resume", "events"]
 

@@ -95,6 +95,8 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
     def forward(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool) -> None:
         run.mark("forward" if with_gradients else "forward without gradients")
         run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
+        if not with_gradients:
+            run.feed.evaluate()
         site = place(stack())
         run.see(f"model {type(module).__name__}", site.stack)
         given = Arguments[Any](inputs, named)

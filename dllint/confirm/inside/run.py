@@ -36,6 +36,7 @@ from dllint.confirm.evidence import (
     Stack,
     Told,
 )
+from dllint.confirm.inside.feed import Feed
 from dllint.confirm.inside.places import Place
 from dllint.confirm.inside.rests import Rests
 from dllint.confirm.inside.stacks import lines
@@ -93,6 +94,7 @@ class Run:
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at.
         rests: when what training repeats is not observed, since that takes too much of the time.
+        feed: the loaders, and what the script does with their batches.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
         has_evidence: there is a record even if nothing is trained: a model was evaluated by a process that no other has
@@ -140,6 +142,7 @@ class Run:
         self._started = time.perf_counter()
         self._since_step = 0  # backward passes
         self.rests = Rests(self._started)
+        self.feed = Feed()
         self.all_steps = 0
         self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the place that they come from
         self._called_at: dict[tuple[int, int], int] = {}  # how many steps there had been at the last of these

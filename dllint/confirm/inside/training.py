@@ -64,7 +64,8 @@ def _observe_backward(run: Run) -> None:
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
         site = place(stack())
         loss = roots[0] if len(roots) == 1 else None
-        call = BackwardCall(site, loss, roots=roots, factor=_factor(grad_tensors), frame=site.frame)
+        factor = _factor(grad_tensors)
+        call = BackwardCall(site, loss, roots=roots, factor=factor, batches=run.feed.train(), frame=site.frame)
         calls.append(call)
         run.mark("backward")
         run.emit(call, before=True)
