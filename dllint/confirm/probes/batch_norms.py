@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.probes.base import BackwardCall, ModelForward, stack_of
 from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.graph import nodes
