@@ -76,6 +76,13 @@ class Moment:
     counters: dict[str, int] = field(default_factory=dict)
 
 
+def counted_back(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    """The counters that are lower than before, where none is higher, as that of steps is when an epoch is over."""
+    common = before.keys() & after.keys()
+    is_ahead = any(after[name] > before[name] for name in common)
+    return [] if is_ahead else sorted(name for name in common if after[name] < before[name])
+
+
 @dataclass(slots=True)
 class Told:
     """An event of the vocabulary (``loss_call``, …), and where it happened."""

@@ -91,7 +91,7 @@ class Activations(Probe):
             units = Units(name, kind, size, layer.samples, dead, float(layer.flat) / layer.looks, values)
             by_place.setdefault(stack, []).append(units)
             looks[stack] = max(looks[stack], layer.looks)
-            self.run.pictures.units.append(units)
+            self.run.record.pictures.units.append(units)
         for stack, all_units in by_place.items():
             yield from self._dead([units for units in all_units if units.kind == "ReLU"], looks[stack], stack)
             yield from self._saturated([units for units in all_units if units.kind == "tanh"], looks[stack], stack)

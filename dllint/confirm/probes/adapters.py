@@ -69,7 +69,6 @@ class Adapters(ObjectProbe[_Adapted]):
 
     def judge_each(self, seen: _Adapted) -> Judgements:
         found = {"unmatched": seen.unmatched, "missing": seen.unsaved_modules, "unsaved": seen.lost[:20]}
-        seen.last = self.run.steps
         if seen.targets:
             what = f"{len(seen.unmatched)} of {len(seen.targets)} target modules match none of the model"
             what += shown(seen.unmatched)

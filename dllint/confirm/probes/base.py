@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -12,9 +12,8 @@ from torch.optim import Optimizer
 from dllint import events
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.inside.feed import Batches
-from dllint.confirm.inside.places import Place
+from dllint.confirm.inside.places import stack_of as stack_of
 from dllint.confirm.probes.judging import Judgements, Samples
-from dllint.events import Event
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run
@@ -258,11 +257,6 @@ class Probe:
     def is_sampled(self, number: int, at_first: int) -> bool:
         """Whether to look at something, by its number from 1: so many at first, and then one in so many."""
         return number <= at_first or number % self.run.every == 0
-
-
-def stack_of(event: Event) -> Stack:
-    """The lines of the user's that an event of a run comes from, innermost first."""
-    return cast(Place, event.site).stack
 
 
 def parameters_of(optimizer: Optimizer) -> list[Tensor]:

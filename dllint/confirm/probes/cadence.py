@@ -25,11 +25,12 @@ _LEFT = 0.01  # share of the learning rate at which an exponential schedule coun
 
 @dataclass(slots=True, eq=False)
 class _Steps(Samples):
-    """The steps of one scheduler; first and last are those of its optimizer."""
+    """The steps of one scheduler; the first is that of its optimizer."""
 
     kind: str = ""
     horizon: float = 0.0
     tracked: Tracked | None = None  # of its optimizer
+    at: int = 0  # step of that at the last of them
     places: dict[Stack, None] = field(default_factory=dict)
 
 
@@ -49,7 +50,7 @@ class Cadence(ObjectProbe[_Steps]):
         seen = self.of(event.scheduler)
         if seen is not None:
             seen.count()
-            seen.last = self._optimizer_steps(seen.tracked)
+            seen.at = self._optimizer_steps(seen.tracked)
             seen.places.setdefault(stack_of(event))
 
     def describe(self, thing: Any, *place: Stack) -> _Steps:
@@ -62,7 +63,7 @@ class Cadence(ObjectProbe[_Steps]):
         return tracked.steps if tracked is not None and tracked.reached else self.run.steps
 
     def judge_each(self, seen: _Steps) -> Judgements:
-        seen.stacks = tuple(seen.places)
+        seen.stacks, seen.last = tuple(seen.places), seen.at
         yield self._cadence(seen)
         steps = max(self._optimizer_steps(seen.tracked), 1)
         is_enough = min(steps, seen.looks) >= ENOUGH
@@ -76,7 +77,7 @@ class Cadence(ObjectProbe[_Steps]):
 
     def _cadence(self, seen: _Steps) -> Judgement:
         batches = self._lengths.most_common(1)[0][0] if self._lengths else 0  # of the loader that trains
-        between = (seen.last - seen.first) / max(seen.looks - 1, 1)  # optimizer steps per scheduler step
+        between = (seen.at - seen.first) / max(seen.looks - 1, 1)  # optimizer steps per scheduler step
         unit = "optimizer step" if between < _TWICE else "several optimizer steps"
         found = {"steps": seen.looks, "optimizer_steps_between": between, "horizon": seen.horizon, "batches": batches}
         return self.judgement(

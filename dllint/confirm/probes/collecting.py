@@ -89,7 +89,9 @@ class ObjectProbe(_Collecting[S]):
         super().__init__(run)
 
     def noted(self) -> Iterable[S]:
-        return self.seen
+        for seen in self.seen:
+            seen.last = seen.last or self.run.steps
+            yield seen
 
     def of(self, thing: Any, *place: Any) -> S | None:
         """What is known of an object, which was met at a place; None if it is not to be judged."""

@@ -37,8 +37,8 @@ class Course(Probe):
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 0.0
 
     def on_state_saved(self, event: StateSaved) -> None:
-        if self.run.moments:
-            self.run.moments[-1].counters = counters_of(event.content)
+        if self.run.record.moments:
+            self.run.record.moments[-1].counters = counters_of(event.content)
 
     def before_optimizer_step(self, event: OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
@@ -58,7 +58,7 @@ class Course(Probe):
     def on_scheduler_step(self, event: SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer) and optimizer in self._steps:
-            self.run.moments[-1].rates = _rates(optimizer)
+            self.run.record.moments[-1].rates = _rates(optimizer)
 
     def _note(self, optimizer: Optimizer, step: int) -> None:
         parameters = parameters_of(optimizer)
@@ -66,7 +66,7 @@ class Course(Probe):
         values = torch.cat([_sample(parameter) for parameter in chosen]).tolist() if chosen else []
         states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
         moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
-        self.run.moments.append(moment)
+        self.run.record.moments.append(moment)
 
 
 def _rates(optimizer: Optimizer) -> list[float]:

@@ -54,7 +54,6 @@ class Freezing(ObjectProbe[_Promise]):
 
     def judge_each(self, seen: _Promise) -> Judgements:
         if seen.looks >= ENOUGH:
-            seen.last = self.run.steps
             yield self.judgement(
                 "freezing-not-applied",
                 seen,

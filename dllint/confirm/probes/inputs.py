@@ -78,7 +78,7 @@ class Inputs(PlaceProbe[_Inputs]):
         for number, seen in enumerate(self.noted(), 1):
             bars = histogram([] if seen.values is None else seen.values.tolist())
             if bars is not None:
-                self.run.pictures.histograms[f"input of a model ({named_place(seen.stacks[0], number)})"] = bars
+                self.run.record.pictures.histograms[f"input of a model ({named_place(seen.stacks[0], number)})"] = bars
             yield from self.judge_each(seen)
 
     def judge_each(self, seen: _Inputs) -> Judgements:

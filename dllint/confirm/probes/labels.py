@@ -65,7 +65,7 @@ class Labels(PlaceProbe[_Labels]):
             counts = [] if seen.counts is None else [int(count) for count in seen.counts]
             if 1 < len(counts) <= _CLASSES:
                 name = f"labels by class ({named_place(seen.stacks[0], number)})"
-                self.run.pictures.histograms[name] = Histogram(0.0, float(len(counts)), counts)
+                self.run.record.pictures.histograms[name] = Histogram(0.0, float(len(counts)), counts)
             met = sum(count > 0 for count in counts)
             facts = (
                 ("labels-constant", met == 1 and sum(counts) >= _ELEMENTS and not _is_contrastive(seen, counts),

@@ -136,7 +136,7 @@ class Movement(Probe):
             for seen in steps.layers:
                 seen.layer.weights = histogram([] if seen.values is None else seen.values.float().tolist())
                 seen.layer.gradient = histogram([] if seen.gradient is None else seen.gradient.float().tolist())
-                self.run.pictures.layers.append(seen.layer)
+                self.run.record.pictures.layers.append(seen.layer)
 
     def _empty(self, steps: _Steps) -> Judgements:
         """An optimizer that no gradient ever comes to. One whose gradients are cleared too early has another rule."""

@@ -27,8 +27,7 @@ class Losses(Probe):
         self._pending: float | None = None
 
     def before_backward(self, call: BackwardCall) -> None:
-        if self._pending is None and len(call.roots) == 1 and call.roots[0].numel() == 1:
-            self._pending = float(call.roots[0].detach()) / (self.run.gradients.scale_of(call.roots) or 1.0)
+        self._pending = call.value if self._pending is None else self._pending
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         self.optimizers.add(self.run.gradients.of(event.optimizer))

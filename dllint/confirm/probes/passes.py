@@ -37,7 +37,7 @@ class Passes(Probe):
             for each in passes:
                 first = [index for batch in each.order() for index in batch][:_SHOWN]
                 if all(isinstance(index, int) for index in first):
-                    self.run.pictures.orders.append(Order(source.dataset, each.number, first))
+                    self.run.record.pictures.orders.append(Order(source.dataset, each.number, first))
             orders = [each.order() for each in passes]
             yield from self._unshuffled(source, [order for order in orders if len(order) >= _FEWEST])
             yield from self._repeated(source, orders)

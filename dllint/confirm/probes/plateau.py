@@ -45,13 +45,12 @@ class Plateau(ObjectProbe[_Metrics]):
 
     def before_backward(self, call: BackwardCall) -> None:
         for known in self.known.values() if self.seen else ():
-            if known is not None and known.losses and len(known.losses[-1]) < _LOSSES and call.roots[0].numel() == 1:
-                scale = self.run.gradients.scale_of(call.roots) or 1.0
-                known.losses[-1].append(float(call.roots[0].detach()) / scale)
+            if known is not None and known.losses and len(known.losses[-1]) < _LOSSES and call.value is not None:
+                known.losses[-1].append(call.value)
 
     def judge_each(self, seen: _Metrics) -> Judgements:
         values = seen.values
-        seen.stacks, seen.last, seen.looks = tuple(seen.places), self.run.steps, len(values) + seen.missing
+        seen.stacks, seen.looks = tuple(seen.places), len(values) + seen.missing
         moved = f"went from {values[0]:.3g} to {values[-1]:.3g} in {len(values)} calls" if values else "was not given"
         wanted = "grow" if seen.mode == "max" else "fall"
         what = f"the metric {moved}, where mode '{seen.mode}' waits for it to {wanted}"

@@ -55,7 +55,6 @@ class Positions(ObjectProbe[_Model]):
             what = f"the configuration asks for '{seen.asked}' scaling of positions, the layers use '{seen.made}'"
         elif is_long:
             what = f"{seen.longest} tokens in a row, where the model was made for {seen.most} and does not scale"
-        seen.last = self.run.steps
         found = {"asked": seen.asked, "made": seen.made, "most": seen.most, "longest": seen.longest}
         verdict = decided(is_inert or is_long, seen.looks >= ENOUGH)
         yield self.judgement("DL906", seen, verdict, what, found, "alarm" if is_inert else "note")

@@ -37,18 +37,18 @@ class RankComparison(Probe):
             self._steps += 1
             for name, after in _random_states().items():
                 if name in self._before:
-                    self.run.notes.draws.setdefault(name, []).append([self._before[name], after])
+                    self.run.record.notes.draws.setdefault(name, []).append([self._before[name], after])
             self._before = {}
 
     def on_pass_end(self, batches: Batches) -> None:
         if are_several_ranks():
-            lengths = self.run.notes.lengths.setdefault(batches.source.dataset, [])
+            lengths = self.run.record.notes.lengths.setdefault(batches.source.dataset, [])
             if len(lengths) < _MOST:
                 lengths.append(batches.taken)
 
     def on_state_saved(self, event: StateSaved) -> None:
-        if len(self.run.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
-            self.run.notes.shards.append(Shard(str(event.path), stack_of(event)))
+        if len(self.run.record.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
+            self.run.record.notes.shards.append(Shard(str(event.path), stack_of(event)))
 
 
 def _random_states() -> dict[str, str]:

@@ -42,7 +42,6 @@ class Recurrent(ObjectProbe[Samples]):
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
-            seen.last = self.run.steps
             what = f"in {seen.wrong} of {seen.looks} sampled steps the way back of a layer that runs both ways had "
             what += "seen one step of each sequence only"
             yield self.judgement("DL219", seen, seen.unanimous, what, {"cut": seen.wrong, "sampled": seen.looks})

@@ -41,7 +41,9 @@ class Replicas(Probe):
         self._steps += 1
         if self._steps <= ENOUGH or self._steps % self.run.settings.every == 0:  # in all ranks at the same steps
             now = dict(self._fingerprints())
-            self.run.fingerprints = {name: [self._begin[name], now[name]] for name in self._begin.keys() & now.keys()}
+            self.run.record.fingerprints = {
+                name: [self._begin[name], now[name]] for name in self._begin.keys() & now.keys()
+            }
 
     def _fingerprints(self) -> Iterator[tuple[str, str]]:
         for module, number in self._modules.items():

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from torch.optim import Optimizer, lr_scheduler
 
-from dllint.confirm.evidence import Stack
+from dllint.confirm.evidence import Stack, counted_back
 from dllint.confirm.probes.base import (
     Probe,
     ScalerUnscale,
@@ -101,13 +101,6 @@ class Resumption(Probe):
         what, found = f"what was read and what was saved next counts {told}", {"read": counters.read}
         seen = self.whole(counters.stack)
         yield self.judgement("DL711", seen, decided(back, common), what, {**found, "saved": counters.saved})
-
-
-def counted_back(before: dict[str, int], after: dict[str, int]) -> list[str]:
-    """The counters that are lower than before, where none is higher, as that of steps is when an epoch is over."""
-    common = before.keys() & after.keys()
-    is_ahead = any(after[name] > before[name] for name in common)
-    return [] if is_ahead else sorted(name for name in common if after[name] < before[name])
 
 
 def counters_of(content: Any) -> dict[str, int]:

@@ -74,7 +74,6 @@ class Towers(ObjectProbe[_Model]):
     def judge_each(self, seen: _Model) -> Judgements:
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
         if any(part.fed for part in trained.values()):
-            seen.last = self.run.steps
             still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
             what = f"each of {_named(list(seen.parts))} is frozen or has gradients"
             if still:
@@ -87,7 +86,7 @@ class Towers(ObjectProbe[_Model]):
         """DL962: by the updates that were measured for the page."""
         paces: dict[str, float] = {}
         for name in names:
-            layers = [layer for layer in self.run.pictures.layers if layer.name.startswith(f"{name}.")]
+            layers = [layer for layer in self.run.record.pictures.layers if layer.name.startswith(f"{name}.")]
             found = [update for layer in layers for _, update in layer.updates if update > 0]
             if len(found) >= ENOUGH:
                 paces[name] = median(found)
