@@ -98,7 +98,7 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
         if not with_gradients:
             run.feed.evaluate()
         grad = "on" if with_gradients else "off"
-        event = here(ModelForward[Any], module, Arguments[Any](inputs, named), None, grad=grad)
+        event = here(ModelForward, module, Arguments[Any](inputs, named), None, grad=grad)
         run.see(f"model {type(module).__name__}", stack_of(event))
         run.emit(event)
 
@@ -124,7 +124,7 @@ def _observe_modes(run: Run) -> None:
                 result = original(module, *arguments, **named)
             finally:
                 inside.module = None
-            run.guard(lambda: run.emit(here(ModeChange[Any], module, module.training)))
+            run.guard(lambda: run.emit(here(ModeChange, module, module.training)))
             return result
 
         setattr(nn.Module, name, changing)

@@ -24,10 +24,10 @@ def observe_all(run: Run) -> None:
         _redirect()
 
     def saving(obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        run.emit(here(StateSaved[Any], obj, f, "torch.save"))
+        run.emit(here(StateSaved, obj, f, "torch.save"))
 
     def read(content: Any, f: Any, *_: Any, **__: Any) -> None:
-        run.emit(here(StateRead[Any], f, content))
+        run.emit(here(StateRead, f, content))
 
     observe(run, torch, "save", before=saving)
     observe(run, torch, "load", after=read)
@@ -37,11 +37,11 @@ def observe_all(run: Run) -> None:
 def _observe_states(run: Run) -> None:
     def restoring(owner: Any, state_dict: Any, *arguments: Any, **named: Any) -> None:
         given = Arguments[Any]((state_dict, *arguments), named)
-        run.emit(here(StateRestored[Any], owner, state_dict, given))
+        run.emit(here(StateRestored, owner, state_dict, given))
 
     def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
         if named.get("destination") is None:  # else it is part of a module that is asked
-            run.emit(here(StateTaken[Any], module, state))
+            run.emit(here(StateTaken, module, state))
 
     schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
     for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):

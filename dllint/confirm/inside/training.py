@@ -86,7 +86,7 @@ def _observe_optimizers(run: Run) -> None:
     hooks = sys.modules["torch.optim.optimizer"]  # in torch 2.13 no attribute of torch.optim
 
     def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
-        event = here(OptimizerCreated[Any], optimizer, None)
+        event = here(OptimizerCreated, optimizer, None)
         run.see(f"optimizer {type(optimizer).__name__}", stack_of(event))
         run.emit(event)
         if stack_of(event) not in makers:
@@ -109,12 +109,12 @@ def _observe_optimizers(run: Run) -> None:
 
     def _step_end(optimizer: Optimizer) -> None:
         run.mark("step")
-        run.emit(here(OptimizerStep[Any], optimizer))
+        run.emit(here(OptimizerStep, optimizer))
         run.count_step(optimizer)
 
     def cleared(_: Any, owner: Optimizer | nn.Module, *__: Any, **___: Any) -> None:
         run.mark("zero_grad")
-        run.emit(here(ZeroGrad[Any], owner))
+        run.emit(here(ZeroGrad, owner))
 
     observe(run, Optimizer, "__init__", after=made)
     observe(run, Optimizer, "zero_grad", after=cleared, told="awake")
@@ -142,7 +142,7 @@ def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., 
 
     def clipping(parameters: list[Tensor], name: str) -> None:
         run.mark("clip")
-        run.emit(here(GradientClip[Any], parameters, f"torch.nn.utils.{name}"))
+        run.emit(here(GradientClip, parameters, f"torch.nn.utils.{name}"))
 
     return clip
 
@@ -152,7 +152,7 @@ def _observe_schedulers(run: Run) -> None:
         if calling_module() == lr_scheduler.__name__:
             return  # made by the constructor, or by a scheduler that is made of others
         run.mark("scheduler")
-        event = here(SchedulerStep[Any], scheduler, Arguments[Any](arguments, named))
+        event = here(SchedulerStep, scheduler, Arguments[Any](arguments, named))
         run.see(f"scheduler {type(scheduler).__name__}", stack_of(event))
         run.emit(event)
 
@@ -190,14 +190,14 @@ def _observe_scalers(run: Run) -> None:
 
     def unscaled(_: None, owner: Any, optimizer: Optimizer) -> None:
         run.mark("unscale")
-        run.emit(here(ScalerUnscale[Any], owner, optimizer))
+        run.emit(here(ScalerUnscale, owner, optimizer))
 
     def stepping(*_: Any, **__: Any) -> None:
         run.mark("scaler step")
 
     def updated(_: None, owner: Any, *__: Any, **___: Any) -> None:
         run.mark("scaler update")
-        run.emit(here(ScalerUpdate[Any], owner))
+        run.emit(here(ScalerUpdate, owner))
 
     observe(run, scaler, "scale", after=scaled, told="awake")
     observe(run, scaler, "unscale_", after=unscaled, told="awake")

@@ -15,7 +15,6 @@ from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 class _Asked(Samples):
     """The calls of ``get_lr`` from one place."""
 
-    kind: str = ""
     example: tuple[float, float] = (0.0, 0.0)  # what was returned, and what is in use
 
 
@@ -26,7 +25,7 @@ class AskedRates(PlaceProbe[_Asked]):
         used = [float(group["lr"]) for group in scheduler.optimizer.param_groups]
         differing = [pair for pair in zip(rates, used, strict=False) if not math.isclose(*pair, rel_tol=1e-6)]
         seen = self.at(stack)
-        seen.kind = type(scheduler).__name__
+        seen.what = type(scheduler).__name__
         seen.count(bool(differing))
         seen.example = differing[0] if differing else seen.example
 
@@ -36,7 +35,7 @@ class AskedRates(PlaceProbe[_Asked]):
             "DL313",
             seen,
             decided(seen.wrong, seen.looks >= ENOUGH),
-            f"{seen.wrong} of {seen.looks} calls of {seen.kind}.get_lr returned what is not in use"
+            f"{seen.wrong} of {seen.looks} calls of {seen.what}.get_lr returned what is not in use"
             + (f", such as {returned:.3g} for {used:.3g}" if seen.wrong else ""),
             {"wrong": seen.wrong, "calls": seen.looks, "returned": returned, "used": used},
         )

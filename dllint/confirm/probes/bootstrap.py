@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -17,14 +16,7 @@ _DISCOUNT = 0.5  # the smallest
 _FACTORS = 3  # that a value may be multiplied with
 
 
-@dataclass(slots=True, eq=False)
-class _Losses(Samples):
-    """Losses from one place."""
-
-    function: str = ""
-
-
-class Bootstrap(PlaceProbe[_Losses]):
+class Bootstrap(PlaceProbe[Samples]):
     """DL956: targets of the form ``reward + discount * value`` that need gradients for what makes the input, too."""
 
     def begin(self) -> None:
@@ -42,7 +34,7 @@ class Bootstrap(PlaceProbe[_Losses]):
         seen = self.sample(stack_of(call))
         if seen is None or self._derives:
             return
-        seen.function = call.function
+        seen.what = call.function
         if not call.target.requires_grad:
             seen.count()
         elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
@@ -50,15 +42,15 @@ class Bootstrap(PlaceProbe[_Losses]):
             if ours is not None and theirs is not None:
                 seen.count(not {id(leaf) for leaf in ours}.isdisjoint(map(id, theirs)))
 
-    def judge_each(self, seen: _Losses) -> Judgements:
+    def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
             yield self.judgement(
                 "DL956",
                 seen,
                 seen.unanimous,
-                f"in {seen.wrong} of {seen.looks} calls of {seen.function}, gradients went through a target of the "
+                f"in {seen.wrong} of {seen.looks} calls of {seen.what}, gradients went through a target of the "
                 "form reward + discount * value to the parameters that are to learn it",
-                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.function},
+                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what},
             )
 
 

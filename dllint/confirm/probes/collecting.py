@@ -57,21 +57,24 @@ class PlaceProbe(_Collecting[S]):
 
     def at(self, *place: Hashable) -> S:
         """What is known of a place, with a further call from there."""
-        seen = self.seen.get(place)
-        if seen is None:
-            stacks = tuple(part for part in place if isinstance(part, tuple))
-            seen = self.seen[place] = cast(S, self.samples(place, stacks, self.run.steps))
+        seen = self.seen.get(place) or self._meet(place)
         seen.calls += 1
         seen.last = self.run.steps
         return seen
 
     def sample(self, *place: Hashable) -> S | None:
-        """What is known of a place, if the present call from there is to be looked at."""
-        seen = self.seen.get(place)
-        if seen is None or self.is_sampled(seen.calls + 1, self.at_first):
-            return self.at(*place)
+        """The same, if this call is to be looked at."""
+        seen = self.seen.get(place) or self._meet(place)
         seen.calls += 1
-        return None
+        if seen.calls > self.at_first and seen.calls % self.run.every:
+            return None
+        seen.last = self.run.steps
+        return seen
+
+    def _meet(self, place: tuple[Hashable, ...]) -> S:
+        stacks = tuple(part for part in place if isinstance(part, tuple))
+        seen = self.seen[place] = cast(S, self.samples(place, stacks, self.run.steps))
+        return seen
 
 
 class ObjectProbe(_Collecting[S]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -16,15 +15,9 @@ from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder", "freeze_bert", "frozen")
 
 
-@dataclass(slots=True, eq=False)
-class _Promise(Samples):
-    """A module with an attribute that asks for frozen parameters; wrong are steps after which all had gradients."""
-
-    name: str = ""
-
-
-class Freezing(ObjectProbe[_Promise]):
-    """Compares attributes such as ``frozen_stages`` with the parameters of their module."""
+class Freezing(ObjectProbe[Samples]):
+    """Compares attributes such as ``frozen_stages`` with the parameters of their module; wrong are steps after which
+    all of these had gradients."""
 
     def begin(self) -> None:
         self._met: WeakSet[nn.Module] = WeakSet()
@@ -35,10 +28,10 @@ class Freezing(ObjectProbe[_Promise]):
             for part in event.model.modules():
                 self.of(part, stack_of(event))
 
-    def describe(self, thing: Any, *place: Stack) -> _Promise | None:
+    def describe(self, thing: Any, *place: Stack) -> Samples | None:
         asked = next((name for name in _ATTRIBUTES if _is_asked(vars(thing).get(name))), "")
         name = f"{type(thing).__name__}.{asked} = {vars(thing).get(asked)}"
-        return _Promise(stacks=place, name=name) if asked else None
+        return Samples(stacks=place, what=name) if asked else None
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         if not self.seen:
@@ -52,15 +45,15 @@ class Freezing(ObjectProbe[_Promise]):
             if parameters and not held.isdisjoint(map(id, parameters)):
                 promise.count(all(p.requires_grad and p.grad is not None for p in parameters))
 
-    def judge_each(self, seen: _Promise) -> Judgements:
+    def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks >= ENOUGH:
             yield self.judgement(
                 "freezing-not-applied",
                 seen,
                 decided(seen.wrong == seen.looks, True),
-                f"{seen.name}, but each parameter of the module had a gradient after {seen.wrong} of {seen.looks} "
+                f"{seen.what}, but each parameter of the module had a gradient after {seen.wrong} of {seen.looks} "
                 "sampled steps",
-                {"attribute": seen.name, "trained": seen.wrong, "sampled": seen.looks},
+                {"attribute": seen.what, "trained": seen.wrong, "sampled": seen.looks},
             )
 
 

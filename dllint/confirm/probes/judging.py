@@ -25,6 +25,7 @@ class Samples:
         calls: calls from there.
         looks: those that say something.
         wrong: those of them that are what a rule is about.
+        what: the name of what was called there, for messages.
     """
 
     place: tuple[Any, ...] = ()
@@ -34,6 +35,7 @@ class Samples:
     calls: int = 0
     looks: int = 0
     wrong: int = 0
+    what: str = ""
 
     def count(self, is_wrong: bool = False) -> None:
         """Note a look, and what it has shown."""

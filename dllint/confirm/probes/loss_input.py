@@ -26,7 +26,6 @@ _SQUASHING = ("Softmax", "Sigmoid")
 class _Inputs(Samples):
     """What was seen of the inputs of a loss at one place."""
 
-    function: str = ""
     low: float = float("inf")
     high: float = float("-inf")
     origins: list[str] = field(default_factory=list)
@@ -50,7 +49,7 @@ class LossInput(PlaceProbe[_Inputs]):
         if wrong is None:
             return
         low, high = (float(value) for value in torch.aminmax(values))
-        seen.function = call.function
+        seen.what = call.function
         seen.count(wrong)
         seen.low, seen.high = min(seen.low, low), max(seen.high, high)
         if before not in seen.origins:
@@ -61,12 +60,12 @@ class LossInput(PlaceProbe[_Inputs]):
             rule = seen.place[0]
             is_narrow = rule == "DL103" and seen.low >= 0 and seen.high <= 1
             by = ", ".join(name for name in seen.origins if name)
-            found = {"function": seen.function, "wrong": seen.wrong, "sampled": seen.looks}
+            found = {"function": seen.what, "wrong": seen.wrong, "sampled": seen.looks}
             yield self.judgement(
                 rule,
                 seen,
                 "INCONCLUSIVE" if is_narrow and not seen.wrong else seen.unanimous,
-                f"the input of {seen.function} lies in [{seen.low:.3g}, {seen.high:.3g}]"
+                f"the input of {seen.what} lies in [{seen.low:.3g}, {seen.high:.3g}]"
                 + (f", computed by {by}" if by else "")
                 + f": {'no log-' if rule == 'DL104' else ''}probabilities in {seen.wrong} of {seen.looks} calls",
                 {**found, "low": seen.low, "high": seen.high, "computed_by": seen.origins},

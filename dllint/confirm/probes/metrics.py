@@ -7,7 +7,6 @@ class that the loss ignores, and ignores none or another, tells of another task 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,15 +17,8 @@ from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
 
 
-@dataclass(slots=True, eq=False)
-class _Metric(Samples):
-    """The calls of a metric from one place; wrong are those whose targets had the class that the loss ignores."""
-
-    name: str = ""
-
-
-class Metrics(PlaceProbe[_Metric]):
-    """Compares the targets that metrics count with those that the loss ignores."""
+class Metrics(PlaceProbe[Samples]):
+    """Compares the targets that metrics count with those that the loss ignores; wrong are calls that count such."""
 
     def begin(self) -> None:
         self._calls: Counter[Stack] = Counter()
@@ -49,14 +41,14 @@ class Metrics(PlaceProbe[_Metric]):
         seen = self.sample(stack, ignores)
         target = named.get("target", inputs[1] if len(inputs) > 1 else None)
         if seen is not None and isinstance(target, Tensor):
-            seen.name = kind.__name__
+            seen.what = kind.__name__
             seen.count(any(index != ignores and bool((target == index).any()) for index in self._common()))
 
     def _common(self) -> list[int]:
         """The classes that losses ignore often enough."""
         return [index for index, calls in self._ignored.items() if calls >= ENOUGH]
 
-    def judge_each(self, seen: _Metric) -> Judgements:
+    def judge_each(self, seen: Samples) -> Judgements:
         ignored, own = self._common(), seen.place[1]
         if ignored and seen.looks >= ENOUGH:
             other = "none" if own is None else f"class {own}"
@@ -64,7 +56,7 @@ class Metrics(PlaceProbe[_Metric]):
                 "DL110",
                 seen,
                 repeated(seen.wrong),
-                f"{seen.name} ignores {other}, and counted targets that the loss ignores (class "
+                f"{seen.what} ignores {other}, and counted targets that the loss ignores (class "
                 f"{', '.join(map(str, ignored))}) in {seen.wrong} of {seen.looks} calls",
                 {"counted": seen.wrong, "sampled": seen.looks, "metric": own, "losses": ignored},
                 "note" if own is None else "alarm",

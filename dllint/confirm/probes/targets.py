@@ -81,14 +81,7 @@ _FACTS = (
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Calls(Samples):
-    """The calls of a loss from one place that one fact is about."""
-
-    function: str = ""
-
-
-class Targets(PlaceProbe[_Calls]):
+class Targets(PlaceProbe[Samples]):
     """Asks the first calls from each place, and some after them, about each fact."""
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -96,13 +89,13 @@ class Targets(PlaceProbe[_Calls]):
             seen = self.sample(fact, stack_of(call))
             answer = None if seen is None else fact.ask(call)
             if seen is not None and answer is not None:
-                seen.function = call.function
+                seen.what = call.function
                 seen.count(answer)
 
-    def judge_each(self, seen: _Calls) -> Judgements:
+    def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
             fact: _Fact = seen.place[0]
             is_often = fact.rule == "DL102" and seen.wrong >= ENOUGH
-            what = f"{seen.wrong} of {seen.looks} calls of {seen.function} {fact.what}"
-            found = {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.function}
+            what = f"{seen.wrong} of {seen.looks} calls of {seen.what} {fact.what}"
+            found = {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what}
             yield self.judgement(fact.rule, seen, "CONFIRMED" if is_often else seen.unanimous, what, found)
