@@ -10,7 +10,7 @@ that was read, questions included: how often an assumption holds is counted ther
 made says nothing about its assumptions.
 
     python bench/truth.py            # print the tables
-    python bench/truth.py --write    # and write docs/corpus-report.md and dllint/assumptions.toml
+    python bench/truth.py --write    # and write docs/corpus-report.md, dllint/assumptions.toml and dllint/records.toml
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = ROOT / "bench" / "verdicts"
 REPORT = ROOT / "docs" / "corpus-report.md"
 RATES = ROOT / "dllint" / "assumptions.toml"
+RECORDS = ROOT / "dllint" / "records.toml"
 CURRENT = "current"
 READ = "repositories"
 OUTCOMES = ("true", "false", "doubtful")
@@ -149,6 +150,17 @@ def rates(read: list[Reading]) -> Iterator[str]:
         yield from (f"{outcome} = {verdicts[outcome]}" for outcome in OUTCOMES)
 
 
+def records(read: list[Reading]) -> Iterator[str]:
+    """The record of each rule in the batches, as the TOML that dllint reads: of its claims that assumed nothing."""
+    yield "# Of the claims of each rule that assume nothing: how many were true, false and doubtful in code that was"
+    yield "# new to the rule, before anything was mended; counted by `python bench/truth.py --write`."
+    claims = (each for reading in read if reading.name != CURRENT for each in reading.findings if not each.kinds)
+    for code, findings in grouped(claims, lambda finding: [finding.code]):
+        verdicts = Counter(each.verdict for each in findings)
+        yield f"\n[{code}]"
+        yield from (f"{outcome} = {verdicts[outcome]}" for outcome in OUTCOMES)
+
+
 def write(read: list[Reading]) -> None:
     """Put the counts where they belong."""
     before, rest = REPORT.read_text("utf-8").split(_BEGIN)
@@ -156,6 +168,7 @@ def write(read: list[Reading]) -> None:
     body = "\n".join(counted(read))
     REPORT.write_text(f"{before}{_BEGIN}\n{body}\n{_END}{after}", "utf-8")
     RATES.write_text("\n".join(rates(read)) + "\n", "utf-8")
+    RECORDS.write_text("\n".join(records(read)) + "\n", "utf-8")
 
 
 def main() -> None:

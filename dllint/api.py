@@ -94,6 +94,7 @@ from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size
 from dllint.interp.run.saving import SAVERS
 from dllint.interp.source.batchwise import Mean, Remainder, Sum
+from dllint.interp.source.bindings import is_placeholder
 from dllint.interp.source.facts import Removal
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
@@ -278,6 +279,7 @@ __all__ = [
     "insert_after",
     "insert_before",
     "is_bound_at",
+    "is_placeholder",
     "is_same_path",
     "judge",
     "key_loaded",

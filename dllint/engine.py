@@ -29,7 +29,7 @@ from dllint.interp.source.facts import Facts
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.project import Project
 from dllint.rule import Rule, Triggers, is_triggered
-from dllint.tiers import confidence_of, over_all_options
+from dllint.tiers import confidence_in, over_all_options
 
 Hook = Callable[..., Iterable[Finding] | None]
 
@@ -206,7 +206,7 @@ def _best(group: list[Finding]) -> Finding:
     assumed = over_all_options([finding.assumptions for finding in group if finding.pedantic is best.pedantic])
     # choices have no name beyond this file
     assumptions = union(Assumption(each.kind, each.text, asks=each.asks) for each in assumed)
-    return replace(best, assumptions=assumptions, confidence=confidence_of(assumptions))
+    return replace(best, assumptions=assumptions, confidence=confidence_in(best.code, assumptions))
 
 
 def _weight(finding: Finding) -> tuple[bool, int, int]:

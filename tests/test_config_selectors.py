@@ -347,7 +347,7 @@ class TestVersions:
             ("Dockerfile", "RUN pip install torch==1.4.0 tqdm\n", {"torch": "1.4.1"}),
             ("run.sh", "python3.6 train.py --lr 0.1\n", {"python": "3.7"}),
             ("jobs/train.sh", "module load python/3.7.4\n", {"python": "3.7.5"}),
-            (".travis.yml", "python:\n  - 3.6\ninstall: pip install torch==1.0\n", {"torch": "1.1"}),
+            (".travis.yml", "python:\n  - 3.6\ninstall: pip install torch==1.0\n", {"python": "3.7", "torch": "1.1"}),
             (".github/workflows/test.yml", "        python-version: '3.8'\n", {"python": "3.9"}),
             ("runtime.txt", "python-3.6.9\n", {"python": "3.6.10"}),
             ("run.sh", "python train.py --model torch-1 --epochs 3.5\n", {}),
@@ -384,6 +384,41 @@ class TestVersions:
             ("third_party/x/notes.md", "conda install pytorch==1.6.0\n", {}),
             ("external/README.md", "transformers==4.16.2\n", {}),
             ("Pipfile", '[requires]\npython_version = "3.6"\n', {"python": "3.7"}),
+            (".python-version", "3.7.9\n", {"python": "3.7.9.1"}),
+            (".python-version", "thesis-3.8\n", {"python": "3.9"}),
+            (".python-version", "thesis\n", {}),
+            ("tox.ini", "[tox]\nenvlist = py36, py{37,38}-torch\n", {"python": "3.9"}),
+            ("setup.py", "setup(name='x', python_requires='>=3.6,<3.8')\n", {"python": "3.8"}),
+            ("setup.py", "setup(name='x', python_requires='>=3.6')\n", {}),
+            (
+                "setup.cfg",
+                "[options]\npython_requires = ==3.7.*\ninstall_requires =\n    torch==1.7.1\n    numpy>=1.19\n",
+                {"python": "3.8", "torch": "1.7.1.1"},
+            ),
+            (".github/workflows/test.yml", "        python-version: [3.6, '3.7']\n", {"python": "3.8"}),
+            ("azure-pipelines.yml", "  python_versions: ['3.10', '3.11']\n", {"python": "3.12"}),
+            (".gitlab-ci.yml", "image: python:3.7-slim\n", {"python": "3.8"}),
+            (
+                "Pipfile",
+                '[packages]\ntorch = "==1.4.0"\nnumpy = "*"\nscipy = {version = "<1.6"}\n',
+                {"torch": "1.4.0.1", "scipy": "1.6"},
+            ),
+            ("cog.yaml", 'build:\n  python_packages:\n    - "torch==1.8.1"\n', {"torch": "1.8.1.1"}),
+            ("jobs/train.slurm", "module load python/3.6\n", {"python": "3.7"}),
+            ("Dockerfile", "FROM nvidia/cuda:10.1-cudnn7-devel\n", {"cuda": "10.2"}),
+            ("Dockerfile", "FROM tensorflow/tensorflow:1.14.0-gpu-py3\n", {"tensorflow": "1.15"}),
+            ("env.yml", "dependencies:\n  - cudatoolkit=10.1\n", {"cuda": "10.2"}),
+            (
+                "README.md",
+                "- PyTorch Lightning 1.2.0\n- CUDA Toolkit 10.1\n",
+                {"cuda": "10.1.0.1", "pytorch-lightning": "1.2.0.1"},
+            ),
+            (
+                "README.md",
+                "Tensorflow-GPU 1.14, sklearn (0.21.2)\n",
+                {"scikit-learn": "0.21.2.1", "tensorflow": "1.14.0.1"},
+            ),
+            ("README.md", "CUDA 10.1 or later, scikit-learn >= 0.21, mxnet 1.9\n", {}),
             ("wandb/run-1/files/requirements.txt", "transformers==4.20.0.dev0\n", {"transformers": "4.20.0.1"}),
         ],
     )
@@ -391,6 +426,12 @@ class TestVersions:
         (project / file).parent.mkdir(parents=True, exist_ok=True)
         (project / file).write_text(text)
         assert find_limits(project, {}) == limits
+
+    def test_what_is_tried_is_no_limit_of_a_project_that_asks_for_a_python(self, project: Path) -> None:
+        self.write(project, tox_ini="[tox]\nenvlist = py310,py311\n")
+        assert find_limits(project, {}) == {"python": "3.12"}
+        self.write(project, setup_py="setup(python_requires='>=3.10')\n")
+        assert find_limits(project, {}) == {}
 
     def test_every_source_in_its_order(self, project: Path) -> None:
         def torch(**configured: str) -> str | None:

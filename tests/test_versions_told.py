@@ -76,5 +76,5 @@ def test_a_notebook_tells_what_it_runs_with(tmp_path: Path, told: tuple[str, str
 
 
 def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
-    assert found(tmp_path, "DL842", train_py="import numpy as np\nbest = np.Inf\n", README_md="scipy 1.8\n")
+    assert found(tmp_path, "DL842", train_py="import numpy as np\nbest = np.Inf\n", README_md="scipy 1.14\n")
     assert not found(tmp_path, "DL842", README_md="scipy 1.2.1\n")

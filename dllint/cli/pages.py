@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dllint.confirm.rules import Judged, judged
+from dllint.tiers import records
 
 if TYPE_CHECKING:
     from dllint.rule import Rule
@@ -63,6 +64,7 @@ def _of_rule(rule: type[Rule]) -> Page:
         ("default", "on" if rule.default else "off, has to be selected"),
         ("fix", _FIXES[rule.fix_safety]),
         ("since", rule.since),
+        ("record", _record_of(rule.code)),
     ]
     if rule.confirmable:
         facts.append(("confirm", "`dllint confirm` can settle a finding by running the script"))
@@ -83,6 +85,15 @@ def _of_rule(rule: type[Rule]) -> Page:
     }
     full = f"{text}\n\n{_observed(known)}" if known is not None else text
     return Page(rule.code, rule.name, facts, full, True, rule.default, record | _numbers(known))
+
+
+def _record_of(code: str) -> str:
+    """How often a rule was right where it was called certain, or would have been."""
+    counts = records().get(code)
+    if counts is None:
+        return "none of its findings was read in code that was new to it, or all of them assumed something"
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f"{sum(counts.values())} findings that assume nothing were read in code that was new to it: {told}"
 
 
 def _of_judged(known: Judged) -> Page:

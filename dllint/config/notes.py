@@ -16,7 +16,10 @@ from typing import Any
 _LARGEST = 200_000  # bytes; longer ones are data, or made by a tool
 _MOST = 20  # notes in one folder
 _OF_ALL_TIMES = re.compile(r"change|history|news|release|contribut|licen[cs]e|conduct|security", re.IGNORECASE)
-_NAMES = r"python|pytorch|torch|torchvision|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
+_NAMES = (
+    r"python|pytorch|torch|torchvision|torchaudio|torchtext|numpy|scipy|pillow|pyyaml|transformers|pytorch[- ]lightning"
+    r"|tensorflow(?:-gpu)?|scikit-learn|sklearn|pandas|numba|cuda(?:[- ]?toolkit)?"
+)
 _BETWEEN = r"[\s:|*`(]{0,40}"  # bounded, as a note may be anything: a table of spaces, a line of 100,000 words
 _IN_PROSE = re.compile(
     rf"(?<!\w)(?<!\w-)({_NAMES})(?:\]\([^()\s]{{0,200}}\)|\]\[[^\[\]\n]{{0,80}}\])?{_BETWEEN}"  # [NumPy](https://numpy.org)
@@ -33,7 +36,8 @@ _PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?
 
 def told_by_text(text: str) -> Iterator[tuple[str, str]]:
     """The packages of which a note tells a version, as it calls them, and what it says of that."""
-    for name, sign, first, last, later in _IN_PROSE.findall(text):
+    for called, sign, first, last, later in _IN_PROSE.findall(text):
+        name = "scikit-learn" if called.lower() == "sklearn" else called
         if later or (sign in (">", ">=", "≥") and not last):
             yield name, f">={first}"
         else:

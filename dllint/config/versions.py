@@ -2,11 +2,12 @@
 
 A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
-the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, an environment of conda,
-``uv.lock``, ``poetry.lock`` or ``Pipfile.lock``, and the active virtual environment. How late a version may be is also
-read off such files in the folders of the project and off comments in them, off the image that a Dockerfile begins with,
-off commands that install or call something (``pip install torch==1.4``, ``python3.6 train.py``), and off its READMEs
-and other notes; of all these the strictest counts.
+the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, ``setup.cfg``, an
+environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the active virtual environment. How late a
+version may be is also read off such files in the folders of the project and off comments in them, off the image that a
+Dockerfile begins with, off commands that install or call something (``pip install torch==1.4``, ``python3.6 x.py``),
+off what pyenv, tox and services for tests run, and off its READMEs and other notes; of all these the strictest counts.
+The Python that a notebook ran with is not read: that tells when it was run, not with what it is run today.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.notes import notes_in, told_by_notebook, told_by_text
+from dllint.config.tools import packages_of_pipfile, pythons_of_tools, pythons_required, requirements_of_setup
 from dllint.files import toml
 from dllint.files.source import SourceError, read_bytes
 
@@ -27,7 +29,8 @@ from dllint.files.source import SourceError, read_bytes
 PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
-    "pillow", "pyyaml", "scikit-learn", "scipy", "pandas", "python",
+    "pillow", "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext",
+    "allennlp", "cuda", "python",
 ))
 # fmt: on
 
@@ -35,19 +38,21 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;#
 _LOWER_BOUND = re.compile(r"(?:===?|>=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)")
 _LOCKED = re.compile(r'^name = "([^"\n]+)"\nversion = "(\d+(?:\.\d+)*)', re.MULTILINE)
 _UPPER_BOUND = re.compile(r"(===?|<=?|~=|\^|~|=|^)\s*v?(\d+(?:\.\d+)*)(\.\*)?")
-_DEPENDENCIES = re.compile(r"^dependencies:\s*$", re.MULTILINE)  # the key that an environment of conda has
+_DEPENDENCIES = re.compile(r"^(?:dependencies|[ ]*python_packages):\s*$", re.MULTILINE)  # of conda, and of Cog
 _CONDA = re.compile(r"^\s*-\s+['\"]?(?:[\w-]+::)?([\w.-]+)\s*([<>=!~][^'\"\s#]*)", re.MULTILINE)
 _IN_COMMANDS = re.compile(
-    r"(?<![\w-])(?:(pytorch|torch|numpy|transformers|pytorch-lightning)(?:==?|[/-])"
+    r"(?<![\w-])(?:(pytorch|torch|numpy|transformers|pytorch-lightning|tensorflow)(?:==?|[/-])"
     r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
 )
 _IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
-_COMMANDS = (*_IMAGES, "*.sh", "*/*.sh", "INSTALL*", "runtime.txt", ".travis.yml", ".github/workflows/*.y*ml")
+_SCRIPTS = (*(f"{folder}*.{ending}" for ending in ("sh", "slurm", "sbatch", "pbs", "bat") for folder in ("", "*/")),)
+_OF_SERVICES = ("runtime.txt", ".travis.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
+_COMMANDS = (*_IMAGES, *_SCRIPTS, "INSTALL*", "Makefile", *_OF_SERVICES)
 _IN_COMMENT = re.compile(r"(?m)^\s*#+\s*(?:pip3? install\s+)?([A-Za-z][\w.-]*)\s*(==\s*\d+(?:\.\d+)*)")
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _PYTHON_OF_PIPFILE = re.compile(r"(?m)^python_version\s*=\s*[\"'](\d\.\d+)")
 _IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
-_PYTHON_IMAGE = re.compile(r"(?mi)^FROM:?\s+python:(\d\.\d+)")
+_OTHER_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*(python|cuda|tensorflow):v?(\d+\.\d+)")
 _WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
 _DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
 _BY_YEAR = {
@@ -58,7 +63,13 @@ _BY_YEAR = {
     24: "2.7",
 }  # `nvcr.io/nvidia/pytorch:22.02` and torch after it
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
-_ALSO_CALLED = {"pytorch": "torch"}  # by conda
+_ALSO_CALLED = {
+    "pytorch": "torch",
+    "cudatoolkit": "cuda",
+    "cuda-toolkit": "cuda",
+    "tensorflow-gpu": "tensorflow",
+    "tensorflow-cpu": "tensorflow",
+}
 _UNLIMITED = "99999"
 SOME_VERSION = "0"
 """The limit of a package that is fixed at a version which nobody tells: it may be before any, and after none."""
@@ -131,7 +142,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def _normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    return re.sub(r"[-_.\s]+", "-", name).lower()
 
 
 def _read(path: Path) -> str:
@@ -255,10 +266,15 @@ def _from_lock(root: Path) -> Iterator[tuple[str, str]]:
         yield _normalized(name), f"=={version}"
     for version in _PYTHON_OF_PIPFILE.findall(_read(root / "Pipfile")):
         yield "python", f"={version}"
+    for name, specifier in packages_of_pipfile(root, _read):
+        yield _called(name), specifier
 
 
 def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
-    """The texts in ``install_requires`` of ``setup.py``, which is read and not run."""
+    """The texts in ``install_requires`` of ``setup.py``, which is read and not run, and those of ``setup.cfg``."""
+    yield from (("python", specifier) for specifier in pythons_required(root, _read))
+    for line in requirements_of_setup(root, _read):
+        yield from _requirement(line)
     text = _read(root / "setup.py")
     if "install_requires" not in text:
         return
@@ -309,7 +325,7 @@ def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
         text = _read(path)
         for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
             text = text.replace(f"${{{name}}}", default)
-        yield from (("python", f"={version}") for version in _PYTHON_IMAGE.findall(text))
+        yield from ((name, f"={version}") for name, version in _OTHER_IMAGE.findall(text))
         for version in _IMAGE.findall(text):
             year = version_key(version)[0]
             if year in _BY_YEAR or year < 10:
@@ -334,5 +350,11 @@ def _from_below(root: Path) -> Iterator[tuple[str, str]]:
                     yield from read(folder)
 
 
+def _from_tools(root: Path) -> Iterator[tuple[str, str]]:
+    """The Python that pyenv, tox and services for tests run; they tell no limit of what asks for a Python itself."""
+    if all(name != "python" for name, _ in (*_from_pyproject(root), *_from_setup(root))):
+        yield from (("python", specifier) for specifier in pythons_of_tools(root, _read))
+
+
 _SOURCES = (_from_pyproject, _from_requirements, _from_setup, _from_conda, _from_lock, _from_environment)
-_FOR_LIMITS = (*_SOURCES, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_notes)
+_FOR_LIMITS = (*_SOURCES, _from_tools, _from_comments, _from_below, _from_dockerfile, _from_commands, _from_notes)

@@ -16,6 +16,7 @@ from dllint.context.expressions import Expressions
 from dllint.context.fitting import Fitting
 from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
+from dllint.context.releases import Releases
 from dllint.context.schedules import Schedules
 from dllint.context.scores import Scores
 from dllint.context.seeding import Seeding
@@ -37,6 +38,7 @@ class Context(
     CommandLine,
     Coverage,
     Rates,
+    Releases,
     Schedules,
     Seeding,
     Accumulating,

@@ -176,6 +176,11 @@ class Assuming(Decisions, Uses):
         if self._is_made_up:
             yield _ON_MADE_UP
 
+    def made_up_of(self, *values: Value) -> Iterator[Assumption]:
+        """That numbers which are drawn or made on the spot, and nothing else, stand for data where values come from."""
+        if _is_made(values, _MADE):
+            yield _ON_MADE_UP
+
     @cached_property
     def _is_made_up(self) -> bool:
         forwards = [event for event in self._structure.all_of(ModelForward) if isinstance(event, ModelForward)]

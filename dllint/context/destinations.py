@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Set
-from typing import Any
 
 from dllint.context.base import ProgramView
-from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.later_reads import later_reads
+from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
 
 _MAX_HOPS = 3  # from a variable to the next
@@ -43,32 +43,14 @@ def _goes_only_into(site: Site, names: Set[str], hops: int = _MAX_HOPS) -> bool:
                 return node in parent.args[:1] and _last(parent.func) in names
         elif isinstance(parent, ast.Assign) and parent.value is node and len(parent.targets) == 1:
             target = parent.targets[0]
-            reads = _reads_behind(target.id, parent, site) if isinstance(target, ast.Name) and hops else []
+            if not isinstance(target, ast.Name) or not hops:
+                return False
+            reads = list(later_reads(target.id, Site(site.module, node), site.module))
             return bool(reads) and all(_goes_only_into(Site(site.module, read), names, hops - 1) for read in reads)
         else:
             return False
         node = parent
     return False
-
-
-def _reads_behind(variable: str, statement: ast.Assign, site: Site) -> list[ast.Name]:
-    """Where a variable is read after a statement has set it: further down, or further up in the loop around it."""
-    module: Any = site.module
-    around = enclosing_definition(site) or module.tree
-    names = [node for node in ast.walk(around) if isinstance(node, ast.Name) and node.id == variable]
-    reads = [node for node in names if isinstance(node.ctx, ast.Load)]
-    behind = [node for node in reads if node.lineno > (statement.end_lineno or statement.lineno)]
-    loop = next((each for each in ancestors(site) if isinstance(each, ast.For | ast.AsyncFor | ast.While)), None)
-    if loop is None or not _is_inside(loop, around):
-        return behind
-    inside = {id(node) for node in ast.walk(loop)}
-    set_first = min(node.lineno for node in names if id(node) in inside and not isinstance(node.ctx, ast.Load))
-    carried = [node for node in reads if loop.lineno <= node.lineno <= min(set_first, statement.lineno - 1)]
-    return behind + carried
-
-
-def _is_inside(node: ast.AST, around: ast.AST) -> bool:
-    return any(child is node for child in ast.walk(around))
 
 
 def _last(function: ast.expr) -> str:

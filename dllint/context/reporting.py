@@ -5,23 +5,27 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.assuming import Assuming
+from dllint.context.switched_off import SwitchedOff
 from dllint.events import Event
 from dllint.findings import Edit, Finding, Fix, Hop, Location, Severity
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.positions import ancestors, enclosing_scope, enclosing_statement
+from dllint.interp.source.users import is_tried_out
 from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
-from dllint.tiers import confidence_of
+from dllint.tiers import confidence_in
 
-_MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
+_TESTS = frozenset(("test", "tests"))
+_PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 
 
-class Reporting(Assuming):
+class Reporting(Assuming, SwitchedOff):
     """Findings, places in the source and edits of it."""
 
     def finding(
@@ -51,10 +55,10 @@ class Reporting(Assuming):
         """
         site = at.site if isinstance(at, Event) else at
         event = at if isinstance(at, Event) else None
-        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed())
-        if event is None:
-            purpose = (*purpose, *self._unread(site))
-        assumptions = self.assumptions_of(event, *on, *assuming, *self._alone(), *purpose)
+        purpose = (*self.made_up(), *self.is_training((enclosing_scope(site),)), *self._needed(), *self._kept())
+        purpose = (*purpose, *self.switched_off(site, event))
+        used = (*self._alone(), *self._unread(site, event))
+        assumptions = self.assumptions_of(event, *on, *assuming, *used, *purpose)
         alone = self.program.alone
         return Finding(
             code=rule.code,
@@ -63,7 +67,7 @@ class Reporting(Assuming):
             location=self.location(site),
             severity=severity or rule.severity,
             category=rule.category,
-            confidence=confidence_of(assumptions),
+            confidence=confidence_in(rule.code, assumptions),
             assumptions=assumptions,
             effect=effect,
             help=help,
@@ -91,24 +95,33 @@ class Reporting(Assuming):
         """
         if self.program.kind == "module":
             return
+        failure = self._machine.failed_at
+        if failure is not None and not any(self._importers(self.program.module)):
+            yield Assumption("effect", f"the script goes on behind line {failure.line}, where it fails")
         name = self.program.name.partition(".")[0]
-        definitions = [self.program.alone.node] if self.program.alone is not None else self._top_level(name)
-        if not all(self._may_be_called(definition, name) for definition in definitions):
+        definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
+        if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
             yield self._used(self.program.name)
         elif self.program.alone is not None:
             told = f"`{self.program.name}` is called, which nothing that could be followed does"
             yield Assumption("entry", told, asks="reached")
 
-    def _unread(self, site: Site) -> Iterator[Assumption]:
-        """That somebody uses the definition around a place of which no event tells that it is run."""
+    def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
+        """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
+        if self.program.kind != "module" or (event is not None and not self._is_trial):
+            return
         around = [node for node in ancestors(site) if isinstance(node, Definition)]
-        if around and site.module is self.program.module and self.program.kind == "module":
+        if around and (event is not None or site.module is self.program.module):
             definition = around[-1]
-            if not self._may_be_called(definition, definition.name):
+            if not self._may_be_called(Site(site.module, definition)):
                 yield self._used(definition.name)
 
+    @cached_property
+    def _is_trial(self) -> bool:
+        return is_tried_out(self.program.module)
+
     def _used(self, name: str) -> Assumption:
-        return Assumption("effect", f"somebody uses `{name}`, which nothing in the project names", asks="reached")
+        return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")
 
     def _needed(self) -> Iterator[Assumption]:
         """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
@@ -119,27 +132,37 @@ class Reporting(Assuming):
         missing = project.missing_import(self.program.module)
         if missing and missing.partition(".")[0] not in self.facts.packages:
             yield Assumption("effect", f"`{missing}` exists, which is not in the project")
+        refused = project.refused_import(self.program.module)
+        if refused:
+            yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
+
+    def _kept(self) -> Iterator[Assumption]:
+        """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""
+        project, file = self._machine.project, self.program.module.file
+        around = [folder for folder in file.parents if project.root in folder.parents]
+        for library in around[1:]:
+            is_tests = not _TESTS.isdisjoint(file.relative_to(library).parts[:-1])
+            if is_tests and not _PACKAGING.isdisjoint(project.names_in(library)):
+                if any(library not in other.parents for other in project.files):
+                    yield Assumption("effect", f"somebody runs the tests of `{library.name}`, which is kept here")
+                return
 
     def _top_level(self, name: str) -> Sequence[ast.stmt]:
         """The statements at the top of the program's file that bind a name."""
         statements: Sequence[ast.stmt] = self.program.module.bindings.names.get(name, ())
         return statements
 
-    def _may_be_called(self, definition: ast.AST, name: str) -> bool:
-        """Whether something in the project may call a definition: code or a configuration file that names it.
+    def _may_be_called(self, definition: Site) -> bool:
+        """Whether something in the project that runs may use a definition: code, a notebook or a configuration file.
 
         Of a library, and of a file by itself, the callers are outside.
         """
-        own, project = self.program.module, self._machine.project
-        if getattr(definition, "decorator_list", None) or own.uses_name(name, outside=definition):
+        project = self._machine.project
+        is_here = definition.module is self.program.module
+        own = self.program.module if is_here else project.module(definition.module.source.path)
+        if own is None or not isinstance(definition.node, ast.stmt) or project.uses(own, definition.node):
             return True
-        naming = project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
-        if any(module.uses_name(name) and own in project.closure(module) for module in naming if module is not own):
-            return True  # also where a package passes the name on
-        importers = [module for module in project.mentioning() if own in project.imported_by(module)]
-        importers = [module for module in importers if not module.is_package]  # which only pass names on
-        is_application = own.is_script or bool(importers) or any(True for _ in project.mentioning(_MAIN_GUARD))
-        return not is_application or project.is_configured(name)
+        return not self.is_application(own)
 
     def _is_unit_test(self) -> bool:
         """Whether the program is a function that pytest or unittest would run, or helps those in a folder of tests."""

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
-from dllint.assumptions import Assumption, Assumptions
-from dllint.config.versions import limits_of_notebook, version_key
 from dllint.context.base import ProgramView
-from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
-from dllint.interp.source.missing_names import failing_import
 from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
-from dllint.sites import Guard, Site
+from dllint.interp.source.users import is_tried_out
+from dllint.sites import Site
 from dllint.values import Class
 
 N = TypeVar("N", bound=ast.AST)
 Where = Literal["everywhere", "here", "related", "elsewhere"]
 
+_MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
 _WRAPS = r"DataParallel\(|\bDDP\(|torch\.compile\("
 _STRIPPING = {  # "module." + key puts it on, and so does what is done where not key.startswith("module.")
@@ -88,72 +85,10 @@ class Sources(ProgramView):
                 return True
         return False
 
-    def predates_no_grad(self, site: Site) -> bool:
-        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
-        assert isinstance(site.module, SourceModule)
-        return "volatile" in site.module.words or "item" in clues_in(site.module)
-
     def imports(self, *packages: str, where: Where = "here") -> bool:
         """Whether a file imports one of some packages, or something of them; for ``where`` see `project_mentions`."""
         names = "|".join(map(re.escape, packages))
         return self.project_mentions(rf"(?m)^[ \t]*(?:from|import)[ \t]+(?:{names})\b", where=where)
-
-    def runs_before(self, package: str, version: str) -> bool:
-        """Whether the project says that it also runs with releases of a package before a version.
-
-        Where it gives no lowest one, it is taken to run with a later one, unless it stays below the version, as it
-        says or as its code does (see `limit_of`).
-        """
-        lowest = self.versions.get(package)
-        if lowest is not None:
-            return version_key(lowest) < version_key(version)
-        return not self.may_run_with(package, version)
-
-    def may_run_with(self, package: str, version: str) -> bool:
-        """Whether a project may run with a version of a package or a later one, by what it says it runs with.
-
-        Where it says nothing, or gives no upper bound, it may, unless the version needs a torch that it does not run
-        with.
-        """
-        limit = self.limit_of(package)
-        if limit is not None and version_key(limit) <= version_key(version):
-            return False
-        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
-        return not needed or self.may_run_with(needed, release)
-
-    def limit_of(self, package: str) -> str | None:
-        """The version below which a package stays: as the project says, or else as its code does.
-
-        Code for Python 2 or TensorFlow 1, `async=True` as an argument and `loss.data[0]` run with early releases only,
-        and so does what goes with an early Python, told or needed by an early numpy or torch. Code is that of
-        the program's own files, and of those in its folder or below. ``None`` where nothing is known.
-        """
-        return self._limits_told.get(package) or self._limits_of_code.get(package)
-
-    def assumed_version(self, package: str, version: str) -> Assumptions:
-        """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
-        if package in self.versions or package in self._limits_told:
-            return ()
-        return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
-
-    @cached_property
-    def _limits_told(self) -> Mapping[str, str]:
-        """What the project says, and of a notebook what it says itself, which counts for it."""
-        notebook = self.program.module.source.notebook
-        return {**self.limits, **limits_of_notebook(notebook.raw)} if notebook is not None else self.limits
-
-    @cached_property
-    def _limits_of_code(self) -> dict[str, str]:
-        modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
-        found: dict[str, str] = {}
-        clues = {clue for module in modules for clue in clues_in(module)}
-        for package, firsts in self.facts.last_pythons.items():
-            limit = version_key(self._limits_told.get(package, "99"))
-            clues.update(python for python, first in firsts.items() if limit <= version_key(first))
-        for clue in clues:
-            for package, below in self.facts.clues.get(clue, {}).items():
-                found[package] = min(found.get(package, below), below, key=version_key)
-        return found
 
     def uses_of(self, names: Collection[str]) -> Iterator[tuple[Site, str]]:
         """Where the program's file imports, reads or calls objects of libraries that have one of some dotted names.
@@ -201,22 +136,15 @@ class Sources(ProgramView):
         modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
         return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
 
-    def is_left_off(self, guard: Guard) -> bool:
-        """Whether a condition on an option, `config.noise > 0`, is true of no value that the configuration files have.
+    def is_application(self, module: SourceModule) -> bool:
+        """Whether the project has scripts, so that the callers of what a file defines are in it."""
+        guarded = self._machine.project.mentioning(_MAIN_GUARD)
+        return module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded)
 
-        Only where some of them have one: else nobody knows.
-        """
-        values = [_number_of(text) for text in self._machine.project.configured_as(guard.subject.rpartition(".")[2])]
-        if "." not in guard.subject or guard.subject.startswith("self.") or not values or None in values:
-            return False
-        if guard.relation == "truthy":
-            return all(bool(value) != guard.holds for value in values)
-        is_above = guard.relation == ">" and guard.holds and isinstance(guard.operand, int | float)
-        return is_above and all(value is not None and value <= guard.operand for value in values)
-
-    def failing_import(self) -> Site | None:
-        """The import at which the program's file certainly ends: of a name that another file of the project lacks."""
-        return failing_import(self._machine.project, self.program.module)
+    def _importers(self, module: SourceModule) -> Iterator[SourceModule]:
+        """The files that import another one, but for packages, which only pass names on."""
+        project = self._machine.project
+        return (m for m in project.mentioning() if not m.is_package and module in project.imported_by(m))
 
     def path_in_project(self) -> str:
         """The path of the program's file from the root of its project, which says nothing of where that lies."""
@@ -377,12 +305,3 @@ def _writes(node: ast.AST, key: str) -> bool:
 
 def _is_text(node: ast.expr | None, text: str) -> bool:
     return isinstance(node, ast.Constant) and node.value == text
-
-
-def _number_of(text: str) -> float | None:
-    """The number that a text in a configuration file is, truth values included; ``None`` for anything else."""
-    known = {"true": 1.0, "yes": 1.0, "on": 1.0, "false": 0.0, "no": 0.0, "off": 0.0, "null": 0.0}.get(text.lower())
-    try:
-        return float(text) if known is None else known
-    except ValueError:
-        return None

@@ -84,7 +84,8 @@ def _facts(finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.help:
         yield "what to do", _words(sentence(finding.help))
     if finding.confidence != "certain":
-        yield "how sure", _words(f"{finding.confidence}, assuming that {' and that '.join(assumed(finding))}")
+        texts = assumed(finding)
+        yield "how sure", _words(finding.confidence + (f", assuming that {' and that '.join(texts)}" if texts else ""))
     if finding.others:
         yield "elsewhere", _words(more_like_this(finding))
 

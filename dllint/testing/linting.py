@@ -22,6 +22,7 @@ from dllint.interp.source.project import Project
 from dllint.rule import Rule
 from dllint.testing.marks import read_marks
 
+_CODE = (".py", ".ipynb")
 _ENGINE_CODES = frozenset(rule.code for rule in ENGINE_RULES)
 
 
@@ -102,7 +103,7 @@ class LintError(AssertionError):
 
 
 def lint(files: Mapping[str, str], setup: Setup) -> list[Linted]:
-    """Lint all files of a project, given as texts by relative path.
+    """Lint all files of a project, given as texts by relative path; those that are no code only lie there.
 
     Raises:
         LintError: a file cannot be parsed, or the interpreter or a rule failed on one.
@@ -127,7 +128,7 @@ def _scratch() -> tempfile.TemporaryDirectory[str]:
 
 def _lint_folder(root: Path, names: Collection[str], setup: Setup) -> list[Linted]:
     project, engine = Project(root), setup.engine(root)
-    modules = {name: project.load(root / name) for name in names}
+    modules = {name: project.load(root / name) for name in names if name.endswith(_CODE)}
     found: dict[tuple[str, Location], Finding] = {}
     for name, module in modules.items():
         analysis = engine.analyse(module, project)

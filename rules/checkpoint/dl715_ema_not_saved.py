@@ -36,6 +36,9 @@ that save weights alone, at the end; loops that a framework runs.
 ## On real code
 269 public repositories, of those that keep an average: no finding. In 138 others 3 findings, all false, where the
 averaged model was saved under another name, and 1 such question; they are silent now.
+
+Off by default: in 28 batches of unread repositories 1 of 5 findings was true. Of 3 that were false the average was
+saved under another name; 1 was doubtful, as the average is only a teacher.
 """
 
 from __future__ import annotations
@@ -60,6 +63,7 @@ class EmaNotSaved(Rule):
     name = "ema-not-saved"
     category = "correctness"
     severity = "warning"
+    default = False
     triggers = (
         ("save", "step", "state_dict"),
         ("save", "save_checkpoint"),

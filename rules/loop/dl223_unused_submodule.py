@@ -45,7 +45,17 @@ import ast
 import re
 from collections.abc import Iterator
 
-from dllint.api import Assumption, AttributeAssigned, Class, Context, Finding, Instance, Rule, Site, nodes_of
+from dllint.api import (
+    AttributeAssigned,
+    Class,
+    Context,
+    Finding,
+    Instance,
+    Rule,
+    Site,
+    is_placeholder,
+    nodes_of,
+)
 
 _BASES = (
     "torch.nn.Module",
@@ -115,7 +125,7 @@ def is_unfinished(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     tests = (node for node in ast.walk(forward.node) if isinstance(node, ast.If))
     arms = (arm for test in tests for arm in (test.body, test.orelse) if arm)
     texts = (*ctx.comments_in(forward.site), *ctx.lines_at(event.site))
-    return any(all(map(_is_empty, arm)) for arm in arms) or any(_OPEN.search(text) for text in texts)
+    return any(all(map(is_placeholder, arm)) for arm in arms) or any(_OPEN.search(text) for text in texts)
 
 
 class UnusedSubmodule(Rule):
@@ -153,23 +163,9 @@ class UnusedSubmodule(Rule):
             event,
             f"no code uses the `{ctx.class_name(layer)}` in `{event.attribute}`",
             on=[layer],
-            assuming=[
-                Assumption(
-                    "no-default", f"`{guard.subject}` is set so that the layer is made, as no configuration does"
-                )
-                for guard in event.guards
-                if ctx.is_left_off(guard)
-            ],
             effect="it is saved and counted and never trained: the network is another one than it says",
             help="call it in `forward`, or take it out",
         )
-
-
-def _is_empty(statement: ast.stmt) -> bool:
-    """Whether a statement only holds the place of others: ``pass``, ``...``, ``raise NotImplementedError``."""
-    is_constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    is_refusal = isinstance(statement, ast.Raise) and getattr(statement.exc, "id", "") == "NotImplementedError"
-    return isinstance(statement, ast.Pass) or is_constant or is_refusal
 
 
 def _has_reader(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:

@@ -19,7 +19,8 @@ in float32; from a gap of 18 in float16, of 100 in bfloat16. Below that the two 
 ## Not reported
 `torch.log(p + eps)` and `torch.log(p.clamp(min=eps))`, which keep away from zero; logarithms of probabilities that are
 mixed or multiplied first, be it in one of several calls; tensors without gradients; the largest probability (`max`,
-`topk`, an index of `argmax`), which of n classes is 1/n or more, picked before the logarithm or after it.
+`topk`, an index of `argmax`), which of n classes is 1/n or more, picked before the logarithm or after it; the
+probability of what was drawn with it (`multinomial`, `sample`), which is not zero.
 
 ## Fix (safe)
 Writes `log_softmax` where the softmax stands in the call of `log`: the numbers are the same wherever both are finite.
@@ -49,6 +50,8 @@ from dllint.api import (
 
 _LARGEST = ("max", "amax", "argmax", "topk")
 _PICKING = frozenset(f"{owner}.{name}" for owner in ("torch", "") for name in _LARGEST)
+_BY_INDEX = ("item", ".gather", "torch.gather", ".index_select", "torch.index_select")
+_DRAWS = ("torch.multinomial", ".multinomial", ".sample")
 _SOFTMAX = ("torch.softmax", "torch.nn.Softmax()", "torch.nn.Softmax2d()")
 
 
@@ -70,6 +73,18 @@ def of_the_largest(event: LibraryCall, origins: list[Value], ctx: Context) -> bo
     return any(isinstance(each, Symbol) and each.name in _PICKING for each in between)
 
 
+def of_what_was_drawn(event: LibraryCall, origins: list[Value], ctx: Context) -> bool:
+    """the probabilities are those of what was drawn with them, which is never anything of probability zero"""
+    between = (each for given in event.arguments.all()[:1] for each in ctx.sources_up_to(given, _is_softmax))
+    picked = (each for each in between if isinstance(each, Symbol) and each.name in _BY_INDEX)
+    indices = (index for each in picked for index in each.inputs[1:])
+    return any(
+        isinstance(source, Symbol) and source.name in _DRAWS
+        for index in indices
+        for source in ctx.sources_up_to(index, _is_softmax)
+    )
+
+
 class LogOfSoftmax(Rule):
     code = "DL113"
     name = "log-of-softmax"
@@ -79,7 +94,7 @@ class LogOfSoftmax(Rule):
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html",)
 
-    excuses = (without_gradients, of_other_probabilities, of_the_largest)
+    excuses = (without_gradients, of_other_probabilities, of_the_largest, of_what_was_drawn)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         found: dict[ast.AST, Finding | None] = {}

@@ -22,14 +22,15 @@ None of it says a word.
 Tensors and parameters, which have this attribute; objects that are not known to be modules; `self.requires_grad = ...`
 in a class of one's own; classes, and of what may be no module files, that read an attribute of that name themselves. A
 misspelling that would only switch off what is off anyway (`torch.zeros(n).require_grad = False`), or on what is on, is
-reported only when the rule is selected by name.
+reported only when the rule is selected by name; so is a new layer of torch's that is switched on.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
 
 ## On real code
 742 public repositories: 11 findings in 10 of them, all but one true: layers and models that were meant to be frozen
-and are not. One is doubtful: the tensor is only saved.
+and are not. One is doubtful: the tensor is only saved. Of four more, two are true; one switches on
+a layer that was just made, as is reported no more, and one stands in a method that nothing in its project asks for.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from dllint.api import (
     Edits,
     Finding,
     Instance,
+    LibraryCall,
     Rule,
     Site,
     Symbol,
@@ -118,16 +120,21 @@ class RequiresGradTypo(Rule):
             yield self._on_module(event, ctx)
 
     def _on_module(self, event: AttributeAssigned, ctx: Context) -> Finding:
+        is_on = ctx.constant(event.value) is True and _is_trained_anyway(event, ctx)
         return ctx.finding(
             self,
             event,
             "`requires_grad` set on a module: none of its parameters change",
-            effect="what was to be frozen is trained"
+            effect="harmless here: the layer is new, so that it is trained anyway"
+            if is_on
+            else "what was to be frozen is trained"
             if ctx.constant(event.value) is False
             else "its parameters stay as they are, frozen or not",
             help="call `requires_grad_(...)`, which sets it on all parameters of the module",
             trace=[(event.site, "a module has no such attribute, and nobody reads it")],
             fix=("Call `requires_grad_`", _as_call(event, ctx)),
+            severity="info" if is_on else None,
+            pedantic=is_on,
         )
 
     def _misspelled(self, event: AttributeAssigned, ctx: Context, *, is_known: bool) -> Finding:
@@ -155,6 +162,16 @@ class RequiresGradTypo(Rule):
             severity="info" if is_vain else None,
             pedantic=is_vain,
         )
+
+
+def _is_trained_anyway(event: AttributeAssigned, ctx: Context) -> bool:
+    """Whether a layer of torch has just been made, and nothing was switched off since then."""
+    made = [call for call in ctx.all_of(LibraryCall) if call.result is event.target]
+    if not made or not made[0].name.startswith("torch.nn."):
+        return False
+    since = range(ctx.position(made[0]), ctx.position(event))
+    others = (each for each in ctx.all_of(AttributeAssigned) if each.attribute == _NAME and each is not event)
+    return all(ctx.constant(each.value) is True or ctx.position(each) not in since for each in others)
 
 
 def _is_computed(value: Value) -> bool:

@@ -24,9 +24,11 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 ## Not reported
 Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`, a lock file, an environment of conda,
 "PyTorch 1.11" in the README, what a notebook installs), or below the torch that this release needs (numpy 2 needs torch
-2.3); code for Python 2, or for torch before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a
-`try`, after `hasattr` or below a test of a version; names that the project sets itself (`np.float = float`); packages
-of the project that are called like the library.
+2.3), or that run with something that goes with none as late (Python 3.7, scikit-learn 0.21, numba 0.55); scripts that
+import what only earlier releases have (`torch._six`, `sklearn.externals.joblib`); code for Python 2, or for torch
+before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a `try`, after `hasattr` or below a test
+of a version; names that the project sets itself (`np.float = float`); packages of the project that are called like the
+library.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.

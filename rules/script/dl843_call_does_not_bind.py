@@ -41,7 +41,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Assumption, CallRefused, Context, Finding, Function, Rule, Site, misspelled, receiver_of
+from dllint.api import (
+    Assumption,
+    CallRefused,
+    Context,
+    Finding,
+    Function,
+    Rule,
+    Site,
+    is_placeholder,
+    misspelled,
+    receiver_of,
+)
 
 _IN_ORDER = "the cells are run in their order, with the files as they are now"
 
@@ -67,17 +78,12 @@ def is_from_elsewhere(event: CallRefused, ctx: Context) -> bool:
     )
 
 
-def is_never_reached(event: CallRefused, ctx: Context) -> bool:
-    """the script ends before, at an import of a name that a file of the project does not have"""
-    return ctx.failing_import() is not None
-
-
 def is_called_of_a_stub(event: CallRefused, ctx: Context) -> bool:
-    """the function is not written yet: `def fitness(): pass`"""
+    """the function is not written yet (`def fitness(): pass`), or raises whatever it is given"""
     function = event.function
     body = function.node.body if isinstance(function.node, ast.FunctionDef | ast.AsyncFunctionDef) else []
     is_method = "." in function.qualified_name
-    return not is_method and bool(body) and all(map(_holds_a_place, body))
+    return not is_method and bool(body) and all(is_placeholder(each) or isinstance(each, ast.Raise) for each in body)
 
 
 class CallDoesNotBind(Rule):
@@ -88,7 +94,7 @@ class CallDoesNotBind(Rule):
     triggers = (("torch", "transformers", "lightning", "pytorch_lightning"),)
     of_files = True
     references = ("https://docs.python.org/3/reference/expressions.html#calls",)
-    excuses = (is_tried, is_called_of_a_stub, is_from_elsewhere, is_never_reached)
+    excuses = (is_tried, is_called_of_a_stub, is_from_elsewhere)
 
     def on_call_refused(self, event: CallRefused, ctx: Context) -> Iterator[Finding]:
         if not ctx.excused(self, event):
@@ -112,15 +118,6 @@ class CallDoesNotBind(Rule):
             help=help,
             trace=[*ctx.calls_to(event), *_definition(function), (event.site, "is called here")],
         )
-
-
-def _holds_a_place(statement: ast.stmt) -> bool:
-    """Whether a statement stands for what is to be written: ``pass``, ``...``, ``raise NotImplementedError``."""
-    if isinstance(statement, ast.Raise):
-        return "NotImplementedError" in ast.unparse(statement)
-    return isinstance(statement, ast.Pass) or (
-        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    )
 
 
 def _definition(function: Function) -> Iterator[tuple[Site, str]]:

@@ -107,6 +107,7 @@ class SoftmaxOverWrongAxis(Rule):
             f"the weights sum to one over axis {found.weights.axis}, and this product sums axis {found.summed}",
             effect="what a query reads is no mean of the values: its weights sum to anything",
             help=f"normalize over the axis that is summed, not over `dim={told}`",
+            assuming=ctx.made_up_of(*event.arguments.all()),
             trace=[(at, f"normalized over `dim={told}`"), (event.site, "the weights are applied")],
             fix=("Normalize over the axis that is summed", _over_axis(found, event)),
         )
@@ -125,7 +126,7 @@ class SoftmaxOverWrongAxis(Rule):
                 f"axis {axis} of these scores has one step: a softmax over it is always 1",
                 effect="all weights are equal, and no gradient reaches what the scores come from",
                 help="normalize over the axis of what is weighted, or use a sigmoid for a single score",
-                assuming=ctx.assumed_use(softmax, "the result"),
+                assuming=(*ctx.assumed_use(softmax, "the result"), *ctx.made_up_of(scores)),
             )
         elif axis == 0 and shape.is_batch and shape.rank != 1 and _is_score_of_classes(shape.axis(-1)):
             yield ctx.finding(
@@ -134,7 +135,7 @@ class SoftmaxOverWrongAxis(Rule):
                 "this softmax is over the samples of the batch",
                 effect="the scores of a sample depend on the others in its batch, and those of one alone are 1",
                 help="normalize over the classes: `dim=-1`",
-                assuming=ctx.assumed_use(softmax, "the result"),
+                assuming=(*ctx.assumed_use(softmax, "the result"), *ctx.made_up_of(scores)),
             )
 
 

@@ -21,7 +21,7 @@ is in training mode, after `optimizer.step` its weight is 0.0 as before.
         criterion(model(x), labels).backward()
         optimizer.step()
 
-What would change no number, such as `x.detach()` or `x.contiguous()`, is a note.
+What would change no number, such as `x.detach()`, `x.contiguous()` or `x.unsqueeze(0)`, is a note.
 
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
@@ -57,7 +57,9 @@ _DETACHING = ("detach", "item", "shape", "size", "dim", "ndim", "argmax", "data"
 _INDICES = frozenset(("argmax", "argmin", "argsort", "nonzero", "multinomial", "randint", "long", "int", "bool", "eq",
                       "ne", "gt", "lt", "ge", "le", "detach"))  # fmt: skip
 _WITH_INDICES = frozenset(("max", "min", "topk", "sort", "kthvalue", "median", "mode"))  # values, indices
-_TIDY = frozenset(("detach", "contiguous", "clone", "astype"))  # the numbers are the same without them
+_TIDY = frozenset(("detach", "contiguous", "clone", "astype", "squeeze", "unsqueeze", "permute", "transpose", "flatten",
+                   "reshape"))  # fmt: skip
+"""The numbers are the same without them."""
 _CALLED = frozenset(("zero_grad", "step", "backward", "eval", "train", "contiguous", "empty_cache"))
 
 
@@ -133,7 +135,8 @@ class DiscardedResult(Rule):
 
     def _report(self, site: Site, message: str, edits: Edits, ctx: Context) -> Finding:
         is_call = isinstance(site.node, ast.Call)
-        is_tidy = _method(site) in _TIDY or getattr(site.node, "attr", "") in _TIDY
+        function = site.node.func if isinstance(site.node, ast.Call) else site.node
+        is_tidy = getattr(function, "attr", getattr(function, "id", "")) in _TIDY
         return ctx.finding(
             self,
             site,

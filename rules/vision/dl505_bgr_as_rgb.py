@@ -48,6 +48,9 @@ Converts the image where it is read. Unsafe because a model that was trained on 
 
 ## On real code
 276 public repositories: no finding.
+
+Off by default: in 28 batches of unread repositories all 5 findings were doubtful: their images turned out to be gray,
+which nothing in the code says.
 """
 
 from __future__ import annotations
@@ -103,6 +106,7 @@ class BgrAsRgb(Rule):
     name = "bgr-as-rgb"
     category = "correctness"
     severity = "warning"
+    default = False
     triggers = (("Dataset", "DataLoader"), ("imread", "imdecode"), ("Normalize",))
     fix_safety = "unsafe"
     references = ("https://docs.opencv.org/4.x/d4/da8/group__imgcodecs.html",)

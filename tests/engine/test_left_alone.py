@@ -11,6 +11,7 @@ from engine_support import found
 from dllint.cli.project import find_project, lint
 from dllint.config.load import ConfigLoader
 from dllint.findings import Finding
+from dllint.tiers import confidence_of
 
 MODEL = """\
 import argparse
@@ -40,7 +41,7 @@ for x, y in loader:
 
 
 def confidences(findings: list[Finding]) -> list[str]:
-    return [finding.confidence for finding in findings]
+    return [confidence_of(finding.assumptions) for finding in findings]
 
 
 @pytest.mark.parametrize(

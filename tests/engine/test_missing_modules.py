@@ -57,6 +57,9 @@ def assumes_a_module(finding: Finding) -> bool:
         ("import sys\nsys.path.insert(0, '../..')\nfrom models.transformer import Net", MOVED),
         ("from .transformer import Net", {}),
         ("from models.net import Net", {"models/net2.py": "", "models/other.py": ""}),
+        ("from models.net import Net", {"models/weights.txt": ""}),
+        ("from dataset import Net", {}),
+        ("import utils", {"tools.py": ""}),
     ],
 )
 def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
@@ -84,7 +87,9 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         ("from models.net_pb2 import Net", {"models/old.py": ""}),
         ("from models.wandb_creds import KEY", {"models/old.py": ""}),
         ("from models.version import __version__", {"models/old.py": ""}),
-        ("from models.net import Net", {"models/weights.txt": ""}),
+        ("from nets.net import Net", {"nets/weights.txt": ""}),
+        ("from utils import Net", {"package/utils.py": ""}),
+        ("from utils import Net", {"requirements.txt": "utils\n"}),
         ("from models.parts import net", {"models/old.py": "", "models/parts/net.py": ""}),
         ("try:\n    from models.net import Net\nexcept ImportError:\n    Net = None", MOVED),
         ("def load():\n    from models.net import Net\n    return Net", MOVED),
@@ -96,6 +101,47 @@ def test_anything_else_may_be_there(tmp_path: Path, imports: str, files: Mapping
     (analysis,) = analyses(tmp_path, {"main.py": USE.format(imports), **files}, "main.py")
     (finding,) = analysis.findings
     assert not assumes_a_module(finding)
+
+
+LACKING = "does not have"
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("from utils.nets import Net", {"utils/nets.py": "class Network:\n    pass\n"}),
+        ("from utils import Net", {"utils/__init__.py": "", "utils/network.py": ""}),
+        ("import tools", {"tools.py": "from .nets import Net\n", "nets.py": "# class Net:\n"}),
+    ],
+)
+def test_a_name_that_its_module_lacks_keeps_a_program_from_starting(
+    tmp_path: Path, imports: str, files: Mapping[str, str]
+) -> None:
+    """The file is found from the root of the project: nothing says that the script is run from elsewhere."""
+    (analysis,) = analyses(tmp_path, {"runs/main.py": USE.format(imports), **files}, "runs/main.py")
+    (finding,) = analysis.findings
+    assert any(LACKING in each.text for each in finding.assumptions)
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("from utils.nets import Net", {"utils/nets.py": "class Net:\n    pass\n"}),
+        ("from utils.nets import Net", {"utils/nets.py": "from nets import *\n"}),
+        ("from utils.nets import Net", {"utils/nets.py": "globals()['Net'] = None\n"}),
+        ("from utils.nets import Net", {"utils/nets.py": "if FAST:\n    import fast as Net\n"}),
+        ("from utils.nets import Net", {"utils/nets.py": "def make():\n    global Net\n    Net = 1\n"}),
+        ("from utils.nets import Net", {"utils/nets.py": "", "old/utils/nets.py": "class Net:\n    pass\n"}),
+        ("from utils import Net", {"utils/__init__.py": "", "utils/Net.py": ""}),
+        ("from utils import Net", {"utils/__init__.py": "", "utils/Net.so": ""}),
+        ("try:\n    from utils.nets import Net\nexcept ImportError:\n    Net = None", {"utils/nets.py": ""}),
+    ],
+)
+def test_any_other_name_may_be_in_its_module(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
+    (analysis,) = analyses(tmp_path, {"runs/main.py": USE.format(imports), **files}, "runs/main.py")
+    (finding,) = analysis.findings
+    assert not any(LACKING in each.text for each in finding.assumptions)
 
 
 def test_what_a_program_that_starts_has_found_stands(tmp_path: Path) -> None:
@@ -113,3 +159,21 @@ def test_what_a_program_that_starts_has_found_stands(tmp_path: Path) -> None:
         found = [each for findings in by_file(analyses(tmp_path, files, *programs)).values() for each in findings]
         (finding,) = found
         assert not assumes_a_module(finding)
+
+
+@pytest.mark.parametrize(
+    ("files", "assumed"),
+    [
+        (("lib/setup.py", "train.py"), True),
+        (("lib/setup.py",), False),  # which is the project, in a folder
+        (("setup.py", "train.py"), False),
+        (("lib/README.md", "train.py"), False),
+    ],
+)
+def test_the_tests_of_a_library_that_is_kept_are_run_by_nobody(
+    tmp_path: Path, files: tuple[str, ...], assumed: bool
+) -> None:
+    test = "lib/tests/extensions.py"
+    (analysis,) = analyses(tmp_path, {test: USE.format(""), **dict.fromkeys(files, "")}, test)
+    (finding,) = analysis.findings
+    assert ("somebody runs the tests of `lib`, which is kept here" in [a.text for a in finding.assumptions]) is assumed

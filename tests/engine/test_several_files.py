@@ -3,6 +3,8 @@
 import pytest
 from engine_support import found
 
+from dllint.tiers import confidence_of
+
 CODE = """
 import torch
 from torch import nn, optim
@@ -37,4 +39,4 @@ DEFAULT = "state = settings.get('state', torch.load(args.resume))"
     [(TO_GPU, "certain"), (FROM_URL, "certain"), (FROM_UNKNOWN, "possible"), (DEFAULT, "possible")],
 )
 def test_which_file_it_is_is_no_assumption(code: str, read: str, confidence: str) -> None:
-    assert [each.confidence for each in found(code, CODE.format(read=read))] == [confidence]
+    assert [confidence_of(each.assumptions) for each in found(code, CODE.format(read=read))] == [confidence]

@@ -3,6 +3,8 @@
 import pytest
 from engine_support import found
 
+from dllint.tiers import confidence_of
+
 HEAD = """
 import torch
 from torch import nn
@@ -36,7 +38,7 @@ STRIPPING = "state = {key.replace('module.', ''): value for key, value in state.
 
 
 def confidences(code: str, files: dict[str, str]) -> list[str]:
-    return [each.confidence for each in found("DL604", HEAD + code, files)]
+    return [confidence_of(each.assumptions) for each in found("DL604", HEAD + code, files)]
 
 
 @pytest.mark.parametrize("renaming", ["", STRIPPING])

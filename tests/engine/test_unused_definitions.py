@@ -33,7 +33,7 @@ class Net(nn.Module):
     def forward(self, x):
         return self.layers[1](self.layers[0](x))
 """
-SCRIPT = "def main():\n    print(1)\n\nif __name__ == '__main__':\n    main()\n"
+SCRIPT = "from elsewhere import fit\n\ndef main():\n    fit(1)\n\nif __name__ == '__main__':\n    main()\n"
 
 
 def kinds(code: str, source: str, files: dict[str, str] | None = None) -> list[str]:
@@ -144,3 +144,58 @@ def test_a_layer_that_no_configuration_asks_for_is_assumed_to_be_made(
     files: dict[str, str], assumed: list[str]
 ) -> None:
     assert kinds("DL223", GUARDED, files) == assumed
+
+
+FITS = "from elsewhere import fit\n\nif __name__ == '__main__':\n    fit()\n"
+RUNS = "from main import Net\nnet = Net()\nfor x in load():\n    net(x)\n"
+TRIAL = "\nif __name__ == '__main__':\n    net = Net()\n    print(net(torch.randn(2, 4)).shape)\n"
+OUTPUT = '{"cells": [{"cell_type": "code", "source": "print(model)", "outputs": [{"text": ["Net()"]}]}]}'
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        (f"{NET}{TRIAL}", {"run.py": FITS}),
+        (f"{NET}\ndef make(width=4):\n    return Net()\n{TRIAL.replace('Net()', 'make()')}", {"run.py": FITS}),
+        (f"{NET}\ndef demo():\n    print(Net())\n\nif __name__ == '__main__':\n    demo()\n", {"run.py": FITS}),
+        (f"{NET}\nclass Wide(Net):\n    pass\n\nif __name__ == '__main__':\n    Wide()\n", {"run.py": FITS}),
+        (f"{NET}{TRIAL}", {"run.py": f"from main import Net\ndef unused():\n    return Net()\n{FITS}"}),
+        (f"{NET}{TRIAL}", {"run.py": f"from other import Net\n{FITS}\nNet()\n"}),
+        (f"{NET}{TRIAL}", {"run.py": FITS, "look.ipynb": OUTPUT}),
+    ],
+    ids=[
+        "made-up-numbers",
+        "a-maker",
+        "a-function",
+        "a-subclass",
+        "used-by-what-is-unused",
+        "another-of-that-name",
+        "printed",
+    ],
+)
+def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, str]) -> None:
+    assert set(kinds("DL308", source, files)) == {"effect"}
+
+
+@pytest.mark.parametrize(
+    ("source", "files"),
+    [
+        (f"{NET}{TRIAL}", {"run.py": RUNS}),
+        (f"{NET}{TRIAL}", {"deep/run.py": f"import sys\nsys.path.append('..')\n{RUNS}"}),
+        (f"{NET}{TRIAL}", {"run.py": f"from main import Net as Network\n{FITS}\nNetwork()\n"}),
+        (
+            f"{NET}{TRIAL}",
+            {
+                "run.py": FITS,
+                "look.ipynb": '{"cells": [{"cell_type": "code", "source": ["from main import Net"], "outputs": []}]}',
+            },
+        ),
+        (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module(name)\n{FITS}"}),
+        (f"{NET}{TRIAL.replace('print', 'torch.save')}", {"run.py": FITS}),
+        (f"{NET}{TRIAL.replace('print(net', 'fit(net').replace('.shape', '')}", {"run.py": FITS}),
+        (f"{NET}{TRIAL.replace('net(torch.randn(2, 4)).shape', 'net')}", {}),
+    ],
+    ids=["trained", "along-a-path", "renamed", "notebook", "imported-by-name", "saved", "given-away", "by-itself"],
+)
+def test_what_another_file_uses_is_more_than_tried_out(source: str, files: dict[str, str]) -> None:
+    assert "effect" not in kinds("DL308", source, files)

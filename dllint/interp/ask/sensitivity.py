@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import has_unknown_base, role_of
+from dllint.interp.source.tensor_names import MAKES_TENSOR
 from dllint.values import (
     Absent,
     Choice,
@@ -36,9 +37,6 @@ _WORDS = re.compile(r"[dD]ropout|drop_?(prob|rate|path)|BatchNorm|batch_norm")
 _NORMS = re.compile(r"BatchNorm|batch_norm")
 _ARITHMETIC = frozenset(("-", "/", "//", "%", "**"))  # lists of layers are added and multiplied
 _REORDERING = frozenset(("list", "tuple", "reversed", "sorted", ".copy"))
-_MAKES_TENSORS = re.compile(
-    r"torch\.(rand|randn|randint|zeros|ones|empty|full|tensor|as_tensor|from_numpy|arange|linspace|eye|cat|stack)(_like)?"
-)
 _RATE_OF_ZERO = re.compile(r"\w*drop\w*(: \w+)? ?= ?0(\.0*)?(?![\w.])")
 
 
@@ -85,7 +83,7 @@ def _is_unresolved(value: Value) -> bool:
 def _answer(search: _Search, value: Value) -> bool | None:
     if isinstance(value, Const | Setting | Absent) or (isinstance(value, Symbol) and value.detail == "<items>"):
         return False  # the last is what a container holds where nothing has been appended
-    if isinstance(value, Symbol) and (value.name in _ARITHMETIC or _MAKES_TENSORS.fullmatch(value.name)):
+    if isinstance(value, Symbol) and (value.name in _ARITHMETIC or MAKES_TENSOR.fullmatch(value.name)):
         return False  # a number, such as a size or a rate, or a state that begins with zeros
     known = search.known.get(id(value))
     if known is not None:

@@ -9,6 +9,7 @@ from dllint.events import AttributeAssigned, ParametersUpdated, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.guards import text_of
+from dllint.interp.run.joining import CallError
 from dllint.sites import Site
 from dllint.values import Const, Items, Scope, Value, give_hint
 
@@ -62,6 +63,8 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
     site = Site(scope.module, target)
     starred = next((i for i, element in enumerate(target.elts) if isinstance(element, ast.Starred)), None)
     if starred is None:
+        if machine.block is not None and _is_tuple_of_others(value, len(target.elts)):
+            raise CallError(site)
         for element, part in zip(target.elts, containers.unpack(machine, value, len(target.elts), site), strict=True):
             assign(machine, element, part, scope)
         return
@@ -73,3 +76,11 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: Value, scope:
             end = len(target.elts) - starred - 1
             rest: list[Value] = [Const(starred), Const(-end if end else None), Const(None)]
             assign(machine, element, containers.get_slice(machine, value, rest, site), scope)
+
+
+def _is_tuple_of_others(value: Value, count: int) -> bool:
+    """Whether a value is a tuple that is written out, and has more or fewer parts than there are variables."""
+    if not isinstance(value, Items) or value.kind != "tuple" or not value.exact or len(value.items) == count:
+        return False
+    is_written = value.site is not None and isinstance(value.site.node, ast.Tuple)
+    return is_written and not containers.is_conditional(value)

@@ -80,6 +80,8 @@ def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | Non
             return wanted.name == "dict"
         if isinstance(value.cls, str) and value.cls.startswith("torch."):
             return False  # optimizers, schedulers and modules are no plain containers
+    if isinstance(value, Symbol) and isinstance(wanted, External) and wanted.name in _SEQUENCES:
+        return False if value.name in _NEVER_SEQUENCES else None
     if not isinstance(value, Instance):
         return None
     if isinstance(value.cls, Class):
@@ -94,6 +96,8 @@ def _is_instance_of(machine: Machine, value: Value, wanted: Value) -> bool | Non
     return False if is_final and machine.facts.role(value.cls) else None
 
 
+_SEQUENCES = frozenset(("tuple", "list", "str"))
+_NEVER_SEQUENCES = frozenset(("|", "&", "^", "-", "/", "//", "@", "**", "<<", ">>", "~", "negative", "not", "compare"))
 _TYPES: dict[str, type] = {
     "int": int,
     "float": float,

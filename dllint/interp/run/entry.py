@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dllint.events import Block, Program
+from dllint.events import Block, Leave, Program
 from dllint.interp.run.classes import execute_attributes, find_member, framework_of
 from dllint.interp.run.drivers import Method, inherited_drivers, outer_methods_first
 from dllint.interp.run.instances import instantiate
@@ -35,7 +35,8 @@ def interpret(machine: Machine, visit: Visit) -> None:
     module = machine.main
     body = Block()
     with machine.recording(body):
-        machine.execute_block(module.tree.body, machine.module_scope(module))
+        left = machine.execute_block(module.tree.body, machine.module_scope(module))
+        machine.failed_at = _failure(body) if left == "raise" and not module.source.has_cells else None
     visit(Program("module", module.name, module, body, machine.truncated or module.is_incomplete), None)
     _interpret_nested(machine, visit)
     for definition in _callers_first(module):
@@ -47,6 +48,12 @@ def interpret(machine: Machine, visit: Visit) -> None:
             _interpret_class(machine, definition, concerned, visit)
         elif definition not in machine.reached:
             _interpret_function(machine, definition, concerned, visit)
+
+
+def _failure(body: Block) -> Site | None:
+    """Where a script certainly fails, as a call or a name in it is refused; nothing where it ends as it should."""
+    last = body.items[-1] if body.items else None
+    return last.site if isinstance(last, Leave) and not isinstance(last.site.node, ast.Raise | ast.Expr) else None
 
 
 def _callers_first(module: SourceModule) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:

@@ -66,6 +66,13 @@ def _guard(test: ast.expr, node: ast.expr, relation: str, operand: Any, holds: b
     return Guard(subject, relation, operand, holds, names_in(test), node=test, topic_of=topic_of)
 
 
+def outcome_of_test(guard: Guard) -> bool:
+    """Whether the expression that is tested is true where a condition holds."""
+    if isinstance(guard.node, ast.Compare) and len(guard.node.ops) == 1:
+        return guard.holds is _RELATIONS[type(guard.node.ops[0])][1]
+    return guard.holds
+
+
 @lru_cache(maxsize=8192)
 def names_in(node: ast.AST) -> frozenset[str]:
     """The variables, and ``name.attribute`` paths, that an expression reads."""

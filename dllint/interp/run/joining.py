@@ -14,8 +14,8 @@ MISSING: Any = object()
 class CallError(Exception):
     """Python raises here, certainly: control leaves as it does by ``raise``.
 
-    A call is refused: the arguments do not fit, or this is nothing that can be called. Or an import is: the file has no
-    such name.
+    A call is refused: the arguments do not fit, or this is nothing that can be called. Or something is not there: a
+    name in the file that it is imported from, an option that is read, a part of a tuple that is unpacked.
     """
 
     def __init__(self, site: Site) -> None:

@@ -24,7 +24,9 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.interp.run import builtin_calls, graph, overriding
+from dllint.interp.run.joining import CallError
 from dllint.interp.run.modules import record_loss
+from dllint.interp.run.refusals import lacks_argument
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Items, Partial, Setting, Symbol, Value
@@ -34,7 +36,13 @@ if TYPE_CHECKING:
 
 
 def call_external(machine: Machine, name: str, arguments: Arguments, site: Site) -> Value:
-    """Call a library object by its canonical name."""
+    """Call a library object by its canonical name.
+
+    Raises:
+        CallError: it is a class whose constructor does not take these arguments.
+    """
+    if lacks_argument(machine, name, arguments, site):
+        raise CallError(site)
     builtin = builtin_calls.BUILTINS.get(name)
     if builtin is not None:
         found = builtin(machine, arguments, site)

@@ -159,6 +159,7 @@ class Machine:
         self.frameworks: dict[Class, Framework] = {}
         self.steps = 0
         self.truncated = False
+        self.failed_at: Site | None = None  # where the module certainly fails when it is run
         self.loop_depth = 0
         self._budget = MAX_STEPS
         self._spent = 0

@@ -1,4 +1,4 @@
-"""Names that are not there: imports that Python refuses as the file has no such name, modules that nobody imported.
+"""Names that are not there: of an imported file, of a module that nobody imported, of an option that no parser has.
 
 Only what is certain counts: the file is the one that Python finds, and nothing in it can make names that are not
 written there.
@@ -7,19 +7,19 @@ written there.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from typing import TYPE_CHECKING
+
+from dllint.interp.source.closed_parsers import lacks_option, may_be_set
+from dllint.interp.source.missing_names import has_only_what_is_written, lacks
+from dllint.values import Instance
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
+    from dllint.values import Value
 
-_MAKES_NAMES = re.compile(
-    r"\b(globals|locals|vars)\s*\(\s*\)|\b(exec|execfile|setattr|update_wrapper)\s*\(|\b__getattr__\b|\b__dict__\b|\bsys\.modules\b"
-)
 _LIBRARIES = frozenset(("clip", "datasets", "evaluate", "peft", "tokenizers", "trl"))  # names that files have, too
-_IMPLICIT = re.compile(r"__\w+__")
 
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
@@ -29,14 +29,23 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
     module = machine.project.find(importer, statement.module or "", statement.level)
     if module is None or module is importer or not _is_the_one(machine, statement, importer, module):
         return False
-    wanted = [alias.name for alias in statement.names if alias.name != "*" and not _IMPLICIT.fullmatch(alias.name)]
-    return not all(name in module.words for name in wanted) and _is_plain(module)
+    return any(lacks(machine.project, module, alias.name) for alias in statement.names)
 
 
 def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
     """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
     is_module = name in sys.stdlib_module_names and _is_run(machine)
-    return is_module and not module.binds(name) and _is_plain(module)
+    return is_module and not module.binds(name) and has_only_what_is_written(module)
+
+
+def is_no_option(machine: Machine, base: Value, read: ast.Attribute) -> bool:
+    """Whether ``args.name`` raises `AttributeError`: the parser has no such option, and no code sets it."""
+    if not isinstance(base, Instance) or base.library_name != "argparse.Namespace" or base.site is None:
+        return False
+    name, holder = read.attr, read.value
+    if not isinstance(holder, ast.Name) or name in base.attributes or name.startswith("__") or not _is_run(machine):
+        return False
+    return lacks_option(base.site, name) and not may_be_set(name, holder.id, machine.project.closure(machine.main))
 
 
 def _is_run(machine: Machine) -> bool:
@@ -53,12 +62,6 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
     parts = (statement.module or "").split(".")
     beside = machine.main.folder.joinpath(*parts).with_suffix(".py")
     return importer is machine.main and module.file == beside and not _is_library(machine, parts[0])
-
-
-def _is_plain(module: SourceModule) -> bool:
-    """Whether all names of a file are written in it."""
-    is_closed = not module.contains(_MAKES_NAMES) and not module.bindings.stars
-    return is_closed and module.syntax_error is None and module.source.notebook is None
 
 
 def _is_library(machine: Machine, name: str) -> bool:

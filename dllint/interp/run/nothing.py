@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import assigned_in
 from dllint.interp.source.positions import ancestors
+from dllint.interp.source.tensor_names import MAKES_TENSOR
 from dllint.sites import Site
 from dllint.values import Choice, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
-_MADE = re.compile(
-    r"torch\.(tensor|as_tensor|from_numpy|zeros|ones|empty|full|rand|randn|randint|randperm|normal|bernoulli"
-    r"|arange|linspace|eye|cat|stack|\w+Tensor)(_like)?"
-)
 _MAX_STEPS = 12  # of methods called one upon another
 
 
@@ -41,7 +37,7 @@ def _is_tensor(machine: Machine, value: Value) -> bool:
     for _ in range(_MAX_STEPS):
         if not isinstance(value, Symbol):
             return False
-        if _MADE.fullmatch(value.name):
+        if MAKES_TENSOR.fullmatch(value.name):
             return True
         if not value.inputs or value.name[:1] != "." or value.name[1:] not in machine.facts.shape_only_methods:
             return False

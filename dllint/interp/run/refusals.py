@@ -40,6 +40,14 @@ def refusal(
     return CallRefused(site, function, *misfit)
 
 
+def lacks_argument(machine: Machine, name: str, arguments: Arguments, site: Site) -> bool:
+    """Whether the constructor of a library class is called without an argument that it needs."""
+    required = machine.facts.required.get(name)
+    if not required or machine.block is None or not arguments.exact or not _is_written_out(site.node, arguments):
+        return False
+    return any(each not in arguments.keywords for each in required[len(arguments.positional) :])
+
+
 def _is_written_out(node: ast.AST, arguments: Arguments) -> bool:
     """Whether the arguments are those written at the call: nothing was expanded, bound before or made up."""
     return (

@@ -152,3 +152,18 @@ def _parts_of(target: ast.expr) -> Iterator[ast.expr]:
         yield from _parts_of(target.value)
     else:
         yield target
+
+
+def is_placeholder(statement: ast.stmt) -> bool:
+    """Whether a statement stands for what is still to be written: ``pass``, ``...``, ``raise NotImplementedError``.
+
+    With a message it may refuse a choice that nobody knows.
+    """
+    if isinstance(statement, ast.Raise):
+        return statement.exc is not None and ast.unparse(statement.exc) in (
+            "NotImplementedError",
+            "NotImplementedError()",
+        )
+    return isinstance(statement, ast.Pass) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )

@@ -100,6 +100,7 @@ class Facts:
         self.classifiers: tuple[re.Pattern[str], ...] = ()
         self._with_batch_norms: tuple[re.Pattern[str], ...] = ()
         self.module_classmethods: set[str] = set()
+        self.required: dict[str, tuple[str, ...]] = {}
         self._parameters: dict[str, tuple[re.Pattern[str], ...]] = {}
         self.transform_packages: tuple[str, ...] = ()
         self.transforms: dict[str, set[str]] = {}
@@ -109,7 +110,9 @@ class Facts:
         self.removed_defaults: dict[str, Removal] = {}
         self.needed_releases: dict[str, str] = {}
         self.clues: dict[str, dict[str, str]] = {}
-        self.last_pythons: dict[str, dict[str, str]] = {}
+        self.companions: dict[str, dict[str, dict[str, str]]] = {}
+        self.old_imports: dict[str, str] = {}
+        self.old_calls: dict[str, str] = {}
         tables = tuple(tables)
         for table in (*tables, user or {}):
             self._add(table)
@@ -127,6 +130,8 @@ class Facts:
         self._add_losses(table)
         for name, signature in table.get("call-parameters", {}).items():
             self.signatures[name] = _names(signature)
+        for name, signature in table.get("required", {}).items():
+            self.required[name] = _names(signature)
         for name, text in table.get("wrapper", {}).items():
             signature, _, prefix = text.partition(":")
             self._add_callable(name, "wrapper", signature)
@@ -199,7 +204,9 @@ class Facts:
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
         self.needed_releases.update(removed.get("needs", {}))
         self.clues.update(removed.get("clues", {}))
-        self.last_pythons.update(removed.get("pythons", {}))
+        self.companions.update(table.get("companions", {}))
+        self.old_imports.update(table.get("old-imports", {}))
+        self.old_calls.update(table.get("old-calls", {}))
         for name, each in removed.get("arguments", {}).items():
             self.removed_arguments[name] = {argument: Removal.read(text) for argument, text in each.items()}
         transforms = table.get("transforms", {})

@@ -161,25 +161,6 @@ class SourceModule:
         except UNPARSABLE:
             return Bindings()
 
-    def uses_name(self, name: str, outside: ast.AST | None = None) -> bool:
-        """Whether code uses a name, or a string has it (``getattr``, a registry): other than by import or definition.
-
-        Args:
-            name: a name of the top level of some module.
-            outside: a definition that is left out.
-        """
-        if name not in self.words:
-            return False
-        pending: list[ast.AST] = [self.tree]
-        while pending:
-            node = pending.pop()
-            if name in (getattr(node, "id", ""), getattr(node, "attr", "")):
-                return True
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and name in node.value.split("."):
-                return True
-            pending.extend(child for child in ast.iter_child_nodes(node) if child is not outside)
-        return False
-
     @cached_property
     def is_unparsable(self) -> bool:
         """Whether no Python can parse the file. Code for Python 2, or for a newer one, can be run elsewhere."""
@@ -200,6 +181,18 @@ class SourceModule:
             elif isinstance(statement, ast.ImportFrom):
                 found.append((statement.module or "", statement.level))
         return tuple(found)
+
+    @cached_property
+    def top_names(self) -> tuple[tuple[str, int, str], ...]:
+        """What the statements at the top import from modules: the module, the number of dots, the name."""
+        if self.syntax_error is not None:
+            return ()
+        return tuple(
+            (statement.module or "", statement.level, alias.name)
+            for statement in self.tree.body
+            if isinstance(statement, ast.ImportFrom)
+            for alias in statement.names
+        )
 
     @property
     def is_script(self) -> bool:

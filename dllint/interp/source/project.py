@@ -5,6 +5,7 @@ Only files of the project are ever opened. An import that leads nowhere in the p
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import time
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 from dllint.files import toml
 from dllint.files.source import SourceError, read_source, source_from_text
-from dllint.interp.source import starting
+from dllint.interp.source import starting, users
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import PACKAGING, SearchPaths
@@ -35,6 +36,7 @@ Found = TypeVar("Found")
 _CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
 _MAX_CONFIGURATION = 500  # files
 _LARGEST_CONFIGURATION = 100_000  # bytes
+_LARGEST_NOTEBOOK = 4_000_000
 
 
 class Project:
@@ -55,6 +57,8 @@ class Project:
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
+        self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
@@ -136,6 +140,8 @@ class Project:
         self._imported.pop(file, None)
         self._broken.clear()
         self._missing.clear()
+        self._refused.clear()
+        self._uses.clear()
         if old is not None:
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
@@ -317,25 +323,33 @@ class Project:
             if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
 
-    def is_configured(self, name: str) -> bool:
-        """Whether a configuration file of the project names something: ``_target_: package.models.Net``."""
+    def is_named_outside_modules(self, name: str) -> bool:
+        """Whether a configuration file or a cell of a notebook has a name: ``_target_: package.models.Net``."""
         word = re.compile(rf"\b{re.escape(name)}\b")
-        return any(word.search(self._text(file)) for file in islice(self._configuration(), _MAX_CONFIGURATION))
+        if any(word.search(self._text(file)) for file in islice(self._configuration(), _MAX_CONFIGURATION)):
+            return True
+        notebooks = islice(self._others((".ipynb",), _LARGEST_NOTEBOOK), _MAX_CONFIGURATION)
+        found = (self.module(file) for file in notebooks if word.search(self._text(file)))
+        return any(module is not None and name in module.words for module in found)
 
-    def configured_as(self, name: str) -> frozenset[str]:
-        """What the configuration files of the project set an option to, as it is written: `False`, `0.1`."""
-        setting = re.compile(rf"""(?<![\w.-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
+    def configured_as(self, name: str) -> tuple[str, ...]:
+        """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
+        setting = re.compile(rf"""(?<![\w-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
         texts = (self._text(file) for file in islice(self._configuration(), _MAX_CONFIGURATION))
-        return frozenset(value for text in texts for value in setting.findall(text))
+        return tuple(value for text in texts for value in setting.findall(text))
 
     def _configuration(self) -> Iterator[Path]:
         """The files of the project that may name what it uses, without the large ones."""
+        return self._others(_CONFIGURATION, _LARGEST_CONFIGURATION)
+
+    def _others(self, suffixes: tuple[str, ...], largest: int) -> Iterator[Path]:
+        """The files of the project that are no modules, by how their names end, up to a number of bytes."""
         for folder, subfolders, names in os.walk(self.root):
             self.names_in(Path(folder))
             subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
-            for name in sorted(name for name in names if name.endswith(_CONFIGURATION)):
+            for name in sorted(name for name in names if name.endswith(suffixes)):
                 with suppress(OSError):
-                    if os.stat(os.path.join(folder, name)).st_size <= _LARGEST_CONFIGURATION:
+                    if os.stat(os.path.join(folder, name)).st_size <= largest:
                         yield Path(folder, name)
 
     @property
@@ -371,6 +385,15 @@ class Project:
     def missing_import(self, module: SourceModule) -> str:
         """The name of a module without which a file cannot be imported, and that the project should have and lacks."""
         return self._remember(self._missing, module.file, lambda: starting.missing_import(self, module))
+
+    def uses(self, module: SourceModule, definition: ast.stmt) -> bool:
+        """Whether code of the project that runs may use a function or class at the top of a module."""
+        key = module.file, definition.lineno
+        return self._remember(self._uses, key, lambda: users.is_used(self, module, definition))
+
+    def refused_import(self, module: SourceModule) -> str:
+        """A name without which a file cannot be imported, and that the module of the project which it names lacks."""
+        return self._remember(self._refused, module.file, lambda: starting.refused_import(self, module))
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""

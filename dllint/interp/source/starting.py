@@ -1,4 +1,4 @@
-"""What keeps a program from starting: files that it needs and that cannot be parsed, or are not in the project."""
+"""What keeps a program from starting: files that it needs and that cannot be parsed, or that the project lacks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.missing_names import lacks
+
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
@@ -15,13 +17,22 @@ if TYPE_CHECKING:
 # The folders above a file are searched in any case, so that it tells nothing to append `../..`.
 _FOUND_ELSEWHERE = re.compile(
     r"\bsys\.path\b(?!\.(?:append|insert)\((?:\d+, *)?[\"'](?:\.\.?/?)+[\"']\))"
-    r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b"
+    r"|\baddsitedir\b|\b__path__\b|\bchdir\b|\bsys\.modules\b|\bgit clone\b|%%writefile\b"
 )
 _NOT_PUBLISHED = re.compile(  # compiled or generated files, and those that users have of their own
     r"_.*|.*_pb2(_grpc)?|version|cython_.*|.*_ext(ension)?|.*(creds|credentials?|secrets?|api_?keys?|private|local)"
 )
 _NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
            "Pipfile", ".gitmodules")  # fmt: skip
+
+
+_OWN = frozenset((  # names of files that people have of their own, and no library has
+    "config", "configs", "data", "data_loader", "data_utils", "dataloader", "dataset", "dataset_utils", "eval",
+    "evaluation", "helper", "helpers", "inference", "layers", "loss", "losses", "metrics", "model", "model_utils",
+    "models", "modules", "network", "networks", "options", "postprocess", "postprocessing", "postprocessor",
+    "preprocess", "preprocessing", "preprocessor", "solver", "test", "train", "train_utils", "trainer", "training",
+    "transforms", "util", "utility", "utils",
+))  # fmt: skip
 
 
 def broken_import(project: Project, module: SourceModule) -> SourceModule | None:
@@ -36,10 +47,9 @@ def broken_import(project: Project, module: SourceModule) -> SourceModule | None
 def missing_import(project: Project, module: SourceModule) -> str:
     """A module of the project that a file needs to be imported, and that is not there; empty if there is none.
 
-    It belongs to the project for certain: its name is a relative one, or begins with a folder of the project.
+    It belongs to the project for certain: its name is a relative one, begins with a folder of the project, or is one
+    that no library has.
     """
-    if module.source.notebook is not None:  # cells go to other folders, and get modules from elsewhere
-        return ""
     for each in (module, *_needed_by(project, module)):
         with project.glancing_at(each):
             imports = each.top_imports
@@ -51,6 +61,31 @@ def missing_import(project: Project, module: SourceModule) -> str:
             if _is_missing(project, each, parts, level) and not _is_left_out(project, parts):
                 return "." * level + name
     return ""
+
+
+def refused_import(project: Project, module: SourceModule) -> str:
+    """``module.name`` that a file needs to be imported, and that its module certainly lacks; empty if there is none."""
+    for each in (module, *_needed_by(project, module)):
+        with project.glancing_at(each):
+            imports = each.top_names
+        for name, level, wanted in imports:
+            found = project.find(each, name, level)
+            if found is None or found is each or (not level and _is_one_of_several(project, found)):
+                continue
+            with project.glancing_at(found):
+                if lacks(project, found, wanted):
+                    return f"{'.' * level}{name}.{wanted}"
+    return ""
+
+
+def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]:
+    """The dotted names of what a file needs of libraries to be imported: ``torch._six``, ``collections.Iterable``."""
+    for each in (module, *_needed_by(project, module)):
+        with project.glancing_at(each):
+            modules, names = each.top_imports, each.top_names
+        found = {name for name, level in modules if not level and project.find(each, name) is None}
+        yield from found
+        yield from (f"{name}.{wanted}" for name, level, wanted in names if not level and name in found)
 
 
 def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]:
@@ -68,6 +103,12 @@ def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]
                 yield found
 
 
+def _is_one_of_several(project: Project, module: SourceModule) -> bool:
+    """Whether another file of the project has the same name and folder: which one is meant depends on the start."""
+    tail = module.file.parts[-2:]
+    return sum(file.parts[-2:] == tail for file in project.files) > 1
+
+
 def _is_missing(project: Project, importer: SourceModule, parts: list[str], level: int) -> bool:
     """Whether nothing in the project can be what an import means, though the folder around it is there."""
     if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]):
@@ -77,8 +118,11 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
         is_around = bases[0].is_relative_to(project.root)
     else:
         bases = project.search_path(importer.folder)
-        is_around = len(parts) > 1 and parts[0] not in sys.stdlib_module_names
-        is_around = is_around and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
+        is_around = parts[0] in _OWN or (
+            len(parts) > 1
+            and parts[0] not in sys.stdlib_module_names
+            and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
+        )
     return is_around and not any(_is_there(project, base, parts) for base in bases) and not _is_further(project, parts)
 
 

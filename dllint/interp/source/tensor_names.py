@@ -1,10 +1,17 @@
-"""Whether a variable holds a tensor, as far as the code that uses it tells."""
+"""What holds a tensor, as names tell: those of functions that make one, and variables by the code that uses them."""
 
 from __future__ import annotations
 
 import ast
+import re
 
 from dllint.interp.source.nodes import nodes_of
+
+MAKES_TENSOR = re.compile(
+    r"torch\.(tensor|as_tensor|from_numpy|zeros|ones|empty|full|rand|randn|randint|randperm|normal|bernoulli"
+    r"|arange|linspace|eye|cat|stack|\w+Tensor)(_like)?"
+)
+"""The functions of torch that return a new tensor."""
 
 _ONLY_OF_TENSORS = frozenset(
     ("shape", "size", "dim", "ndim", "numel", "item", "view", "reshape", "permute", "transpose", "squeeze", "unsqueeze",

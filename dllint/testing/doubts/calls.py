@@ -6,9 +6,10 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from dllint.findings import Edit
+from dllint.interp.source.users import is_main_guard
 from dllint.testing.doubts.subject import Subject, Twin
 from dllint.testing.variations.scopes import main_code, movable, wrapped
-from dllint.testing.variations.source import Code, first_line, is_main_guard, last_line
+from dllint.testing.variations.source import Code, first_line, last_line
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _UNKNOWN = "no_such_parameter"
@@ -37,7 +38,7 @@ def by_nobody(subject: Subject) -> Iterator[Twin]:
     files = unstarted(subject.files)
     if files is not None:
         (main, *_) = files
-        sure = (claim for claim in subject.claims if claim.finding.confidence == "certain")
+        sure = (claim for claim in subject.claims if not claim.finding.assumptions)
         yield Twin(files, frozenset(claim.mark for claim in sure if claim.place.file == main))
 
 

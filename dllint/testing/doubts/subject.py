@@ -14,6 +14,7 @@ from dllint.findings import CONFIDENCE_RANK, Finding, Location
 from dllint.testing.linting import Linted, Setup, lint
 from dllint.testing.marks import numbered
 from dllint.testing.variations.source import Code, code_of
+from dllint.tiers import confidence_of
 
 if TYPE_CHECKING:
     from dllint.testing.cases import Case
@@ -70,8 +71,8 @@ class Strength:
 
     @staticmethod
     def of(finding: Finding) -> Strength:
-        """The strength of a finding."""
-        return Strength(CONFIDENCE_RANK[finding.confidence], frozenset(finding.assumptions))
+        """The strength of a finding; the record of its rule does not count."""
+        return Strength(CONFIDENCE_RANK[confidence_of(finding.assumptions)], frozenset(finding.assumptions))
 
     @property
     def is_reported(self) -> bool:

@@ -8,13 +8,13 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 
 from dllint.findings import Edit
+from dllint.interp.source.users import is_main_guard
 from dllint.testing.variations.source import (
     Code,
     Definition,
     code_of,
     first_line,
     is_imported,
-    is_main_guard,
     last_line,
     needs,
     share_lines,

@@ -201,13 +201,6 @@ def share_lines(statements: list[ast.stmt]) -> bool:
     return any(first_line(after) <= last_line(before) for before, after in pairwise(statements))
 
 
-def is_main_guard(statement: ast.stmt) -> bool:
-    """Whether a statement is ``if __name__ == "__main__":``."""
-    return isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
-    )
-
-
 def module_name(file: str) -> str:
     """The dotted name by which a file of the project is imported."""
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

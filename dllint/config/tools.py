@@ -1,0 +1,59 @@
+"""Which versions the files of tools name: of pyenv, tox, setuptools and pipenv, and of services that run tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dllint.files import toml
+
+Read = Callable[[Path], str]
+"""Gives the text of a file, or nothing where there is none."""
+
+_PYENV = re.compile(r"(?m)^\s*(?:[a-z][\w-]*?-)?(3\.\d+(?:\.\d+)?)\s*$")
+_TOX = re.compile(r"\bpy\{?(\d+(?:,\s*(?:py)?\d+)*)")
+_REQUIRES = re.compile(r"(?m)\bpython_requires\s*=\s*[\"']?([^\"'\n#]+)")
+_LIST = re.compile(
+    r"\bpython(?:[-_]version)?s?:[ \t]*(?:\[([^\]\n]*)\]|((?:\s*\n[ \t]*-[ \t]*['\"]?\d\.\d+[^\n]*)+))"
+)  # `python-version: [3.6, 3.7]`, and one below the other
+_NUMBER = re.compile(r"(?<![\w.])3\.\d+(?:\.\d+)?")
+_INSTALLED = re.compile(r"(?m)^install_requires\s*=[ \t]*([^\n]*(?:\n[ \t]+[^\n]*)*)")
+_SERVICES = (".travis.yml", ".gitlab-ci.yml", "azure-pipelines.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
+
+
+def pythons_of_tools(root: Path, read: Read) -> Iterator[str]:
+    """What pyenv, tox and the services for tests say of Python. All of it is run, so that the last one counts."""
+    for version in _PYENV.findall(read(root / ".python-version")):
+        yield f"=={version}" if version.count(".") > 1 else f"={version}"
+    for numbers in _TOX.findall(read(root / "tox.ini")):
+        for number in re.findall(r"3\d+", numbers):
+            yield f"=3.{number[1:]}"
+    for path in sorted(path for pattern in _SERVICES for path in root.glob(pattern)):
+        for across, below in _LIST.findall(read(path)):
+            yield from (f"={version}" for version in _NUMBER.findall(across or below))
+
+
+def pythons_required(root: Path, read: Read) -> Iterator[str]:
+    """The Python that ``setup.py`` or ``setup.cfg`` asks for."""
+    for name in ("setup.py", "setup.cfg"):
+        yield from (specifier.strip() for specifier in _REQUIRES.findall(read(root / name)))
+
+
+def requirements_of_setup(root: Path, read: Read) -> Iterator[str]:
+    """The requirements in ``setup.cfg``, one in a line or after a comma."""
+    for block in _INSTALLED.findall(read(root / "setup.cfg")):
+        yield from (line.strip() for line in block.splitlines() if line.strip())
+
+
+def packages_of_pipfile(root: Path, read: Read) -> Iterator[tuple[str, str]]:
+    """The packages of a ``Pipfile``, with what it says of their versions."""
+    try:
+        packages: Any = toml.parse(read(root / "Pipfile")).get("packages")
+    except ValueError:
+        return
+    for name, value in packages.items() if isinstance(packages, dict) else ():
+        specifier = value.get("version") if isinstance(value, dict) else value
+        if isinstance(specifier, str):
+            yield name, specifier

@@ -1,0 +1,100 @@
+"""Which releases of libraries a program runs with: by what its project tells, and by what its code needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import chain
+
+from dllint.assumptions import Assumption, Assumptions
+from dllint.config.companions import with_companions
+from dllint.config.versions import limits_of_notebook, version_key
+from dllint.context.sources import Sources
+from dllint.events import LibraryCall
+from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.starting import needed_of_libraries
+from dllint.sites import Site
+
+
+class Releases(Sources):
+    """The versions of packages that a program runs with."""
+
+    def predates_no_grad(self, site: Site) -> bool:
+        """Whether a file is for torch before 0.4: it has `volatile=True`, or reads a number by `loss.data[0]`."""
+        assert isinstance(site.module, SourceModule)
+        return "volatile" in site.module.words or "item" in clues_in(site.module)
+
+    def runs_before(self, package: str, version: str) -> bool:
+        """Whether the project says that it also runs with releases of a package before a version.
+
+        Where it gives no lowest one, it is taken to run with a later one, unless it stays below the version, as it
+        says or as its code does (see `limit_of`).
+        """
+        lowest = self.versions.get(package)
+        if lowest is not None:
+            return version_key(lowest) < version_key(version)
+        return not self.may_run_with(package, version)
+
+    def may_run_with(self, package: str, version: str) -> bool:
+        """Whether a project may run with a version of a package or a later one, by what it says it runs with.
+
+        Where it says nothing, or gives no upper bound, it may, unless the version needs a torch that it does not run
+        with.
+        """
+        limit = self.limit_of(package)
+        if limit is not None and version_key(limit) <= version_key(version):
+            return False
+        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
+        return not needed or self.may_run_with(needed, release)
+
+    def limit_of(self, package: str) -> str | None:
+        """The version below which a package stays: as the project says, or else as its code does.
+
+        Code for Python 2 or TensorFlow 1, `async=True` as an argument and `loss.data[0]` run with early releases only.
+        Code is that of the program's own files, and of those in its folder or below. So do imports of what later
+        releases have no more (`torch._six`), in the program's file and in those that it imports at the top. What goes
+        together is told together: an early Python has no late numpy. ``None`` where nothing is known.
+        """
+        return self._limits.get(package)
+
+    def assumed_version(self, package: str, version: str) -> Assumptions:
+        """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
+        if package in self.versions or package in self._limits_told:
+            return ()
+        return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
+
+    @cached_property
+    def _limits_told(self) -> Mapping[str, str]:
+        """What the project says, and of a notebook what it says itself, which counts for it."""
+        notebook = self.program.module.source.notebook
+        return {**self.limits, **limits_of_notebook(notebook.raw)} if notebook is not None else self.limits
+
+    @cached_property
+    def _limits(self) -> Mapping[str, str]:
+        """The limits that are told, of other packages those of the code, and of those that go with these."""
+        found = dict(self._limits_told)
+        for package, below in chain(self._limits_of_clues(), self._limits_of_names()):
+            if package not in self._limits_told:
+                found[package] = min(found.get(package, below), below, key=version_key)
+        used = self._limits_told.keys() - self.versions.keys()  # notes alone name those that were used
+        return with_companions(found, used, self.versions, self.facts.companions)
+
+    def _limits_of_clues(self) -> Iterator[tuple[str, str]]:
+        modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
+        for clue in {clue for module in modules for clue in clues_in(module)}:
+            yield from self.facts.clues.get(clue, {}).items()
+
+    def _limits_of_names(self) -> Iterator[tuple[str, str]]:
+        """The limits by what the program imports at the top, or calls in any case, and later releases do not have."""
+        known = self.facts.old_imports
+        for name in needed_of_libraries(self._machine.project, self.program.module):
+            parts = name.split(".")
+            for size in range(1, len(parts) + 1):
+                if release := known.get(".".join(parts[:size])):
+                    package, _, below = release.partition(" ")
+                    yield package, below
+        for call in self.all_of(LibraryCall):
+            if not call.guards and (release := self.facts.old_calls.get(call.name)):
+                package, _, below = release.partition(" ")
+                yield package, below

@@ -1,0 +1,125 @@
+"""Parsers of command lines that have no other options than those written beside them, and what is made of these."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dllint.interp.source.nodes import Nodes, nodes_of
+from dllint.interp.source.positions import enclosing_definition
+from dllint.sites import Site
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+
+_GROUPS = frozenset(("add_argument_group", "add_mutually_exclusive_group"))
+_PARSES = frozenset(("parse_args", "parse_known_args", "parse_intermixed_args"))
+_KNOWN = (
+    _GROUPS | _PARSES | {"add_argument", "set_defaults", "print_help", "print_usage", "format_help", "error", "exit"}
+)
+_READS = frozenset((  # what gets options and sets none
+    "print", "str", "repr", "vars", "len", "type", "dict", "isinstance", "hasattr", "getattr", "Namespace", "deepcopy",
+    "info", "debug", "warning", "append", "dump", "dumps", "save", "pprint", "format", "copy", "asdict", "write", "log",
+))  # fmt: skip
+
+
+def lacks_option(call: Site, name: str) -> bool:
+    """Whether ``parser.parse_args()`` certainly gives no option of a name: each is written out beside the parser.
+
+    The parser has to be a variable of the same function (or of the same file, at its top) that nobody else gets.
+    """
+    parser = _parser_of(call.node)
+    around = enclosing_definition(call) or call.module.tree
+    if parser is None or isinstance(around, ast.ClassDef):
+        return False
+    nodes = nodes_of(call.module.tree)  # a function within could get hold of it, too
+    names = {parser, *_groups(nodes_of(around), parser)}
+    uses = [each for name in names for each in nodes.names.get(name, ())]
+    bound = [each for each in uses if not isinstance(each.ctx, ast.Load)]
+    inside = {id(each) for each in nodes_of(around).all}
+    if len(bound) != len(names) or any(id(each) not in inside for each in bound):
+        return False
+    plain = [each for each in nodes.of(ast.Call) if _is_plain(each)]
+    handled = {id(each.func.value) for each in plain if isinstance(each.func, ast.Attribute)}
+    if not _makes(nodes_of(around), parser) or any(id(each) not in handled for each in uses if each not in bound):
+        return False
+    return name not in {option for each in plain for option in _options_of(each)}
+
+
+def _parser_of(node: ast.AST) -> str | None:
+    """The variable of ``parser.parse_args()``; ``None`` where it is another call, or is given a namespace."""
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) > 1:
+        return None
+    parser = node.func.value if isinstance(node.func, ast.Attribute) else None
+    return parser.id if isinstance(parser, ast.Name) else None
+
+
+def _options_of(call: ast.Call) -> Iterator[str]:
+    """The names that a call may give to options: one for each flag, as any of them may be the one."""
+    for each in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value.lstrip("-").replace("-", "_")
+    yield from (keyword.arg for keyword in call.keywords if keyword.arg)
+
+
+def _groups(nodes: Nodes, parser: str) -> Iterator[str]:
+    for each in nodes.of(ast.Assign):
+        made, target = each.value, each.targets[0]
+        is_group = isinstance(made, ast.Call) and _name_of(made.func) in _GROUPS
+        if is_group and isinstance(target, ast.Name) and ast.unparse(made).startswith(f"{parser}."):
+            yield target.id
+
+
+def _makes(nodes: Nodes, parser: str) -> bool:
+    """Whether a variable is bound to a new parser of Python's own that inherits no options."""
+    made = [each.value for each in nodes.of(ast.Assign) if ast.unparse(each.targets[0]) == parser]
+    return len(made) == 1 and all(
+        isinstance(each, ast.Call)
+        and ast.unparse(each.func) in ("ArgumentParser", "argparse.ArgumentParser")
+        and all(keyword.arg not in (None, "parents", "fromfile_prefix_chars") for keyword in each.keywords)
+        for each in made
+    )
+
+
+def _is_plain(call: ast.Call) -> bool:
+    """Whether a call is of a method that makes no other options than it says."""
+    method = _name_of(call.func)
+    if method not in _KNOWN or any(keyword.arg is None for keyword in call.keywords):
+        return False
+    if method != "add_argument":
+        return True
+    named = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dest")]
+    return all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in named)
+
+
+def may_be_set(name: str, holder: str, modules: Sequence[SourceModule]) -> bool:
+    """Whether code may give the options of a command line an attribute that is no option.
+
+    Args:
+        name: the attribute.
+        holder: the variable that has the options where they are read; other files mostly call it the same.
+        modules: the files of the program.
+    """
+    sets = re.compile(
+        rf"\b(setattr|SimpleNamespace|exec)\s*\(|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
+        rf"|\.{name}\s*(=[^=]|:|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
+    )
+    if any(module.contains(sets) or module.syntax_error is not None for module in modules):
+        return True
+    own = {each.name for module in modules for each in nodes_of(module.tree).of(ast.FunctionDef, ast.ClassDef)}
+    return any(
+        _name_of(call.func) not in own | _READS and _gets(call, holder)
+        for module in modules
+        for call in nodes_of(module.tree).of(ast.Call)
+    )
+
+
+def _gets(call: ast.Call, holder: str) -> bool:
+    given = (*call.args, *(each.value for each in call.keywords if each.arg is not None))
+    return any(isinstance(each, ast.Name) and each.id == holder for each in given)
+
+
+def _name_of(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")

@@ -1,0 +1,136 @@
+"""Releases that go together: what is known of one package bounds the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_versions_told import found, notebook
+
+from dllint.config.companions import with_companions
+from dllint.config.versions import PACKAGES, just_above, version_key
+from dllint.interp.source.facts import Facts, load_facts
+
+FACTS: Facts = load_facts()
+
+
+def limits(told: dict[str, str], fixed: tuple[str, ...] = (), **lowest: str) -> dict[str, str]:
+    return with_companions(told, fixed, lowest, FACTS.companions)
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "other", "below"),
+    [
+        ("torchvision", "0.11.2", "torch", "1.11"),
+        ("torchaudio", "2.1.0", "torch", "2.2"),
+        ("torchtext", "0.8.1", "torch", "1.8"),
+        ("torchtext", "0.6.0", "torch", None),
+        ("tensorflow", "1.14", "numpy", "1.22"),
+        ("tensorflow", "2.4.1", "numpy", "1.20"),
+        ("tensorflow", "2.19", "numpy", None),
+        ("scikit-learn", "0.21.2", "torch", "1.14"),
+        ("scikit-learn", "1.3.2", "numpy", "2.0"),
+        ("scikit-learn", "1.5.0", "numpy", None),
+        ("numba", "0.56.4", "numpy", "1.24"),
+        ("cuda", "10.1", "torch", "1.9"),
+        ("cuda", "11.8", "torch", None),
+        ("python", "3.6.9", "torch", "1.11"),
+        ("python", "3.9", "numpy", "2.1"),
+        ("python", "2.7", "torch", "1.5"),
+        ("python", "3.12", "numpy", None),
+        ("torch", "1.7.0", "numpy", "1.25"),
+        ("torch", "2.1.2", "torchvision", "0.17"),
+        ("torch", "2.6.0", "python", None),
+    ],
+)
+def test_what_goes_with_a_release(package: str, version: str, other: str, below: str | None) -> None:
+    assert limits({package: just_above(version)}).get(other) == below
+
+
+def test_what_is_told_stays() -> None:
+    assert limits({"python": "3.7", "torch": "2.1.0.1"}, fixed=("torch",))["torch"] == "2.1.0.1"
+    assert limits({"python": "3.7", "torch": "2"}, torch="1.4")["torch"] == "1.11"
+    assert limits({"python": "3.7"}, torch="1.13").get("torch") is None
+    assert limits({"torchvision": "0.17"}, torch="2.0").get("torch") is None  # asked for as `torch>=2.0`
+    assert limits({"torchvision": "0.17", "torch": "3"}, torch="2.0")["torch"] == "2.2"
+    assert limits({"numpy": "1.18"}, python="3.6")["python"] == "3.9"
+    assert limits({"numpy": "0"}) == {"numpy": "0"}  # fixed at a version which nobody tells
+
+
+def test_the_table_is_one_of_known_packages_in_order() -> None:
+    for package, rows in FACTS.companions.items():
+        assert package in PACKAGES | {"pororo"}
+        keys = [version_key(row) for row in rows]
+        assert keys == sorted(keys)
+        for others in rows.values():
+            assert others.keys() <= PACKAGES and all(map(version_key, others.values()))
+    known = FACTS.companions.keys() | PACKAGES
+    assert {release.partition(" ")[0] for release in (*FACTS.old_imports.values(), *FACTS.old_calls.values())} <= known
+
+
+NUMBERS = "import numpy as np\nx = np.zeros(3, dtype=np.float)\n"
+LOADS = "import torch\nbest = torch.load('model.pt')\nbest.eval()\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "is_reported"),
+    [
+        ({"README_md": "- Scikit-learn 0.21.2\n"}, False),
+        ({"README_md": "Requires sklearn 0.21.2.\n"}, False),
+        ({"README_md": "- Tensorflow 1.14\n"}, False),
+        ({"README_md": "- Tensorflow >= 1.14\n"}, True),
+        ({"README_md": "- Scikit-learn 1.3\n- CUDA 12.1\n"}, True),
+        ({"requirements_txt": "sklearn==0.0\nmatplotlib==3.1\n"}, True),
+        ({"requirements_txt": "numba==0.55.1\n"}, False),
+        ({"requirements_txt": "numba==0.57.1\n"}, True),
+        ({"requirements_txt": "numpy>=1.19,<2\n", "README_md": "Python 3.7\n"}, False),
+        ({"requirements_txt": "numpy>=1.24,<2\n", "README_md": "Python 3.7\n"}, True),
+    ],
+)
+def test_a_release_of_another_package_tells_that_of_numpy(
+    tmp_path: Path, told: dict[str, str], is_reported: bool
+) -> None:
+    assert bool(found(tmp_path, "DL842", train_py=NUMBERS, **told)) is is_reported
+
+
+@pytest.mark.parametrize(
+    ("code", "is_reported"),
+    [
+        ("from torch._six import inf\n", False),
+        ("import torch._six\n", False),
+        ("def read():\n    from torch._six import inf\n", True),
+        ("try:\n    from torch._six import inf\nexcept ImportError:\n    from math import inf\n", True),
+        ("from torchtext.data import Field, BucketIterator\n", False),
+        ("from torchtext.data.utils import get_tokenizer\n", True),
+        ("import allennlp.modules\n", False),
+        ("from sklearn.externals import joblib\n", False),
+        ("from sklearn import externals\n", True),
+        ("from collections import Iterable\n", True),  # Python 3.9 has a torch 2.8
+        ("from torchvision import transforms\nscale = transforms.Scale(224)\n", False),
+        ("from torchvision import transforms\nscale = transforms.Resize(224)\n", True),
+        ("import torchvision\nfrom torchvision.models.utils import load_state_dict_from_url\n", False),
+    ],
+)
+def test_what_later_releases_have_no_more_ends_the_script_before(tmp_path: Path, code: str, is_reported: bool) -> None:
+    (tmp_path / "net.py").write_text(f"{code}names = 3\n")
+    assert bool(found(tmp_path, "DL718", train_py=code + LOADS)) is is_reported
+
+
+def test_what_a_script_imports_at_the_top_ends_it_too(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("from torch._six import inf\n")
+    assert not found(tmp_path, "DL718", train_py=f"import net\n{LOADS}")
+    assert found(tmp_path, "DL718", train_py=f"def later():\n    import net\n{LOADS}")
+    assert found(tmp_path, "DL718", train_py=LOADS)
+
+
+def test_a_module_of_the_project_is_no_library(tmp_path: Path) -> None:
+    (tmp_path / "imgaug.py").write_text("size = 3\n")
+    assert found(tmp_path, "DL842", train_py="import imgaug\nimport numpy as np\nbest = np.Inf\n")
+    (tmp_path / "imgaug.py").unlink()
+    assert not found(tmp_path, "DL842", train_py="import imgaug\nimport numpy as np\nbest = np.Inf\n")
+
+
+def test_a_notebook_that_installs_a_torchvision_has_its_torch(tmp_path: Path) -> None:
+    cells = (("code", "!pip install torchvision==0.12.0"), ("code", LOADS))
+    assert not found(tmp_path, "DL718", a_ipynb=notebook(*cells))
+    assert found(tmp_path, "DL718", a_ipynb=notebook(("code", LOADS)))
