@@ -106,9 +106,7 @@ class Run:
         self.frozen_batches = 0
         self.has_evidence = False
         self.packs = False
-        rank, device = os.environ.get("RANK", "0"), "cuda" if torch.cuda.is_available() else "cpu"
-        number = int(rank) if rank.isdigit() else 0
-        self.record = Record(os.getpid(), number, self.settings.mode, str(torch.__version__), device, "")
+        self.record = Record(os.getpid(), 0, self.settings.mode, str(torch.__version__), "", "")
         self.things: dict[Stack, set[str]] = {}
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
@@ -353,6 +351,9 @@ class Run:
         record = self.record
         record.judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
         record.stop, record.error = why, error
+        rank = os.environ.get("RANK", "0")  # which the script may set itself
+        record.rank = int(rank) if rank.isdigit() else 0
+        record.device = "cuda" if torch.cuda.is_available() else "cpu"
         record.steps, record.backwards, record.epochs = self.steps, self.backwards, self.epochs
         record.elapsed = time.perf_counter() - self._started
         record.timeline = "".join(self._timeline)
