@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dllint import __version__
 from dllint.assumptions import Assumption
 from dllint.config.settings import Settings
-from dllint.engine import Analysis
 from dllint.files.atomic import write_atomic
 from dllint.findings import Edit, Finding, Fix, Hop, Location
-from dllint.interp.run.machine import Place
 from dllint.interp.source.listings import digest_of
-from dllint.interp.source.project import project_root
-from dllint.registry import all_rule_files
-from dllint.worker import Outcome
+from dllint.interp.source.search_path import project_root
+from dllint.outcomes import Analysis, Outcome
+from dllint.registry import load_registry
+from dllint.rule_table import state_of
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Place
 
 _FORMAT = 5
 _CONFIGURATIONS = 12  # of so many configurations, those used last, results are kept
@@ -165,22 +166,10 @@ class Cache:
 
 def _key(settings: Settings) -> str:
     """What must be the same for any result to be reused."""
-    digest = blake2b(f"{_FORMAT} {__version__} {settings.cache_key()} {os.getcwd()}".encode(), digest_size=12)
-    sources = _files_below(Path(__file__).resolve().parent)  # in a checkout they change without a new version
-    for path in (*sources, *map(str, all_rule_files(settings.rule_paths, settings.plugins))):
-        try:
-            status = os.stat(path)
-        except OSError:
-            continue
-        digest.update(f"{path} {status.st_mtime_ns} {status.st_size}".encode("utf-8", "surrogateescape"))
+    registry = load_registry(settings.rule_paths, settings.plugins)
+    code = state_of(map(str, registry.added), registry.state)  # those may change while this process runs
+    digest = blake2b(f"{_FORMAT} {code} {settings.cache_key()} {os.getcwd()}".encode(), digest_size=12)
     return digest.hexdigest()
-
-
-def _files_below(package: Path) -> Iterator[str]:
-    """dllint's own code and facts, in order."""
-    for folder, subfolders, names in os.walk(package):
-        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
-        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".toml")))
 
 
 def _outcome(file: Path, entry: dict[str, Any]) -> Outcome:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dllint import __version__
 from dllint.config.settings import Settings
 from dllint.errors import UserError
-from dllint.worker import Outcome, Worker, in_deep_thread, relax_collector
+from dllint.outcomes import Outcome
+from dllint.worker import Worker, in_deep_thread, relax_collector
 
 if TYPE_CHECKING:
     from distributed import Client, Future

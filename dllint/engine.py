@@ -9,7 +9,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dllint.assumptions import Assumption, union
@@ -28,28 +28,12 @@ from dllint.interp.sieve.word_graph import WordGraph
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.project import Project
+from dllint.outcomes import Analysis
 from dllint.rule import Rule, Triggers, is_triggered
+from dllint.rule_table import Described, listens, loaded
 from dllint.tiers import confidence_in, over_all_options
 
 Hook = Callable[..., Iterable[Finding] | None]
-
-
-@dataclass(slots=True)
-class Analysis:
-    """What came of one file.
-
-    ``dependencies`` are the other files, and the folders, that had a bearing on it. ``reached`` are the definitions of
-    other files (path and line) that it was seen to call, each with the codes of the rules that looked on. ``matters``
-    tells whether the file has a word without which no rule fires: else nothing that its importers do is about it.
-    """
-
-    findings: list[Finding] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    dependencies: list[Path] = field(default_factory=list)
-    timing: dict[str, float] = field(default_factory=dict)
-    silences: list[Silence] = field(default_factory=list)
-    reached: dict[Place, frozenset[str]] = field(default_factory=dict)
-    matters: bool = False
 
 
 class Engine:
@@ -58,9 +42,9 @@ class Engine:
     ``sieve`` lets the engine leave out what cannot make any rule fire; without it the findings are the same, later.
     """
 
-    def __init__(self, facts: Facts, rules: Sequence[type[Rule]], settings: Settings, *, sieve: bool = True) -> None:
+    def __init__(self, facts: Facts, rules: Sequence[Described], settings: Settings, *, sieve: bool = True) -> None:
         self.facts = facts
-        self.rules = [rule for rule in rules if hooks_of(rule) or hasattr(rule, "on_program")]
+        self.rules = [rule for rule in rules if listens(rule)]
         self.settings = settings
         self.sieve = sieve
         self._triggers = {rule: facts.widened(rule.triggers) for rule in self.rules}
@@ -108,12 +92,12 @@ class Engine:
         if project in self._graphs:
             self._graphs[project].forget_trees()
 
-    def _active_rules(self, closure: Sequence[SourceModule]) -> list[type[Rule]]:
+    def _active_rules(self, closure: Sequence[SourceModule]) -> list[Described]:
         """The rules whose triggers a module and all it imports satisfy."""
         words = frozenset().union(*(module.words_among(self._interesting) for module in closure))
         return [rule for rule in self.rules if is_triggered(self._triggers[rule], words)]
 
-    def relevance(self, module: SourceModule, project: Project, rules: Sequence[type[Rule]]) -> Relevance | None:
+    def relevance(self, module: SourceModule, project: Project, rules: Sequence[Described]) -> Relevance | None:
         """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
         if not self.sieve or not all(rule.triggers for rule in rules):
             return None
@@ -126,7 +110,7 @@ class Engine:
             graph = self._graphs[project] = WordGraph(project, self._interesting | self.facts.vocabulary | EVENT_WORDS)
         return graph
 
-    def triggers(self, rules: Sequence[type[Rule]]) -> list[Triggers]:
+    def triggers(self, rules: Sequence[Described]) -> list[Triggers]:
         """The triggers of some rules, with the words that the facts count among them."""
         return [self._triggers[rule] for rule in rules]
 
@@ -135,7 +119,7 @@ class Engine:
         return Context(machine, program, self.settings.versions, self.settings.limits)
 
 
-def of_files(rules: Sequence[type[Rule]]) -> frozenset[int]:
+def of_files(rules: Sequence[Described]) -> frozenset[int]:
     """The rules, by their place in a list, that look at files as a whole."""
     return frozenset(index for index, rule in enumerate(rules) if rule.of_files)
 
@@ -217,12 +201,12 @@ class _Run:
     """The interpretation of one module with a set of rules."""
 
     def __init__(
-        self, engine: Engine, module: SourceModule, project: Project, rules: Sequence[type[Rule]], analysis: Analysis
+        self, engine: Engine, module: SourceModule, project: Project, rules: Sequence[Described], analysis: Analysis
     ) -> None:
         self._engine = engine
         self.module = module
         self.rules = list(rules)
-        self._crashing: set[type[Rule]] = set()
+        self._crashing: set[Described] = set()
         self.settings = engine.settings
         self.analysis = analysis
         self.machine = new_machine(project, engine.facts, module, engine.relevance(module, project, rules))
@@ -255,25 +239,26 @@ class _Run:
         self.machine.end_program(concerned, counts=not program.truncated and not context.is_unit_test)
         if self.settings.why_silent:
             context.silences = self.analysis.silences
-        for index, rule_class in enumerate(self.rules):
-            if rule_class in self._crashing or (concerned is not None and index not in concerned):
+        for index, rule in enumerate(self.rules):
+            if rule in self._crashing or (concerned is not None and index not in concerned):
                 continue
-            if rule_class.of_files and program.kind != "module":
+            if rule.of_files and program.kind != "module":
                 continue
             if self.machine.deadline < 0:
                 raise LimitError
+            rule_class = loaded(rule)
             started = time.perf_counter()
             try:
                 found = _apply(rule_class(), context)
             except (RecursionError, LimitError):
                 raise
             except Exception as error:
-                self._crashing.add(rule_class)
-                self._crashed(f"rule {rule_class.code}", error)
+                self._crashing.add(rule)
+                self._crashed(f"rule {rule.code}", error)
                 continue
             finally:
                 spent = time.perf_counter() - started
-                self.analysis.timing[rule_class.code] = self.analysis.timing.get(rule_class.code, 0.0) + spent
+                self.analysis.timing[rule.code] = self.analysis.timing.get(rule.code, 0.0) + spent
             self.analysis.findings.extend(self._adjust(finding) for finding in found if self._wanted(finding))
 
     def _wanted(self, finding: Finding) -> bool:

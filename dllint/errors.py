@@ -12,6 +12,10 @@ class UserError(Exception):
     """Something asked of dllint that it cannot do. The message says what and why; the exit code is 2."""
 
 
+class RegistryError(Exception):
+    """A rule file that cannot be loaded, or two rules that claim one code or name."""
+
+
 class Terminated(BaseException):
     """The process was told to end (SIGTERM). Whatever it has started and made ends with it."""
 

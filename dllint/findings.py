@@ -79,6 +79,8 @@ class Finding:
     ``confirmable`` says that a run can settle it. ``assumptions`` are what the claim takes for granted; how sure it is
     (``confidence``) follows from them. ``others`` are further places of the same root cause, which are not reported on
     their own. ``alone`` is the definition (file and line) that was interpreted by itself to find it, or ``None``.
+    ``number`` tells which one it is of those in its file that are the same but for their place, where these are not all
+    reported; else it is 0.
     """
 
     code: str
@@ -100,6 +102,7 @@ class Finding:
     url: str = ""
     others: tuple[Location, ...] = ()
     alone: tuple[str, int] | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +174,15 @@ def fingerprints(findings: Iterable[Finding]) -> Iterator[tuple[Finding, str]]:
     in a file, which one it is. It has no line number in it, and no path, so that a renamed file keeps it. Possible
     findings are counted last: whether they are asked for changes nothing for the others.
     """
+    for finding, number in numbered(findings):
+        text = "\0".join((finding.code, finding.scope, finding.statement, str(number)))
+        yield finding, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def numbered(findings: Iterable[Finding]) -> Iterator[tuple[Finding, int]]:
+    """Pair each finding with its number among those in its file that are the same but for their place."""
     seen: dict[tuple[str, str, str, str], int] = {}
     for finding in sorted(findings, key=lambda finding: (finding.confidence == "possible", sort_key(finding))):
         key = (finding.location.path, finding.code, finding.scope, finding.statement)
-        nth = seen[key] = seen.get(key, 0) + 1
-        text = "\0".join((*key[1:], str(nth)))
-        yield finding, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        seen[key] = finding.number or seen.get(key, 0) + 1
+        yield finding, seen[key]

@@ -21,8 +21,7 @@ from dllint.files.atomic import write_atomic
 from dllint.files.source import MAX_BYTES, SourceError, read_bytes, read_source, source_from_text
 from dllint.interp.source.import_statements import Import, has_definitions, imports_of
 from dllint.interp.source.listings import text_of
-from dllint.interp.source.project import project_root
-from dllint.interp.source.search_path import SearchPaths
+from dllint.interp.source.search_path import SearchPaths, project_root
 
 _FORMAT = 2
 _NAME = "imports.index"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from dllint.engine import Analysis
 from dllint.findings import CONFIDENCE_RANK, SEVERITY_RANK, Finding, Location
+from dllint.outcomes import Analysis
 
 _Key = tuple[str, Location]
 

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dllint import worker
-from dllint.worker import Outcome
+from dllint.config.settings import Settings
+from dllint.outcomes import Outcome
+from dllint.registry import load_rules
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,17 +49,22 @@ class Pool:
 
     Args:
         count: how many.
-        equipment: what each of them is made a worker with.
+        settings: the configuration.
+        equipment: what else each of them is made a worker with.
     """
 
-    def __init__(self, count: int, *equipment: Any) -> None:
+    def __init__(self, count: int, settings: Settings, *equipment: Any) -> None:
         from concurrent.futures import ProcessPoolExecutor
         from multiprocessing import active_children, get_context
 
+        from dllint.worker import start
+
         context = get_context()
+        if context.get_start_method() == "fork":
+            load_rules(settings.rule_paths, settings.plugins)  # once for all of them
         self._stop = context.Event()
         self._others = set(active_children())
-        self._executor = ProcessPoolExecutor(count, context, worker.start, (*equipment, self._stop))
+        self._executor = ProcessPoolExecutor(count, context, start, (settings, *equipment, self._stop))
 
     def __enter__(self) -> Pool:
         return self
@@ -80,8 +86,10 @@ class Pool:
         """
         from concurrent.futures import FIRST_COMPLETED, wait
 
+        from dllint.worker import analyse_chunk
+
         with _interrupts_blocked():  # as new processes would take them for theirs
-            running = {self._executor.submit(worker.analyse_chunk, chunk): chunk for chunk in chunks}
+            running = {self._executor.submit(analyse_chunk, chunk): chunk for chunk in chunks}
         pending = set(running)
         while pending and not interrupted.is_set():
             done, pending = wait(pending, _GLANCE, FIRST_COMPLETED)

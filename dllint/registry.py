@@ -7,32 +7,20 @@ Rule files are loaded *by path*, never by dotted name: the built-in ones from ``
 
 from __future__ import annotations
 
-import importlib.util
+import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import get_args
 
 from dllint.engine_rules import ENGINE_RULES
-from dllint.findings import Category, Safety, Severity
-from dllint.hooks import hooks_of
-from dllint.rule import CODE, NAME, Rule
+from dllint.errors import RegistryError
+from dllint.rule import Rule
+from dllint.rule_table import Described, RuleTable, loaded, state_of
 
 RULE_FILE = re.compile(r"[a-z]{2,8}\d{2,4}_\w+\.py")
 _HERE = Path(__file__).resolve().parent
-
-RETIRED: dict[str, str] = {
-    "not-analysed": "the name is not-analyzed",
-    "unnormalised-gradient-accumulation": "the name is unnormalized-gradient-accumulation",
-}
-"""Codes and names that were used once and must not be given to another rule, with what replaced them."""
-
-
-class RegistryError(Exception):
-    """A rule file that cannot be loaded, or two rules that claim one code or name."""
 
 
 def builtin_directory() -> Path:
@@ -41,74 +29,29 @@ def builtin_directory() -> Path:
     return packaged if packaged.is_dir() else _HERE.parent / "rules"
 
 
-def load_file(path: Path) -> list[type[Rule]]:
-    """Load the rules that one file defines, in order of definition.
-
-    Raises:
-        RegistryError: the file cannot be imported, defines no rule, or a rule lacks metadata.
-    """
-    name = f"dllint_rules.{path.parent.name}.{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise RegistryError(f"{path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a file that leaves is as broken as one that raises
-        del sys.modules[name]
-        raise RegistryError(f"{path}: {type(error).__name__}: {error}") from error
-    found = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Rule) and value.__module__ == name
-    ]
-    if not found:
-        raise RegistryError(f"{path}: no subclass of Rule in this file")
-    for rule in found:
-        _check_metadata(rule, path)
-        if not rule.__doc__ or rule.__doc__ == Rule.__doc__:
-            rule.__doc__ = module.__doc__
-    return found
-
-
-_CHOICES = {
-    "category": get_args(Category),
-    "severity": get_args(Severity),
-    "fix_safety": ("", *get_args(Safety)),
-}
-
-
-def _check_metadata(rule: type[Rule], path: Path) -> None:
-    for attribute, pattern in (("code", CODE), ("name", NAME)):
-        value = getattr(rule, attribute, None)
-        if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise RegistryError(f"{path}: {rule.__name__}.{attribute} is {value!r}, not of the form {pattern.pattern}")
-        if value in RETIRED:
-            raise RegistryError(f"{path}: {value} is retired ({RETIRED[value]})")
-    for attribute, choices in _CHOICES.items():
-        value = getattr(rule, attribute, None)
-        if value not in choices:
-            raise RegistryError(f"{path}: {rule.__name__}.{attribute} is {value!r}, not one of {', '.join(choices)}")
-    if not all(isinstance(words, tuple) for words in rule.triggers):
-        raise RegistryError(f"{path}: {rule.__name__}.triggers is not a tuple of tuples of words")
-    try:
-        hooks_of(rule)
-    except TypeError as error:
-        raise RegistryError(f"{path}: {error}") from error
-
-
 def rule_files(directory: Path) -> list[Path]:
     """The rule files below a directory, ``dl101_some_name.py`` in it and in its family folders; with any prefix."""
-    return sorted(path for path in directory.rglob("*.py") if RULE_FILE.fullmatch(path.name) and path.is_file())
+    found = ((folder, name) for folder, _, names in os.walk(directory) for name in names if RULE_FILE.fullmatch(name))
+    return sorted(path for path in (Path(folder, name) for folder, name in found) if path.is_file())
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """All rules, by code, and what is wrong with rule files that could not be used and are not built in."""
+    """All rules, by code, and what is wrong with rule files that could not be used and are not built in.
 
-    rules: tuple[type[Rule], ...]
+    ``state`` tells the built-in rules, dllint itself and its facts from what they are at another time; ``added`` are
+    the files of all other rules.
+    """
+
+    listed: tuple[Described, ...]
     faults: tuple[str, ...]
+    state: str
+    added: tuple[Path, ...]
+
+    @property
+    def rules(self) -> tuple[type[Rule], ...]:
+        """The rules themselves, whose files are imported now. Raises RegistryError."""
+        return tuple(map(loaded, self.listed))
 
 
 def load_rules(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> tuple[type[Rule], ...]:
@@ -120,29 +63,54 @@ def load_rules(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> t
     return load_registry(extra, plugins).rules
 
 
+def list_rules(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> tuple[Described, ...]:
+    """As :func:`load_rules`, for who does not run them: the files of built-in rules need not be imported."""
+    return load_registry(extra, plugins).listed
+
+
 @lru_cache(maxsize=8)
 def load_registry(extra: tuple[Path, ...], plugins: tuple[str, ...]) -> Registry:
-    """Load all rules. A file of ``extra`` or ``plugins`` that fails costs its own rules only.
+    """Find all rules. A file of ``extra`` or ``plugins`` that fails costs its own rules only.
 
     Raises:
         RegistryError: a built-in file fails to load, or there is none (a broken installation must not look like clean
             code).
     """
-    rules = list(ENGINE_RULES)
-    for path in _builtin_files():
-        rules += _without_clash(load_file(path), rules)
+    builtin = _builtin_files()
+    state = state_of((*_files_below(str(_HERE)), *map(str, builtin)))
+    rules = _without_clash(_built_in(builtin, state), ENGINE_RULES)
     files, faults = _added_files(extra, plugins)
     for path in files:
+        from dllint.rule_files import load_file  # which knows all events
+
         try:
-            rules += _without_clash(load_file(path), rules)
+            rules = _without_clash(load_file(path), rules)
         except RegistryError as error:
             faults.append(str(error))
-    return Registry(tuple(sorted(rules, key=lambda rule: rule.code)), tuple(faults))
+    by_code = sorted(rules, key=lambda rule: rule.code)
+    return Registry(tuple(by_code), tuple(faults), state, tuple(files))
 
 
-def all_rule_files(extra: tuple[Path, ...] = (), plugins: tuple[str, ...] = ()) -> list[Path]:
-    """The files of the built-in rules, of ``extra`` paths and of ``plugins``. Raises RegistryError."""
-    return [*_builtin_files(), *_added_files(extra, plugins)[0]]
+def _built_in(files: Sequence[Path], state: str) -> Sequence[Described]:
+    """The built-in rules: as the table tells that is kept of them, or else imported, and the table is made."""
+    table = RuleTable(builtin_directory(), state)
+    known = table.read()
+    if known is not None:
+        return known
+    from dllint.rule_files import load_file
+
+    sources = [(path, rule) for path in files for rule in load_file(path)]
+    rules = [rule for _, rule in sources]
+    _without_clash(rules, ENGINE_RULES)  # else they would be listed
+    table.write(sources)
+    return rules
+
+
+def _files_below(package: str) -> Iterator[str]:
+    """dllint's own code and facts, in order; in a checkout they change without a new version."""
+    for folder, subfolders, names in os.walk(package):
+        subfolders[:] = sorted(name for name in subfolders if name != "__pycache__")
+        yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith((".py", ".toml")))
 
 
 def _builtin_files() -> list[Path]:
@@ -189,12 +157,13 @@ def _plugin_places(names: Sequence[str]) -> Iterator[tuple[str, Path | str]]:
             yield name, f"{type(error).__name__}: {error}"
 
 
-def _without_clash(added: list[type[Rule]], rules: Iterable[type[Rule]]) -> list[type[Rule]]:
-    """The added rules themselves, if no code or name of theirs is taken. Raises RegistryError."""
+def _without_clash(added: Sequence[Described], rules: Sequence[Described]) -> list[Described]:
+    """Rules with some more, if no code or name of these is taken. Raises RegistryError."""
     taken = {key: rule for rule in rules for key in (rule.code, rule.name)}
     for rule in added:
         for key in (rule.code, rule.name):
             if key in taken:
-                raise RegistryError(f"{key} is claimed by both {taken[key].__name__} and {rule.__name__}")
+                both = f"{loaded(taken[key]).__name__} and {loaded(rule).__name__}"
+                raise RegistryError(f"{key} is claimed by both {both}")
             taken[key] = rule
-    return added
+    return [*rules, *added]

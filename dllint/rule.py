@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 CODE = re.compile(r"[A-Z]{2,8}\d{2,4}")  # dllint's own begin with DL; those of plug-ins with what they like
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
+RETIRED: dict[str, str] = {
+    "not-analysed": "the name is not-analyzed",
+    "unnormalised-gradient-accumulation": "the name is unnormalized-gradient-accumulation",
+}
+"""Codes and names that were used once and must not be given to another rule, with what replaced them."""
+
 Triggers = tuple[tuple[str, ...], ...]
 Excuse = Callable[..., bool]
 

@@ -15,23 +15,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dllint import worker
 from dllint.cache import Cache
 from dllint.config.settings import Settings
-from dllint.engine import Analysis
 from dllint.engine_rules import CrashRule
 from dllint.files.source import SourceError, display_path, read_source, source_from_text
-from dllint.findings import Finding, Held, Location, Problem, Report, Silence, sort_key
+from dllint.findings import Finding, Held, Location, Problem, Report, Silence, numbered, sort_key
 from dllint.import_index import ImportIndex
 from dllint.merging import by_file
+from dllint.outcomes import Analysis, Outcome
 from dllint.processes import Pool, chunks_of, noting_interrupts
-from dllint.registry import load_rules
+from dllint.registry import list_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
-from dllint.worker import Outcome, Worker
 
 if TYPE_CHECKING:
     from dllint.cluster import Cluster, ClusterPool
+    from dllint.worker import Worker
 
 _IN_PROCESS = 12  # up to this many files, starting processes costs more than it saves
 _CHUNKS_EACH = 2  # parts of the work per process: few, since each process parses for itself what its files import
@@ -73,15 +72,19 @@ def lint_files(
     started = time.perf_counter()
     overlay = dict(overlay or {})
     run = _Analysing(settings, jobs, cache, overlay, progress, executor)
+    beside: list[Outcome] = []
     try:
         outcomes = run.over(files)
         if around:
             index = ImportIndex.open(settings.cache_directory if cache else None)
             outcomes += run.over(_importers(outcomes, around, index, settings.root, overlay))
+            beside = run.over(_to_be_numbered(outcomes, around, named, overlay))
+            if beside:
+                beside += run.over(_importers([*outcomes, *beside], around, index, settings.root, overlay))
             index.save()
     finally:  # also when it is interrupted
         run.close()
-    report = _assemble(files, around, named, sorted(outcomes, key=lambda o: o.file), settings, overlay)
+    report = _assemble(files, around, named, _in_order(outcomes), _in_order([*outcomes, *beside]), settings, overlay)
     report.cached = run.kept
     report.seconds = time.perf_counter() - started
     return report
@@ -97,6 +100,39 @@ def _importers(
         return []
     index.refresh([*analysed, *around], overlay)
     return sorted(set(index.importers(imported, Path.cwd(), root)).difference(analysed))
+
+
+def _to_be_numbered(
+    outcomes: Sequence[Outcome], around: Sequence[Path], named: Collection[Path], overlay: Mapping[Path, str]
+) -> list[Path]:
+    """The other files with findings that are to be reported, and perhaps with more of them that differ in their place.
+
+    Which of these a finding is, and so its entry in a baseline, takes all that is found in the file. Few have a
+    statement in them twice about which something is found.
+    """
+    through = {display_path(str(file)) for file in named}
+    analysed = {outcome.file for outcome in outcomes}
+    found = by_file(outcome.analysis for outcome in outcomes) if through else {}
+    doubtful = []
+    for file in around if found else ():
+        there = found.get(display_path(str(file)), ()) if file not in analysed else ()
+        statements = {finding.statement for finding in there if _leads_through(finding, through)}
+        if statements and any(_is_repeated(statement, file, overlay) for statement in statements):
+            doubtful.append(file)
+    return doubtful
+
+
+def _is_repeated(statement: str, file: Path, overlay: Mapping[Path, str]) -> bool:
+    """Whether a statement, with its white space collapsed, may stand in a file more than once."""
+    try:
+        text = overlay[file] if file in overlay else read_source(file).text
+    except SourceError:
+        return False
+    return "".join(text.split()).count("".join(statement.split())) > 1
+
+
+def _in_order(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return sorted(outcomes, key=lambda outcome: outcome.file)
 
 
 # -------------------------------------------------------------------------------------------------- execution
@@ -180,6 +216,10 @@ class _Analysing:
                 yield _died(victim)
 
     def _analyse_here(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
+        if not files:
+            return  # and the interpreter need not be imported
+        from dllint.worker import in_deep_thread
+
         def watch(thread: int) -> None:
             if interrupted.is_set():
                 raise KeyboardInterrupt
@@ -187,12 +227,14 @@ class _Analysing:
 
         with suppress(KeyboardInterrupt):
             for file in files:
-                yield worker.in_deep_thread(lambda file=file: self._alone.analyse_next(file), watch)  # type: ignore[misc]
+                yield in_deep_thread(lambda file=file: self._alone.analyse_next(file), watch)  # type: ignore[misc]
 
     @cached_property
     def _alone(self) -> Worker:
         """The worker of this process."""
-        worker.relax_collector()
+        from dllint.worker import Worker, relax_collector
+
+        relax_collector()
         return Worker(self._settings, self._here, self._overlay)
 
     @cached_property
@@ -226,10 +268,11 @@ def _assemble(
     around: Sequence[Path],
     named: Collection[Path],
     outcomes: Sequence[Outcome],
+    every: Sequence[Outcome],
     settings: Settings,
     overlay: Mapping[Path, str],
 ) -> Report:
-    """Bring together what was found from all entry points, file by file."""
+    """Bring together what was found from all entry points, file by file; ``every`` are those that findings count in."""
     report = Report(files=len(files))
     found = by_file(outcome.analysis for outcome in outcomes)
     wanted = set(files)
@@ -246,7 +289,7 @@ def _assemble(
             report.suppressed += len(hidden)
             report.held += hidden
             report.findings.extend(kept)
-    report.findings += _through(named, found, around, settings, overlay)
+    report.findings += _through(named, found, around, every, settings, overlay)
     report.findings, report.questions = asked_for(sorted(report.findings, key=sort_key), confidence=settings.confidence)
     return report
 
@@ -263,16 +306,25 @@ def _through(
     named: Collection[Path],
     found: Mapping[str, list[Finding]],
     around: Sequence[Path],
+    every: Sequence[Outcome],
     settings: Settings,
     overlay: Mapping[Path, str],
 ) -> Iterator[Finding]:
-    """What is to be reported in other files of the project, as files that were named had a part in it."""
+    """What is to be reported in other files of the project, as files that were named had a part in it.
+
+    A baseline tells findings that are the same but for their place by their number among all in the file.
+    """
     through = {display_path(str(file)) for file in named}
     for file in around if through else ():
-        there = found.get(display_path(str(file)), [])
+        path = display_path(str(file))
+        there = found.get(path, [])
         if any(_leads_through(finding, through) for finding in there):
             kept, _ = of_file(file, there, settings, overlay)
-            yield from (finding for finding in kept if _leads_through(finding, through))
+            known, _ = of_file(file, by_file(each.analysis for each in every).get(path, []), settings, overlay)
+            numbers = {(finding.code, finding.location): number for finding, number in numbered(known)}
+            for finding in kept:
+                if _leads_through(finding, through):
+                    yield replace(finding, number=numbers.get((finding.code, finding.location), 0))
 
 
 def _leads_through(finding: Finding, paths: Collection[str]) -> bool:
@@ -317,7 +369,7 @@ def _suppress(
         source = read_source(file) if text is None else source_from_text(text, file)
     except SourceError:
         return findings, []  # it was readable a moment ago; the findings stand
-    rules = load_rules(settings.rule_paths, settings.plugins)
+    rules = list_rules(settings.rule_paths, settings.plugins)
     known = {key: rule.code for rule in rules for key in (rule.code, rule.name)}
     suppressions = Suppressions.parse(source, known, require_reason=settings.require_reason)
     kept, _ = suppressions.apply(findings)

@@ -13,21 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from dllint.config.settings import Settings
-from dllint.engine import Analysis, Engine
+from dllint.engine import Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
 from dllint.interp.memory import forget_trees
 from dllint.interp.run.machine import LimitError
 from dllint.interp.source.facts import Facts, load_facts
 from dllint.interp.source.module import SourceModule
-from dllint.interp.source.project import Project, project_root
-from dllint.registry import load_rules
-from dllint.rule import Rule
+from dllint.interp.source.project import Project
+from dllint.interp.source.search_path import project_root
+from dllint.outcomes import Analysis, Outcome
+from dllint.registry import list_rules
+from dllint.rule_table import Described
 from dllint.syntax.directives import mentions_suppression
 
 if TYPE_CHECKING:
@@ -51,17 +52,6 @@ _READ = 60_000_000  # characters of source that are kept: with the words in them
 _YOUNG = 1_000_000  # objects made since garbage was collected last
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The analysis of one file, with what the runner needs to judge comments in it and to cache it."""
-
-    file: Path
-    analysis: Analysis
-    digest: str = ""
-    has_comments: bool = False
-    dependencies: tuple[tuple[Path, str], ...] = ()
-
-
 class Worker:
     """Analyzes files under one configuration. Modules are read and parsed once, however many files import them."""
 
@@ -78,9 +68,9 @@ class Worker:
     def _new_engine(self) -> Engine:
         return Engine(*self._equipment())
 
-    def _equipment(self) -> tuple[Facts, list[type[Rule]], Settings]:
+    def _equipment(self) -> tuple[Facts, list[Described], Settings]:
         settings = self._settings
-        rules = load_rules(settings.rule_paths, settings.plugins)
+        rules = list_rules(settings.rule_paths, settings.plugins)
         return load_facts(settings.knowledge), [rule for rule in rules if rule.code in settings.enabled], settings
 
     def analyse(self, file: Path) -> Outcome:

@@ -120,7 +120,7 @@ class TestSelectors:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    monkeypatch.setattr(resolve_module, "load_rules", lambda extra, plugins: RULES)
+    monkeypatch.setattr(resolve_module, "list_rules", lambda extra, plugins: RULES)
     return tmp_path
 
 

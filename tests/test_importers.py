@@ -18,12 +18,12 @@ from dllint import worker
 from dllint.cli.project import find_project, lint, stdin_project
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
-from dllint.engine import Analysis
 from dllint.files.discovery import find_files
 from dllint.findings import Finding, Location
 from dllint.import_index import ImportIndex
 from dllint.interp.source.import_statements import Import, imports_of
 from dllint.merging import by_file
+from dllint.outcomes import Analysis, Outcome
 from dllint.runner import lint_files
 from dllint.server.session import Session
 from dllint.worker import Worker
@@ -230,7 +230,7 @@ def test_only_files_that_import_a_named_one_are_analysed(tmp_path: Path, monkeyp
     analysed: list[str] = []
     analyse = worker.Worker.analyse
 
-    def spy(self: Worker, file: Path) -> worker.Outcome:
+    def spy(self: Worker, file: Path) -> Outcome:
         analysed.append(file.name)
         return analyse(self, file)
 
@@ -299,6 +299,13 @@ def test_ignores_are_added_to_named_files_only(tmp_path: Path) -> None:
     assert (project / "engine.py").read_text() == ENGINE
 
 
+IMPORTS = "import nn, optim\nfrom torch.utils.data import DataLoader\n"
+
+
+def known(project: Path) -> set[tuple[str, str, str]]:
+    return {tuple(entry) for entry in json.loads((project / ".dllint_baseline.json").read_text())["findings"]}
+
+
 def entries(project: Path) -> set[tuple[str, str]]:
     kept = json.loads((project / ".dllint_baseline.json").read_text())["findings"]
     return {(path, code) for path, code, _ in kept}
@@ -322,6 +329,72 @@ def test_a_baseline_of_a_part_takes_in_what_that_part_is_told(tmp_path: Path) ->
     dllint(project, "baseline", "net.py")
     assert entries(project) == {("engine.py", "DL101")}
     assert dllint(project, "net.py").returncode == 0
+
+
+TWICE = """\
+from torch import nn, optim
+
+from net import Net
+from other import Net as Other
+
+
+def train(model, second, loader):
+    criterion = nn.CrossEntropyLoss()
+    optimizer = optim.SGD([*model.parameters(), *second.parameters()], lr=0.1)
+    for images, labels in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(images), labels)
+        loss.backward()
+        optimizer.step()
+    model = second
+    for images, labels in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(images), labels)
+        loss.backward()
+        optimizer.step()
+"""
+RUNS = """\
+from torch import nn
+from torch.utils.data import DataLoader
+
+from engine import train
+from net import Net
+
+train({models}, DataLoader([], batch_size=8, shuffle=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "line"),
+    [
+        ({"main.py": f"{TWICE}\n\ntrain(Other(), Net(), DataLoader([], shuffle=True))\n"}, "net.py", 19),
+        ({"main.py": f"{TWICE}\n\ntrain(Other(), Net(), DataLoader([], shuffle=True))\n"}, "other.py", 13),
+        (
+            {
+                "engine.py": TWICE,
+                "first.py": RUNS.format(models="Net(), nn.Linear(3, 2)"),
+                "second.py": RUNS.format(models="nn.Linear(3, 2), Net()"),
+            },
+            "second.py",
+            19,
+        ),
+    ],
+)
+def test_what_is_found_twice_elsewhere_has_the_entry_that_it_has_in_a_run_over_the_project(
+    tmp_path: Path, files: dict[str, str], name: str, line: int
+) -> None:
+    files = {path: text.replace("import nn, optim\n", IMPORTS) for path, text in files.items()}
+    project = write(tmp_path, {"net.py": NET, "other.py": NET, **files})
+    [place] = files.keys() & {"engine.py", "main.py"}
+    dllint(project, "baseline")
+    whole = known(project)
+    assert len({entry for entry in whole if entry[0] == place}) == 2
+    (project / ".dllint_baseline.json").unlink()
+    dllint(project, "baseline", name)
+    assert known(project) < whole
+    left = dllint(project, "--output-format", "concise").stdout
+    assert f"{place}:{13 + 19 - line}:" in left and f"{place}:{line}:" not in left
+    assert dllint(project, name).returncode == 0
 
 
 def test_results_hold_while_importers_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

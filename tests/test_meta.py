@@ -14,8 +14,9 @@ import pytest
 from rule_pages import completed, count_findings, examples, headings, measurements, page_of
 
 from dllint.context.excuses import says
-from dllint.registry import builtin_directory, load_file, rule_files
+from dllint.registry import builtin_directory, rule_files
 from dllint.rule import Rule
+from dllint.rule_files import load_file
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = rule_files(builtin_directory())

@@ -8,7 +8,7 @@ import pytest
 from rule_pages import count_findings, examples, headings, measurements, page_of
 
 from dllint.cli import main
-from dllint.registry import load_file
+from dllint.rule_files import load_file
 
 STEM = "some_bad_pattern"
 

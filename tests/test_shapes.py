@@ -64,13 +64,20 @@ def test_meanings(expression: str, meanings: list[str]) -> None:
         ("torch.zeros(4, 1) + torch.zeros(5)", [4, 5]),
         ("torch.zeros(2, 3, 4).flatten(1).unsqueeze(0)", [1, 2, 12]),
         ("torch.zeros(2, 1, 4).squeeze()", [2, 4]),
+        ("nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(9, 5), nn.Tanh())(z)", [None, 5]),
+        ("torch.zeros(9, 4)[torch.randperm(9).flatten()]", [None, 4]),
+        ("torch.zeros(9, 4)[:, torch.randperm(4)[:2]]", [9, None]),
+        ("torch.cat([row.unsqueeze(0) for row in torch.zeros(9, 4)])", [None, 4]),
+        ("torch.stack([row for row in torch.zeros(9, 4)], 1)", [4, None]),
     ],
 )
 def test_sizes(expression: str, sizes: list[int | None]) -> None:
     assert [size.known for size in shape(expression).sizes] == sizes
 
 
-@pytest.mark.parametrize("expression", ["z", "x[z > 0]", "x.view(z.shape)", "net[z](x)[0]", "torch.cat([x, z], z)"])
+@pytest.mark.parametrize("expression", ["z", "x[z > 0]", "x.view(z.shape)", "net[z](x)[0]", "torch.cat([x, z], z)",
+                                        "torch.zeros(9, 4)[z]", "torch.cat([each for each in z])",
+                                        "nn.Sequential(nn.Flatten(), made(), nn.ReLU())(z)"])  # fmt: skip
 def test_what_is_not_known(expression: str) -> None:
     assert shape(expression).rank is None
 

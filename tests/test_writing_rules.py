@@ -12,8 +12,8 @@ from rule_pages import count_findings, examples, headings, measurements, page_of
 from dllint import api
 from dllint.context import Context
 from dllint.hooks import hooks_of
-from dllint.registry import load_file
 from dllint.rule import Rule
+from dllint.rule_files import load_file
 from dllint.testing.variations import NAMES
 
 DOCS = (Path(__file__).resolve().parent.parent / "docs" / "writing-rules.md").read_text("utf-8")

@@ -10,7 +10,7 @@ import click
 
 from dllint.cli import streams
 from dllint.cli.project import Part, Project
-from dllint.config.resolve import rules_of
+from dllint.config.resolve import listed_rules
 from dllint.config.selectors import ENGINE_CODES
 from dllint.files.source import SourceError, SourceFile, display_path, read_source
 from dllint.findings import Finding, Problem
@@ -161,7 +161,7 @@ def suppress_all(project: Project, reason: str) -> None:
 
 def _suppress(part: Part, file: Path, findings: Sequence[Finding], reason: str) -> set[Finding]:
     """Write suppression comments for findings of a file. Returns those that now have one; raises SourceError."""
-    known = {key: rule.code for rule in rules_of(part.config) for key in (rule.code, rule.name)}
+    known = {key: rule.code for rule in listed_rules(part.config) for key in (rule.code, rule.name)}
     source = read_source(file)
     offered = with_suppression(source, findings, known, reason)
     step = apply_fixes(source, offered, unsafe=False)

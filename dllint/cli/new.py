@@ -126,11 +126,11 @@ def command(**given: Any) -> int:
     matter, and with doubts that must.
     """
     from dllint import __version__
-    from dllint.config.resolve import rules_of
-    from dllint.registry import RETIRED
+    from dllint.config.resolve import listed_rules
+    from dllint.rule import RETIRED
 
     here = Path.cwd()
-    rules = rules_of(configuration(given).load(here))
+    rules = listed_rules(configuration(given).load(here))
     taken = {key for rule in rules for key in (rule.code, rule.name)} | set(RETIRED)
     code, name = _code(given["code"], taken), _name(given["name"], taken)
     family = given["family"] or _FAMILIES.get(code[:4], _FAMILIES[code[:3]])

@@ -17,10 +17,10 @@ from dllint.cli import streams
 from dllint.findings import SEVERITY_RANK, Finding, Report
 from dllint.report import FORMATS, render
 from dllint.report.text import count
+from dllint.rule_table import Described, loaded
 
 if TYPE_CHECKING:
     from dllint.cli.project import Part, Project
-    from dllint.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Reports:
     """Writes one report in any format. ``overlay`` is text to show instead of that of a file."""
 
     report: Report
-    rules: Sequence[type[Rule]]
+    rules: Sequence[Described]
     overlay: Mapping[Path, str]
 
     def write_file(self, fmt: str, file: Path) -> None:
@@ -49,7 +49,8 @@ class Reports:
     def _text(self, fmt: str, color: bool = False) -> str:
         width = shutil.get_terminal_size((100, 24)).columns
         root = repository_root()
-        return render(self.report, fmt, root=root, color=color, width=width, rules=self.rules, overlay=self.overlay)
+        rules = tuple(map(loaded, self.rules)) if fmt == "sarif" else ()  # which has their pages
+        return render(self.report, fmt, root=root, color=color, width=width, rules=rules, overlay=self.overlay)
 
 
 def tell_problems(report: Report) -> None:

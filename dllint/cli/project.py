@@ -10,11 +10,11 @@ from pathlib import Path
 from dllint.cli import streams
 from dllint.cli.progress import ProgressBar
 from dllint.config.load import Config, ConfigLoader
-from dllint.config.resolve import resolve, rule_faults, rules_of
+from dllint.config.resolve import listed_rules, resolve, rule_faults
 from dllint.config.settings import Settings
 from dllint.files.discovery import find_files, is_project, project_files
 from dllint.findings import Problem, Report, sort_key
-from dllint.rule import Rule
+from dllint.rule_table import Described
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class Project:
         return [file for part in self.parts for file in part.files]
 
     @property
-    def rules(self) -> list[type[Rule]]:
+    def rules(self) -> list[Described]:
         """The rules that take part, by code."""
         taking_part = {
             rule.code: rule
             for part in self.parts
-            for rule in rules_of(part.config)
+            for rule in listed_rules(part.config)
             if rule.code in part.settings.enabled
         }
         return [taking_part[code] for code in sorted(taking_part)]
@@ -86,8 +86,9 @@ def find_project(
         problems += found.problems
         for file in found.files:
             own = loader.load(file.parent, config)
-            part = parts.get(own.root) or parts.setdefault(own.root, Part(own, resolve(own), []))
-            part.files.append(file)
+            if own.root not in parts:
+                parts[own.root] = Part(own, settings if own is config else resolve(own), [])
+            parts[own.root].files.append(file)
     folders = [path for _, places in named.values() for path in places if os.path.isdir(path)]
     for root, part in parts.items():
         part.is_whole = any(root.is_relative_to(folder) for folder in folders)

@@ -12,9 +12,10 @@ from dllint.cli import streams
 from dllint.cli.project import Part, Project
 from dllint.config.versions import PACKAGES
 from dllint.files.source import display_path
-from dllint.interp.source import project as sources
 from dllint.interp.source.import_statements import Import, imports_of
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.project import Project as Sources
+from dllint.interp.source.search_path import project_root
 from dllint.report.text import count
 
 _LISTED = 10  # imports that are named
@@ -66,11 +67,11 @@ def _tell_imports(part: Part, imports: Imports) -> None:
 def look_into(part: Part) -> Imports:
     """Follow the imports of the files of a part."""
     meant = _by_name([*part.files, *part.around])
-    projects: dict[Path, sources.Project] = {}
+    projects: dict[Path, Sources] = {}
     imports = Imports()
     for file in part.files:
-        root = sources.project_root(file, Path.cwd(), part.settings.root)
-        project = projects.setdefault(root, sources.Project(root))
+        root = project_root(file, Path.cwd(), part.settings.root)
+        project = projects.setdefault(root, Sources(root))
         module = project.module(file)
         for statement in imports_of(module.source.text) if module is not None else ():
             if _leads_somewhere(project, module, statement):
@@ -81,7 +82,7 @@ def look_into(part: Part) -> Imports:
     return imports
 
 
-def _leads_somewhere(project: sources.Project, module: SourceModule | None, statement: Import) -> bool:
+def _leads_somewhere(project: Sources, module: SourceModule | None, statement: Import) -> bool:
     assert module is not None
     level, name, names = statement
     if project.find(module, name, level) is not None:

@@ -13,10 +13,12 @@ from dllint.config.load import Config, ConfigError, Source
 from dllint.config.selectors import Layer, Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
 from dllint.config.versions import find_limits, find_versions
+from dllint.errors import RegistryError
 from dllint.files.globs import Globs
 from dllint.findings import Confidence
-from dllint.registry import RegistryError, load_registry, load_rules
+from dllint.registry import list_rules, load_registry, load_rules
 from dllint.rule import Rule
+from dllint.rule_table import Described
 
 _SPECIAL = re.compile(r"[*?\[\\]")  # in the name of a folder that becomes part of a glob
 
@@ -27,7 +29,7 @@ def resolve(config: Config) -> Settings:
     Raises:
         ConfigError: a selector means no rule, a glob can match nothing, or a rule file cannot be loaded.
     """
-    selectors = Selectors(rules_of(config))
+    selectors = Selectors(listed_rules(config))
     _check_selectors(config, selectors)
     _check_globs(config)
     selection = selectors.select(
@@ -67,6 +69,14 @@ def rules_of(config: Config) -> tuple[type[Rule], ...]:
     """The rules a project has: the built-in ones and those its configuration adds. Raises ConfigError."""
     try:
         return load_rules(_rule_paths(config), _plugins(config))
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+
+
+def listed_rules(config: Config) -> tuple[Described, ...]:
+    """As :func:`rules_of`, for who does not run them: their files need not be imported. Raises ConfigError."""
+    try:
+        return list_rules(_rule_paths(config), _plugins(config))
     except RegistryError as error:
         raise ConfigError(str(error)) from error
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dllint.config.schema import did_you_mean
 from dllint.engine_rules import ENGINE_RULES
-from dllint.rule import Rule
+from dllint.rule_table import Described
 
 ALL = "ALL"
 CATEGORIES = ("correctness", "suspicious", "performance", "reproducibility", "pedantic")
@@ -45,7 +45,7 @@ class Selection:
 class Selectors:
     """Expands selectors over one set of rules."""
 
-    def __init__(self, rules: Iterable[type[Rule]]) -> None:
+    def __init__(self, rules: Iterable[Described]) -> None:
         self._rules = tuple(rules)
         self.codes = frozenset(rule.code for rule in self._rules)
         self.defaults = frozenset(rule.code for rule in self._rules if rule.default) | ENGINE_CODES

@@ -62,6 +62,7 @@ _BY_YEAR = {
     23: "2.3",
     24: "2.7",
 }  # `nvcr.io/nvidia/pytorch:22.02` and torch after it
+_TELLING = re.compile(r"requirements$|README|Pipfile|.*\.(?:txt|y.*ml|lock|md)$", re.IGNORECASE)
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {
     "pytorch": "torch",
@@ -122,8 +123,10 @@ def _limits_in(told: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[st
     found: dict[str, str] = {}
     lowest: dict[str, str] = {}
     for name, specifier in told:
+        if name not in PACKAGES:
+            continue
         lower, upper = _lower_bound(specifier), _upper_bound(specifier)
-        if name in PACKAGES and (lower or upper):
+        if lower or upper:
             limit = upper or _UNLIMITED
             found[name] = max(found.get(name, limit), limit, key=version_key)
             lowest[name] = min(lowest.get(name, lower), lower, key=version_key)
@@ -345,9 +348,18 @@ def _from_below(root: Path) -> Iterator[tuple[str, str]]:
     """What the files for installation in the folders of a project say, and the notes there."""
     for pattern in ("*/", "*/*/", "wandb/run-*/files/"):  # the last has what a run was made with
         for folder in sorted(root.glob(pattern)):
-            if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in folder.relative_to(root).parts):
+            inside = folder.relative_to(root).parts
+            if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in inside) and _may_tell(folder):
                 for read in (_from_requirements, _from_comments, _from_conda, _from_lock, _from_notes):
                     yield from read(folder)
+
+
+def _may_tell(folder: Path) -> bool:
+    """Whether a folder has anything that is read there: most have code alone, and are listed once."""
+    try:
+        return any(map(_TELLING.match, os.listdir(folder)))
+    except OSError:
+        return False
 
 
 def _from_tools(root: Path) -> Iterator[tuple[str, str]]:

@@ -155,7 +155,7 @@ class Reporting(Assuming, SwitchedOff):
     def _may_be_called(self, definition: Site) -> bool:
         """Whether something in the project that runs may use a definition: code, a notebook or a configuration file.
 
-        Of a library, and of a file by itself, the callers are outside.
+        Of a library, of a file by itself, and of a part of a project the callers are outside.
         """
         project = self._machine.project
         is_here = definition.module is self.program.module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, TypeVar
 
@@ -39,34 +39,51 @@ class Sources(ProgramView):
     """What stands in the files of a program."""
 
     def trees(self, word: str) -> Iterator[tuple[SourceModule, ast.Module]]:
-        """The syntax trees of the program's file and of the files that it imports, as far as they contain a word."""
-        for module in self._machine.project.closure(self.program.module):
-            if word not in module.words:
-                continue
-            try:
-                yield module, module.tree
-            except UNPARSABLE:
-                continue  # reported on its own
+        """The syntax trees of the program's file and of the files that it imports, as far as they contain a word.
+
+        Look at each before you ask for the next: of very many files not all are kept.
+        """
+        return self._trees(module for module in self._files if word in module.words)
+
+    def functions(self, name: str, word: str) -> Iterator[ast.FunctionDef]:
+        """The functions of a name at the top of the program's file and of those that it imports that contain a word."""
+        defined = re.compile(rf"(?m)^def[ \t]+{re.escape(name)}\b")  # a text that does not have it is not parsed
+        modules = (module for module in self._files if word in module.words and name in module.words)
+        for _, tree in self._trees(module for module in modules if module.contains(defined)):
+            yield from (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+
+    @property
+    def _files(self) -> Sequence[SourceModule]:
+        return self._machine.project.closure(self.program.module)
+
+    def _trees(self, modules: Iterable[SourceModule]) -> Iterator[tuple[SourceModule, ast.Module]]:
+        for module in modules:
+            with self._machine.project.reading(module):
+                if _is_parsed(module):  # else it is reported on its own
+                    yield module, module.tree
 
     def method_calls(
-        self, name: str, receiver: str = "", about: Topic | None = None, *, everywhere: bool = False
+        self, name: str, receiver: str = "", about: Topic | None = None, *, of: str = "", everywhere: bool = False
     ) -> Iterator[Site]:
         """All calls ``x.name(...)`` written in the program's file and in the project files that it imports.
 
-        With ``receiver`` only those of it, as it is written (``self.model``); with ``about`` only those of something
-        whose name speaks of a topic; with ``everywhere`` those in all files of the project. That is slow: ask last.
+        With ``receiver`` only those of it, as it is written (``self.model``); with ``of`` those of what has this name
+        or attribute, of whatever object; with ``about`` only those of something whose name speaks of a topic; with
+        ``everywhere`` those in all files of the project. That is slow: ask last.
         """
-        called = re.compile(rf"\.\s*{re.escape(name)}\s*\(")  # a text that does not have it is not parsed
+        owner = rf"\b{re.escape(of)}\b[\s)]*" if of else ""
+        called = re.compile(rf"{owner}\.\s*{re.escape(name)}\s*\(")  # a text that does not have it is not parsed
         project = self._machine.project
         own = [module for module in project.closure(self.program.module) if module.contains(called)]
         found = project.mentioning(called) if everywhere else ()
-        for module in dict.fromkeys((*own, *found)):
-            for node in module.method_calls.get(name, ()) if _is_parsed(module) else ():
-                if not receiver and about is None:
+        for module, _ in self._trees(dict.fromkeys((*own, *found))):
+            for node in module.method_calls.get(name, ()):
+                if not receiver and about is None and not of:
                     yield Site(module, node)
                     continue
                 text = receiver_of(node)
-                if (not receiver or text == receiver) and (about is None or speaks_of(about, text)):
+                is_of = not of or text.rpartition(".")[2] == of
+                if is_of and (not receiver or text == receiver) and (about is None or speaks_of(about, text)):
                     yield Site(module, node)
 
     def ancestors(self, site: Site, *types: type[N]) -> Iterator[N]:
@@ -131,13 +148,18 @@ class Sources(ProgramView):
         name = getattr(function.node, "name", "")
         if not name:
             return []
-        own = [module for module, _ in self.trees(name)]
+        own = [module for module in self._files if name in module.words]
         others = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
-        modules = [*own, *(module for module in others if module not in own and _is_parsed(module))]
-        return [Site(module, node) for module in modules for node in module.calls.get(name, ())]
+        modules = self._trees(dict.fromkeys((*own, *others)))
+        return [Site(module, node) for module, _ in modules for node in module.calls.get(name, ())]
 
     def is_application(self, module: SourceModule) -> bool:
-        """Whether the project has scripts, so that the callers of what a file defines are in it."""
+        """Whether the project has scripts, so that the callers of what a file defines are in it.
+
+        Of a tree that is but a part of a project, callers may be elsewhere, unless the file is a script itself.
+        """
+        if not self._machine.project.is_whole_around(module):
+            return module.calls_its_own or (module.contains(_MAIN_GUARD) and not is_tried_out(module))
         guarded = self._machine.project.mentioning(_MAIN_GUARD)
         return module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded)
 
@@ -155,6 +177,11 @@ class Sources(ProgramView):
     def mentions(self, *words: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of some words; for ``where`` see `project_mentions`."""
         return self.project_mentions(*(rf"\b{word}\b" for word in words), where=where)
+
+    @property
+    def sees_whole_project(self) -> bool:
+        """Whether the project is here as a whole: where there are modules alone, others may be elsewhere."""
+        return self._machine.project.is_whole_around(self.program.module)
 
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
@@ -202,9 +229,9 @@ class Sources(ProgramView):
         for item in owner.module.tree.body:
             if item not in lineage and owner.name in owner.module.words_in(item):
                 yield from ast.walk(item)
-        for module in self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b")):
-            if module is not owner.module and _is_parsed(module) and not _defines_class(module.tree, owner.name):
-                yield from ast.walk(module.tree)
+        for module, tree in self._trees(self._machine.project.mentioning(re.compile(rf"\b{re.escape(owner.name)}\b"))):
+            if module is not owner.module and not _defines_class(tree, owner.name):
+                yield from ast.walk(tree)
 
     def comments_in(self, site: Site) -> list[str]:
         """The comments in the lines of a node; to a block belong those at its end that are indented like it."""
@@ -259,8 +286,8 @@ class Sources(ProgramView):
         """
         project = self._machine.project
         files = project.mentioning(re.compile(rf"\b{re.escape(key)}\b")) if everywhere else iter(())
-        modules = chain((module for module, _ in self.trees(key)), filter(_is_parsed, files))
-        return any(_writes(node, key) for module in modules for node in module.entry_makers)
+        modules = chain(self.trees(key), self._trees(files))
+        return any(_writes(node, key) for module, _ in modules for node in module.entry_makers)
 
 
 def _calls_in(nodes: Sequence[ast.AST], name: str) -> list[ast.Call]:

@@ -44,6 +44,20 @@ class Uses(ProgramView):
         found = (kept for _, option in alternatives(value) for kept in _keepings(option))
         return list({id(kept.site.node): kept for kept in found}.values())
 
+    def kept_beside(self, event: Backward) -> list[Kept]:
+        """Where what goes backward is kept as well, by the variable that it is called by there.
+
+        A loss that a function of the project returns has been made in that function; where it is assigned, the call is.
+        """
+        variable = _variable_sent(event)
+        module: Any = event.site.module
+        around = enclosing_definition(event.site) or module.tree
+        found: dict[int, Kept] = {}
+        for statement in nodes_of(around).of(ast.Assign) if variable else ():
+            if _variable_of(statement) == variable and isinstance(statement.value, ast.Call):
+                found |= {id(kept.site.node): kept for kept in _keepings_of(Site(module, statement.value))}
+        return list(found.values())
+
     def names_sent_backward(self, site: Site) -> frozenset[str]:
         """What the function around a place computes gradients of, and what that is computed from, as it is written."""
         module: Any = site.module
@@ -102,16 +116,21 @@ class Uses(ProgramView):
 
 def _keepings(value: Value) -> Iterator[Kept]:
     """Where a value is kept that is no choice."""
-    statement = statement_around(value.site) if value.site is not None else None
+    return _keepings_of(value.site) if value.site is not None else iter(())
+
+
+def _keepings_of(made_at: Site) -> Iterator[Kept]:
+    """Where is kept what is made at a place."""
+    statement = statement_around(made_at)
     variable = _variable_of(statement) if statement is not None else None
-    if statement is None or value.site is None or variable is None:
+    if statement is None or variable is None:
         return
     made: Any = getattr(statement, "value", None)
-    if value.site.node is not statement and not _is_term(value.site.node, made):
+    if made_at.node is not statement and not _is_term(made_at.node, made):
         return  # it may be one of several things, or go through something
-    module: Any = value.site.module
-    around = enclosing_definition(value.site) or module.tree
-    places = (Site(module, node) for node in _reads_of(variable, statement, value.site))
+    module: Any = made_at.module
+    around = enclosing_definition(made_at) or module.tree
+    places = (Site(module, node) for node in _reads_of(variable, statement, made_at))
     for place in places:
         kept = _kept_at(place) if not _is_rebound(variable, around, statement, place.line) else None
         if kept is not None:
@@ -200,6 +219,16 @@ def _is_term(node: ast.AST, expression: ast.expr) -> bool:
     if isinstance(expression, ast.BinOp) and expression is not node:
         return _is_term(node, expression.left) or _is_term(node, expression.right)
     return expression is node
+
+
+def _variable_sent(event: Backward) -> str:
+    """The variable that goes backward: ``loss.backward()``, ``scaler.scale(loss).backward()``, ``backward(loss)``."""
+    call = event.site.node
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return ""
+    owner = call.func.value
+    given = call.args[:1] if event.via else owner.args[:1] if isinstance(owner, ast.Call) else [owner]
+    return next((each.id for each in given if isinstance(each, ast.Name)), "")
 
 
 def _is_backward(function: ast.expr) -> bool:

@@ -27,7 +27,8 @@ from dllint.files.source import SourceFile
 from dllint.findings import Location
 from dllint.interp.source.facts import load_facts
 from dllint.interp.source.module import SourceModule
-from dllint.interp.source.project import Project, project_root
+from dllint.interp.source.project import Project
+from dllint.interp.source.search_path import project_root
 
 
 class TrainingLoop(Rule):

@@ -14,7 +14,7 @@ from dllint.config.selectors import Selectors, UnknownSelectorError
 from dllint.config.settings import Settings
 from dllint.files.discovery import find_files, project_files
 from dllint.files.globs import Globs
-from dllint.registry import load_rules
+from dllint.registry import list_rules
 
 _KEYS = (
     *("select", "extend-select", "ignore", "per-file-ignores", "severity", "exclude", "baseline"),
@@ -130,7 +130,7 @@ class Folder:
         if self.options.trusted or not any(source.values.get(key) for source in config.sources for key in _OF_PLUGINS):
             return config
         self.untrusted.add(config.root)
-        selectors = Selectors(load_rules())
+        selectors = Selectors(list_rules())
         return Config(config.root, tuple(_without_plugins(source, selectors) for source in config.sources))
 
 

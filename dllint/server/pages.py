@@ -6,10 +6,10 @@ import inspect
 
 from dllint.config.settings import Settings
 from dllint.files.source import SourceFile
-from dllint.registry import load_rules
+from dllint.registry import list_rules, load_rules
 from dllint.rule import Rule
 from dllint.syntax.comment_edits import offset_of
-from dllint.syntax.directives import mentions_suppression, read_directives
+from dllint.syntax.directives import may_suppress, read_directives
 from dllint.syntax.statements import read_layout
 
 
@@ -20,7 +20,8 @@ def rules_by_code(settings: Settings) -> dict[str, type[Rule]]:
 
 def known_rules(settings: Settings) -> dict[str, str]:
     """The code of each rule of a project, by its name and by its code."""
-    return {key: rule.code for rule in rules_by_code(settings).values() for key in (rule.code, rule.name)}
+    rules = list_rules(settings.rule_paths, settings.plugins)
+    return {key: rule.code for rule in rules for key in (rule.code, rule.name)}
 
 
 def page(rule: type[Rule]) -> str:
@@ -30,10 +31,10 @@ def page(rule: type[Rule]) -> str:
 
 def rule_at(source: SourceFile, offset: int, settings: Settings) -> tuple[str, int, int] | None:
     """The code of the rule that a suppression comment names at an offset, and where the name begins and ends."""
-    if not mentions_suppression(source.text):
+    known = known_rules(settings)
+    if not may_suppress(source.text, known):
         return None
-    layout = read_layout(source)
-    for directive in read_directives(layout, known_rules(settings), require_reason=False):
+    for directive in read_directives(read_layout(source), known, require_reason=False):
         base = offset_of(source, directive.comment)
         for mention in directive.mentions:
             start, end = base + mention.start, base + mention.end

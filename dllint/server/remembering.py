@@ -21,7 +21,7 @@ from typing import Any
 
 from dllint.config.settings import Settings
 from dllint.context import Context
-from dllint.engine import Analysis, Engine, of_files
+from dllint.engine import Engine, of_files
 from dllint.engine_rules import CrashRule, LimitRule
 from dllint.events import Program
 from dllint.files.source import SourceFile
@@ -31,7 +31,8 @@ from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.project import Project
-from dllint.rule import Rule
+from dllint.outcomes import Analysis
+from dllint.rule_table import Described
 from dllint.server.imports import Imports
 from dllint.server.outline import Member, Outline
 from dllint.sites import Module, Site
@@ -81,6 +82,11 @@ class WatchedContext(Context):
         self.watch.is_silent = False
         return super().trees(word)
 
+    def functions(self, name: str, word: str) -> Any:
+        """The functions of a name in files with a word in them."""
+        self.watch.is_silent = False
+        return super().functions(name, word)
+
 
 @dataclass(frozen=True, slots=True)
 class Silence:
@@ -106,7 +112,7 @@ class Memory:
 class RememberingEngine(Engine):
     """Finds what an :class:`Engine` finds, sooner where little has changed."""
 
-    def __init__(self, facts: Facts, rules: Sequence[type[Rule]], settings: Settings) -> None:
+    def __init__(self, facts: Facts, rules: Sequence[Described], settings: Settings) -> None:
         super().__init__(facts, rules, settings)
         self._memories: dict[Path, Memory] = {}
         self._watch: Watch | None = None
@@ -143,7 +149,7 @@ class RememberingEngine(Engine):
                 kept = {name: each for name, each in memory.silences.items() if not each.asked}
                 memory.silences = {name: each for name, each in kept.items() if module.file not in each.files}
 
-    def relevance(self, module: SourceModule, project: Project, rules: Sequence[type[Rule]]) -> Relevance | None:
+    def relevance(self, module: SourceModule, project: Project, rules: Sequence[Described]) -> Relevance | None:
         """What is worth interpreting in a module for some rules; ``None`` stands for everything."""
         known = super().relevance(module, project, rules)
         if known is None or not isinstance(module, WatchedModule) or module.source.notebook is not None:

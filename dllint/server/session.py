@@ -19,13 +19,14 @@ from dllint.findings import Finding, Location, Problem, fingerprints, sort_key
 from dllint.fixes import fix_source
 from dllint.interp.source.module import SourceModule
 from dllint.merging import by_file
+from dllint.outcomes import Outcome
 from dllint.runner import of_file
 from dllint.server.importing import Importing
 from dllint.server.lens import loops_of
 from dllint.server.moving import moved
 from dllint.server.remembering import RememberingWorker, WatchedModule
 from dllint.tiers import asked_for
-from dllint.worker import Outcome, Worker
+from dllint.worker import Worker
 
 
 @dataclass(slots=True)

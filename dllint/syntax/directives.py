@@ -68,6 +68,14 @@ def mentions_suppression(text: str) -> bool:
     return _TRACE.search(text) is not None
 
 
+def may_suppress(text: str, known: Mapping[str, str]) -> bool:
+    """As :func:`mentions_suppression`, for who knows the rules: what is for other tools alone does not count."""
+    if not mentions_suppression(text):
+        return False
+    words = (word for match in _NOQA.finditer(text) for word in _WORD.findall(match["words"]))
+    return _DLLINT.search(text) is not None or any(word in known or _OWN_CODE.fullmatch(word) for word in words)
+
+
 def read_directives(layout: Layout, known: Mapping[str, str], require_reason: bool) -> list[Directive]:
     """The directives of a module, in order.
 

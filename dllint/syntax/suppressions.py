@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dllint.engine_rules import InvalidSuppressionRule, UnusedSuppressionRule
 from dllint.findings import Finding, Fix, Held
 from dllint.syntax.comment_edits import offset_of, removal
-from dllint.syntax.directives import Directive, Mention, mentions_suppression, read_directives
+from dllint.syntax.directives import Directive, Mention, may_suppress, read_directives
 from dllint.syntax.statements import Layout, read_layout
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Suppressions:
             known: the code of each rule, by its name and by its code.
             require_reason: find fault with comments that give no reason.
         """
-        if not mentions_suppression(source.text):
+        if not may_suppress(source.text, known):
             return cls(source, Layout([]), [])
         layout = read_layout(source)
         return cls(source, layout, read_directives(layout, known, require_reason))

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dllint.registry import RegistryError, load_registry
+from dllint.errors import RegistryError
+from dllint.registry import load_registry
 from dllint.rule import Rule
 from dllint.testing.cases import MAIN, Case
 from dllint.testing.doubts import doubt_faults

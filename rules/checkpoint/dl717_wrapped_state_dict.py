@@ -192,9 +192,12 @@ def _asks_for_a_wrapper(guard: Guard) -> bool:
 
 
 def _is_loaded(ctx: Context) -> Iterator[Assumption]:
-    """That somebody loads what is saved, if nothing in the project loads any state."""
+    """That somebody loads what is saved, if nothing in the project loads any state, or in the part that is here."""
     if not ctx.project_mentions(r"\bload_state_dict\b"):
-        yield Assumption("effect", "somebody loads it, which nothing in the project does")
+        if ctx.sees_whole_project:
+            yield Assumption("effect", "somebody loads it, which nothing in the project does")
+        else:
+            yield Assumption("entry", "somebody loads it, which nothing does that is here")
 
 
 def _asked_later(wrapping: Wrapping, state: Symbol) -> Guards:

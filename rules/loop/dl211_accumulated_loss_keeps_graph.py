@@ -124,7 +124,8 @@ class AccumulatedLossKeepsGraph(Rule):
             loops = ctx.loops_around(event)
             if loss is None or not loops or ctx.framework(event) or ctx.gradient(loss).flows is False:
                 continue
-            for kept in ctx.kept_in(loss):
+            beside = ctx.kept_beside(event) if isinstance(event, Backward) else []
+            for kept in (*ctx.kept_in(loss), *beside):
                 if id(kept.site.node) not in reported and not ctx.excused(self, event, kept, loops[0]):
                     reported.add(id(kept.site.node))
                     yield self._report(event, loss, kept, ctx)

@@ -38,6 +38,7 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Guards,
     Instance,
     Items,
     OptimizerCreated,
@@ -45,6 +46,7 @@ from dllint.api import (
     Table,
     Value,
     alternatives,
+    assumed_under,
     rename_call,
     set_argument,
 )
@@ -102,22 +104,25 @@ class AdamWeightDecay(Rule):
             return
         if not ctx.speaks_of("coupled-decay-optimizer", optimizer.library_name):
             return
-        given = [value for value in _decays(event, optimizer, ctx) if ctx.constant(value) != 0]
-        if given and not ctx.excused(self, event, optimizer, given):
-            yield self._report(event, optimizer, max(given, key=lambda value: _rank(value, ctx)), ctx)
+        given = [(guards, value) for guards, value in _decays(event, optimizer, ctx) if ctx.constant(value) != 0]
+        if given and not ctx.excused(self, event, optimizer, [value for _, value in given]):
+            guards, decay = max(given, key=lambda pair: _rank(pair[1], ctx))
+            yield self._report(event, optimizer, decay, guards, ctx)
 
-    def _report(self, event: OptimizerCreated, optimizer: Instance, decay: Value, ctx: Context) -> Finding:
+    def _report(
+        self, event: OptimizerCreated, optimizer: Instance, decay: Value, guards: Guards, ctx: Context
+    ) -> Finding:
         name = ctx.class_name(optimizer)
         amount = ctx.constant(decay)
         shown = f"={amount:g}" if isinstance(amount, int | float) else ""
         trace = [(decay.site, "the decay is set here")] if decay.site is not None else []
-        is_of_group = not any(decay is given for given in optimizer.arguments.all())
         is_large = _rank(decay, ctx) >= _AS_ADAMW and not ctx.imports("torch_geometric", "dgl")
         return ctx.finding(
             self,
             event,
             f"`{name}` adds `weight_decay{shown}` to the gradient: that is L2, not the decay of `AdamW`",
-            on=[decay, event.parameters if is_of_group else None],
+            on=[decay],
+            assuming=[*assumed_under(guards)],  # which parameters are in its group does not matter
             effect="where gradients are small, the decay is far stronger than that of `AdamW`, and accuracy suffers"
             if is_large
             else "hardly noticeable at small values; at larger ones far stronger than the decay of `AdamW`",
@@ -129,24 +134,25 @@ class AdamWeightDecay(Rule):
         )
 
 
-def _decays(event: OptimizerCreated, optimizer: Instance, ctx: Context) -> Iterator[Value]:
-    """The weight decays that an optimizer is given, for all of its parameters or for groups of them."""
+def _decays(event: OptimizerCreated, optimizer: Instance, ctx: Context) -> Iterator[tuple[Guards, Value]]:
+    """The weight decays that an optimizer is given, for all of its parameters or for groups of them, and when."""
     position = ctx.facts.signatures[optimizer.library_name].index("weight_decay")
     own = optimizer.arguments.get(position, "weight_decay")
     if own is not None:
-        yield own
-    for group in _parameter_groups(event.parameters):
+        yield (), own
+    for guards, group in _parameter_groups(event.parameters):
         if "weight_decay" in group.contents:
-            yield group.contents["weight_decay"]
+            yield guards, group.contents["weight_decay"]
 
 
-def _parameter_groups(parameters: Value | None) -> Iterator[Table]:
-    for _, option in alternatives(parameters) if parameters is not None else ():
+def _parameter_groups(parameters: Value | None, under: Guards = ()) -> Iterator[tuple[Guards, Table]]:
+    """The groups among some parameters, each with the conditions under which it is one of them."""
+    for guards, option in alternatives(parameters) if parameters is not None else ():
         if isinstance(option, Table):
-            yield option
+            yield under + guards, option
         elif isinstance(option, Items):
             for item in option.items:
-                yield from _parameter_groups(item)
+                yield from _parameter_groups(item, under + guards)
 
 
 def _rank(value: Value, ctx: Context) -> float:
@@ -162,7 +168,7 @@ def _decoupled(event: OptimizerCreated, optimizer: Instance, name: str) -> Edits
         return Edits()
     if name != "Adam":
         return set_argument(event.site, "decoupled_weight_decay", "True")
-    groups = list(_parameter_groups(event.parameters))
+    groups = [group for _, group in _parameter_groups(event.parameters)]
     if "weight_decay" not in optimizer.arguments.keywords and not all("weight_decay" in g.contents for g in groups):
         return Edits()  # AdamW would give its own default to the others
     return rename_call(event.site, "AdamW")

@@ -102,7 +102,7 @@ class DecayedNormAndBias(Rule):
                 self,
                 _entry_of(spared) or decay.site or event.site,
                 "the parameters that are to have no weight decay have that of the others",
-                on=[spared],
+                on=[decay],
                 effect="biases and the scales of normalizations are pulled to zero, against the sense of the groups",
                 help="set the `weight_decay` of this group to 0",
                 trace=[(event.site, "the groups are given to the optimizer here")],

@@ -51,7 +51,6 @@ from dllint.api import (
     Site,
     is_placeholder,
     misspelled,
-    receiver_of,
 )
 
 _IN_ORDER = "the cells are run in their order, with the files as they are now"
@@ -72,10 +71,8 @@ def is_tried(event: CallRefused, ctx: Context) -> bool:
 
 def is_from_elsewhere(event: CallRefused, ctx: Context) -> bool:
     """the file of the function is found along a path that code changes, so that it may be another one"""
-    changes = [site for name in ("insert", "append", "extend") for site in ctx.method_calls(name)]
-    return event.function.module is not event.site.module and any(
-        receiver_of(call.node).rpartition(".")[2] == "path" for call in changes if isinstance(call.node, ast.Call)
-    )
+    changes = (site for name in ("insert", "append", "extend") for site in ctx.method_calls(name, of="path"))
+    return event.function.module is not event.site.module and any(changes)
 
 
 def is_called_of_a_stub(event: CallRefused, ctx: Context) -> bool:

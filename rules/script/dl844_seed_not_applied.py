@@ -34,7 +34,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, OpaqueCall, OptimizerStep, Program, RandomSeeded, Rule, Site
+from dllint.api import (
+    Context,
+    Finding,
+    LibraryCall,
+    OpaqueCall,
+    OptimizerStep,
+    Program,
+    RandomSeeded,
+    Rule,
+    Site,
+    nodes_of,
+)
 
 _DRAWS = {
     **dict.fromkeys(("numpy.random.shuffle", "numpy.random.permutation", "numpy.random.choice"), "numpy.random"),
@@ -97,11 +108,11 @@ class SeedNotApplied(Rule):
 
     def _never_called(self, ctx: Context) -> Iterator[Finding]:
         """Functions of the script that seed the generators, and that nothing calls."""
-        tree, steps = ctx.program.module.tree, ctx.all_of(OptimizerStep)
+        tree = ctx.program.module.tree
         functions = [each for each in tree.body if isinstance(each, ast.FunctionDef) and "seed" in each.name.lower()]
-        for function in functions:
+        for function in functions if not _seeds_beside(functions, tree) else ():
             site = Site(ctx.program.module, function)
-            if any(True for _ in steps) and _seeds(function) and not ctx.mentions(function.name, where="elsewhere"):
+            if _seeds(function) and _is_trained_by(ctx) and not ctx.mentions(function.name, where="elsewhere"):
                 names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == function.name]
                 if not names:
                     yield ctx.finding(
@@ -112,6 +123,26 @@ class SeedNotApplied(Rule):
                         help=f"call `{function.name}` before the model and the loaders are made",
                         trace=[(site, "would seed the generators")],
                     )
+
+
+def _is_trained_by(ctx: Context) -> bool:
+    """Whether the script steps an optimizer, also one that is not known, and nothing that it imports may seed."""
+    if any(True for _ in ctx.all_of(OptimizerStep)):
+        return True
+    nodes = nodes_of(ctx.program.module.tree)
+    is_script = ctx.program.module.is_script or "__main__" in ctx.program.module.source.text
+    return (
+        is_script
+        and all(name in nodes.attributes for name in ("backward", "step", "zero_grad"))
+        and not any(ctx.mentions(name, where="elsewhere") for name in ("manual_seed", "seed_everything"))
+    )
+
+
+def _seeds_beside(functions: list[ast.FunctionDef], tree: ast.Module) -> bool:
+    """Whether something in a file is called to seed, but for what some of its functions call."""
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    called = (node.func for node in nodes_of(tree).of(ast.Call) if id(node) not in inside)
+    return any("seed" in getattr(each, "attr", getattr(each, "id", "")).lower() for each in called)
 
 
 def _seeds(function: ast.FunctionDef) -> bool:

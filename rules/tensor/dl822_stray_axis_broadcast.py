@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dllint.api import Backward, Context, Finding, Rule, Site, Symbol, Value
+from dllint.api import Assumptions, Backward, Context, Finding, Rule, Site, Symbol, Value
 
 _PAIRED = ("+", "-", "*", "/", "torch.sub", "torch.add", "torch.mul")
 _EITHER = ("torch.max", "torch.min", "torch.maximum", "torch.minimum")
@@ -74,11 +74,11 @@ class StrayAxisBroadcast(Rule):
             return
         for source in (*ctx.sources_inside(event.loss), *ctx.sources(event.loss)):  # of choices, and in models
             if isinstance(source, Symbol) and source.name in _WHOLE and len(source.inputs) == 1:
-                yield from self._of_terms(event, source.inputs[0], ctx)
+                yield from self._of_terms(event, source, ctx)
 
-    def _of_terms(self, event: Backward, value: Value, ctx: Context) -> Iterator[Finding]:
+    def _of_terms(self, event: Backward, whole: Symbol, ctx: Context) -> Iterator[Finding]:
         """What a mean or sum over everything is computed from, element by element."""
-        pair = _pair(value, ctx)
+        pair = _pair(whole.inputs[0], ctx)
         if pair is None or pair.site is None or pair.site in self._told or event.loss is None:
             return
         if ctx.excused(self, event, pair):
@@ -92,8 +92,17 @@ class StrayAxisBroadcast(Rule):
             effect="each prediction is compared with the targets of all samples: the model learns their mean",
             help="give both the same shape, as by `prediction.squeeze(1)`",
             trace=[(event.site, "gradients are computed from it")],
-            assuming=[*ctx.assumptions_of(event), *ctx.assumed_of_computation(event.loss, lambda each: each is pair)],
+            assuming=[*ctx.assumptions_of(event), *_assumed_of_way(event.loss, whole, ctx)],
         )
+
+
+def _assumed_of_way(loss: Value, whole: Symbol, ctx: Context) -> Assumptions:
+    """What is assumed by who takes a loss to be computed from a mean or sum: of other terms nothing."""
+
+    def is_end(value: Value) -> bool:
+        return value is whole or not any(source is whole for source in ctx.sources(value))
+
+    return tuple(ctx.assumed_of_computation(loss, is_end))
 
 
 def _pair(value: Value, ctx: Context) -> Symbol | None:

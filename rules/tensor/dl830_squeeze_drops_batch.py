@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 
 from dllint.api import (
     Assumption,
@@ -41,11 +42,14 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Guards,
     Instance,
     LossCall,
     Rule,
     Symbol,
     Value,
+    alternatives,
+    assumed_under,
     set_argument,
 )
 
@@ -54,6 +58,7 @@ _RAISE = (
     "torch.nn.functional.binary_cross_entropy",
 )
 _ONE_LEFT = Assumption("effect", "the last batch of an epoch has one sample")
+_ROW_FOR_ROW = Assumption("name", "the model returns something for each sample of a batch")
 _LOADER = "torch.utils.data.DataLoader"
 
 
@@ -89,27 +94,47 @@ class SqueezeDropsBatch(Rule):
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss not in _RAISE or event.input is None or event.target is None:
             return
-        squeezes = [next(ctx.squeezed(value), None) for value in (event.input, event.target)]
-        found = next((each for each in squeezes if each is not None), None)
-        if found is None or None not in squeezes or not ctx.shape(found.inputs[0]).is_batch:
-            return
-        loader = _loader_of(found, ctx)
-        if loader is not None and not ctx.excused(self, event, loader):
-            yield self._report(event, found, loader, ctx)
+        given, wanted = (list(_squeezed(value, ctx)) for value in (event.input, event.target))
+        for guards, found in [] if given and wanted else given + wanted:
+            loader = _loader_of(found, ctx) if _is_of_batch(found.inputs[0], ctx) else None
+            if loader is not None and not ctx.excused(self, event, loader):
+                yield self._report(event, guards, found, loader, ctx)
 
-    def _report(self, event: LossCall, squeeze: Symbol, loader: Instance, ctx: Context) -> Finding:
+    def _report(self, event: LossCall, guards: Guards, squeeze: Symbol, loader: Instance, ctx: Context) -> Finding:
         at = squeeze.site or event.site
         return ctx.finding(
             self,
             at,
             "this `squeeze()` drops the axis of the batch as well, where a batch has one sample",
             on=[event, loader, *ctx.models_behind(squeeze), *_layers_left_alone(event, squeeze, ctx)],
-            assuming=[] if _left_over(loader, ctx) == 1 else [_ONE_LEFT],
+            assuming=[
+                *assumed_under(guards),
+                *([] if _left_over(loader, ctx) == 1 else [_ONE_LEFT]),
+                *([] if ctx.shape(squeeze.inputs[0]).is_batch else [_ROW_FOR_ROW]),
+            ],
             effect="the loss gets inputs and targets of different shapes, and raises an error",
             help="name the axis: `squeeze(1)`, or `squeeze(-1)`",
             trace=[(event.site, "the loss compares the shapes")] if at is not event.site else [],
             fix=("Name the axis", _with_axis(squeeze, ctx)),
         )
+
+
+def _squeezed(value: Value, ctx: Context) -> Iterator[tuple[Guards, Symbol]]:
+    """The `squeeze()` of all axes behind what a value may be, each with its conditions."""
+    for guards, option in alternatives(value):
+        yield from ((guards, found) for found in islice(ctx.squeezed(option), 1))
+
+
+def _is_of_batch(value: Value, ctx: Context) -> bool:
+    """Whether the first axis is that of the batch, as it is of what a model returns, unless one knows better."""
+    if ctx.shape(value).is_batch:
+        return True
+    if isinstance(value, Symbol) and value.name == "item" and isinstance(value.detail, int):
+        value = value.inputs[0]  # `scores, weights = model(x)`
+    is_call = isinstance(value, Symbol) and value.name in ("call", "forward") and len(value.inputs) > 1
+    if not is_call or ctx.shape(value).sizes or not isinstance(value, Symbol):
+        return False
+    return ctx.guessed_role(value.inputs[0]) == "module" and ctx.shape(value.inputs[1]).is_batch
 
 
 def _layers_left_alone(event: LossCall, squeeze: Symbol, ctx: Context) -> Assumptions:

@@ -123,11 +123,10 @@ def _calls_of_choosers(names: set[str], assignments: Sequence[ast.Assign], ctx: 
     ]
     called = {call.id for call in calls}
     choosers: dict[str, bool] = {}
-    for _, tree in ctx.trees("device") if called else ():
-        for function in (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in called):
-            returned = [node.value for node in _nodes_of(function) if isinstance(node, ast.Return)]
-            is_chooser = bool(returned) and all(_is_made_by_name(value) for value in returned)
-            choosers[function.name] = is_chooser and choosers.get(function.name, True)
+    for function in (each for name in sorted(called) for each in ctx.functions(name, "device")):
+        returned = [node.value for node in _nodes_of(function) if isinstance(node, ast.Return)]
+        is_chooser = bool(returned) and all(_is_made_by_name(value) for value in returned)
+        choosers[function.name] = is_chooser and choosers.get(function.name, True)
     return {id(call) for call in calls if choosers.get(call.id)}
 
 

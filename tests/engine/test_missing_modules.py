@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from dllint.config.settings import Settings
-from dllint.engine import Analysis, Engine
+from dllint.engine import Engine
 from dllint.findings import Finding
 from dllint.interp.source.facts import load_facts
 from dllint.interp.source.project import Project
 from dllint.merging import by_file
+from dllint.outcomes import Analysis
 from dllint.registry import load_rules
 from dllint.testing.checking import find_rules
 
@@ -34,9 +35,14 @@ MOVED = {"models/__init__.py": "", "models/old/__init__.py": "", "models/old/net
 
 def analyses(folder: Path, files: Mapping[str, str], *programs: str) -> list[Analysis]:
     """What came of some programs of a project."""
-    for name, text in files.items():
+    for name, text in {"README.md": "# Models\n", **files}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
+    return analyses_of(folder, *programs)
+
+
+def analyses_of(folder: Path, *programs: str) -> list[Analysis]:
+    """What comes of some programs of a project as it is."""
     engine = Engine(load_facts(), find_rules(["DL101"], load_rules()), Settings(folder, frozenset(["DL101"])))
     project = Project(folder)
     return [engine.analyse(project.load(folder / program), project) for program in programs]
@@ -101,6 +107,20 @@ def test_anything_else_may_be_there(tmp_path: Path, imports: str, files: Mapping
     (analysis,) = analyses(tmp_path, {"main.py": USE.format(imports), **files}, "main.py")
     (finding,) = analysis.findings
     assert not assumes_a_module(finding)
+
+
+def test_a_part_of_a_project_lacks_nothing(tmp_path: Path) -> None:
+    """Modules alone, without any other file around them: what they import may be where the rest is."""
+    files = {"tools/main.py": USE.format("from models.transformer import Net"), **MOVED}
+    (analysis,) = analyses(tmp_path, {"notes.txt": "", **files}, "tools/main.py")
+    assert any(map(assumes_a_module, analysis.findings))
+    for left in ("README.md", "notes.txt"):
+        (tmp_path / left).unlink()
+    for traces in (".dllint_cache", "__pycache__"):
+        (tmp_path / traces).mkdir()
+    (analysis,) = analyses_of(tmp_path, "tools/main.py")
+    assert analysis.findings
+    assert not any(map(assumes_a_module, analysis.findings))
 
 
 LACKING = "does not have"

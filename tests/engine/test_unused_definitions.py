@@ -67,7 +67,13 @@ def test_a_package_may_pass_a_name_on() -> None:
     ids=["not-named", "in-a-comment", "imported-only", "another-of-that-name", "its-own-script-runs-others"],
 )
 def test_what_nothing_calls_may_never_be_used(source: str, files: dict[str, str]) -> None:
-    assert kinds("DL101", source, files) == ["effect"]
+    assert kinds("DL101", source, {"README.md": "", **files}) == ["effect"]
+
+
+def test_the_callers_may_be_in_another_part_of_the_project() -> None:
+    """Where there are modules alone, without any other file around them, the rest may be elsewhere."""
+    assert kinds("DL101", BUG, {"run.py": SCRIPT}) == ["entry"]
+    assert kinds("DL101", f"{BUG}\ndef evaluate():\n    print(2)\n{SCRIPT}", {}) == ["effect"]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +86,11 @@ def test_what_nothing_calls_may_never_be_used(source: str, files: dict[str, str]
     ids=["handed-on", "in-a-configuration", "by-its-name"],
 )
 def test_what_may_be_called_is_an_entry(files: dict[str, str]) -> None:
-    assert kinds("DL101", BUG, files) == ["entry"]
+    assert kinds("DL101", BUG, {"README.md": "", **files}) == ["entry"]
 
 
 def test_a_module_that_nobody_makes_may_never_be_used() -> None:
-    assert kinds("DL308", NET, {"run.py": SCRIPT}) == ["effect"]
+    assert kinds("DL308", NET, {"run.py": SCRIPT, "requirements.txt": "torch"}) == ["effect"]
     assert kinds("DL308", NET, {"run.py": f"from main import Net\nnet = Net()\n{SCRIPT}"}) == []
 
 
@@ -174,7 +180,7 @@ OUTPUT = '{"cells": [{"cell_type": "code", "source": "print(model)", "outputs": 
     ],
 )
 def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, str]) -> None:
-    assert set(kinds("DL308", source, files)) == {"effect"}
+    assert set(kinds("DL308", source, {"README.md": "", **files})) == {"effect"}
 
 
 @pytest.mark.parametrize(
@@ -198,4 +204,4 @@ def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, 
     ids=["trained", "along-a-path", "renamed", "notebook", "imported-by-name", "saved", "given-away", "by-itself"],
 )
 def test_what_another_file_uses_is_more_than_tried_out(source: str, files: dict[str, str]) -> None:
-    assert "effect" not in kinds("DL308", source, files)
+    assert "effect" not in kinds("DL308", source, {"README.md": "", **files})

@@ -11,7 +11,7 @@ from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
 from dllint.interp.ask.shape import Shape, combined, joined
 from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_value, product
 from dllint.interp.run.containers import RANK
-from dllint.interp.run.modules import force
+from dllint.interp.run.modules import force, sequence_items
 from dllint.interp.source.axis_facts import Layer, axis_facts
 from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Value
 
@@ -90,7 +90,9 @@ class Axes:
             return annotated(tensor) if tensor.name == "parameter" else None
         if tensor.name in _NUMBERS or tensor.name.startswith("math.") or _axis_read_by(tensor) is not None:
             return Shape(())
-        forced = force(self._machine, tensor)
+        if tensor.name in ("element", "next"):
+            return data_shapes.of_whole_batch(tensor) or self._of_element(tensor)
+        forced = self._through_sequence(tensor) or force(self._machine, tensor)
         if forced is not tensor:
             return self._of_model(tensor, forced)
         if tensor.name.endswith("()"):
@@ -107,6 +109,28 @@ class Axes:
         is_open = shape.rest is not None and not shape.sizes
         batch = next((given.sizes[0] for given in map(self.of, result.inputs[1:]) if given.is_batch), None)
         return Shape((batch,), (returned, 1), shape.back) if is_open and batch is not None else shape
+
+    def _through_sequence(self, result: Symbol) -> Value | None:
+        """What the layers of a ``Sequential`` make of what it is given, one after the other.
+
+        Of the value that is computed, only the last of them are known.
+        """
+        model = result.inputs[0]
+        if result.name != "torch.nn.Sequential()" or not isinstance(model, Instance) or len(result.inputs) < 2:
+            return None
+        if not model.arguments.exact or "<items>" in model.attributes:
+            return None
+        value: Value = result.inputs[1]
+        for layer in sequence_items(self._machine, model) or (model,):
+            if not isinstance(layer, Instance) or not layer.library_name or layer is model:
+                return None
+            value = Symbol(f"{layer.library_name}()", (layer, value), result.site)
+        return value
+
+    def _of_element(self, element: Symbol) -> Shape | None:
+        """A step of a tensor, or of several that are gone through side by side."""
+        base = self.of(element.inputs[0])
+        return Shape(base.sizes[1:]) if base.rank else None
 
     def _of_operation(self, tensor: Symbol) -> Shape | None:
         if tensor.name in _MADE:
@@ -222,12 +246,12 @@ class Axes:
             inner = base.inputs[0]
             if inner.name == "torch.nn.LSTM()" and isinstance(inner.inputs[0], Instance):
                 return self._state(item, inner, inner.inputs[0])
-        return axis_indexing.indexed(item, self.of(base))
+        return axis_indexing.indexed(item, self.of(base), self.of)
 
     def _of_sequence_layer(self, item: Symbol, result: Symbol, layer: Instance) -> Shape | None:
         """The outputs, or the state, of a recurrent layer or of attention."""
         if len(result.inputs) < 2 or not sequences.returns_pair(layer):
-            return axis_indexing.indexed(item, self.of(result))
+            return axis_indexing.indexed(item, self.of(result), self.of)
         if item.detail == 0:
             return sequences.output_shape(item, layer, self.of(result.inputs[1]), self._hidden(layer))
         is_state = item.detail == 1 and layer.library_name in ("torch.nn.GRU", "torch.nn.RNN")

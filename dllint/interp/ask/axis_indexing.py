@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dllint.interp.ask.axis_moves import keyword, number
 from dllint.interp.ask.shape import Shape
@@ -13,14 +13,15 @@ from dllint.values import Const, Items, Symbol, Value
 _ALL_PLACES = ("numpy.arange", "numpy.random.permutation", "torch.randperm", "torch.arange")
 
 
-def indexed(item: Symbol, shape: Shape) -> Shape | None:
-    """The shape of a part of a tensor; ``None`` where some index is a tensor, or is not known."""
+def indexed(item: Symbol, shape: Shape, shape_of: Callable[[Value], Shape]) -> Shape | None:
+    """The shape of a part of a tensor; ``None`` where some index is not known, or a tensor that is no row."""
     index = item.inputs[1] if len(item.inputs) > 1 else None
     parts = index.items if isinstance(index, Items) else (index,) if index is not None else ()
     spelled = _without_ellipsis(parts)
     if len(spelled) == 1 and _chooses(spelled[0]):
         samples = of_axis(spelled[0], 0, meaning="batch")
         return Shape((samples, *shape.sizes[1:]), shape.rest_after(1), shape.back)
+    rows = [part for part in spelled if isinstance(part, Symbol) and (_chooses(part) or shape_of(part).is_row)]
     if not spelled or (shape.back and len(spelled) > len(shape.sizes)):
         return None
     sizes: list[Size] = []
@@ -34,6 +35,8 @@ def indexed(item: Symbol, shape: Shape) -> Shape | None:
             return None
         if is_slice(part):
             sizes.append(size if is_whole(part) else of_axis(item, axis, meaning=size.meaning))
+        elif rows == [part]:
+            sizes.append(of_axis(part, 0))
         elif not is_place(part):
             return None
         axis += 1

@@ -273,42 +273,43 @@ def _indexed_by_maximum(known: Known, result: Symbol, shape: Shape) -> Shape | N
 # ------------------------------------------------------------------------------------------- of several tensors
 
 
-def _joined(known: Known, result: Symbol, shapes: Sequence[Shape], axis: int) -> Shape | None:
-    """Tensors one after the other along an axis."""
+def _joined(result: Symbol, shapes: Sequence[Shape], axis: int, *, are_all: bool) -> Shape | None:
+    """Tensors one after the other along an axis, in which alone they differ; there may be more than are known."""
     whole = next((shape for shape in shapes if shape.rank is not None), None)
     place = whole.place(axis) if whole is not None else None
     if whole is None or place is None:
         return None
     along = [shape.of_rank(len(whole.sizes)).axis(place) for shape in shapes]
     counts = [size.known for size in along if size is not None and size.known is not None]
-    total = Size(sum(counts)) if len(counts) == len(along) else of_axis(result, place)
+    total = Size(sum(counts)) if are_all and len(counts) == len(along) else of_axis(result, place)
     joined = total.meant(whole.sizes[place].meaning)
     return Shape((*whole.sizes[:place], joined, *whole.sizes[place + 1 :]))
 
 
-def _of_list(known: Known, result: Symbol) -> tuple[list[Shape], int | None]:
-    """The shapes of the tensors in the list that a function is given, and the axis that it is told."""
+def _of_list(known: Known, result: Symbol) -> tuple[list[Shape], int | None, bool]:
+    """The shapes of the tensors in the list that a function is given, its axis, and whether these are all of them."""
     listed = result.arguments.get(0, "tensors") if result.arguments is not None else None
     given = keyword(result, 0, "dim", "axis")
     axis = 0 if given is None else number(given)
-    is_told = isinstance(listed, Items) and listed.exact and bool(listed.items)
-    return ([known.of(each) for each in listed.items] if is_told and isinstance(listed, Items) else [], axis)
+    items = listed.items if isinstance(listed, Items) else ()
+    return [known.of(each) for each in items], axis, isinstance(listed, Items) and listed.exact
 
 
 def concatenated(known: Known, result: Symbol) -> Shape | None:
     """``torch.cat``."""
-    shapes, axis = _of_list(known, result)
-    return _joined(known, result, shapes, axis) if shapes and axis is not None else None
+    shapes, axis, are_all = _of_list(known, result)
+    return _joined(result, shapes, axis, are_all=are_all) if shapes and axis is not None else None
 
 
 def stacked(known: Known, result: Symbol) -> Shape | None:
     """``torch.stack``, which adds an axis."""
-    shapes, axis = _of_list(known, result)
+    shapes, axis, are_all = _of_list(known, result)
     whole = next((shape for shape in shapes if shape.rank is not None), None)
     if whole is None or axis is None:
         return None
     place = axis if axis >= 0 else axis + len(whole.sizes) + 1
-    return Shape((*whole.sizes[:place], Size(len(shapes)), *whole.sizes[place:]))
+    count = Size(len(shapes)) if are_all else of_axis(result, place)
+    return Shape((*whole.sizes[:place], count, *whole.sizes[place:]))
 
 
 _OF_RANK = {"torch.bmm": 3, "torch.mm": 2}

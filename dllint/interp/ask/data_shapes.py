@@ -86,6 +86,12 @@ def _of_batch(item: Symbol, batch: Symbol, loader: Instance, shape_of: Callable[
     return Shape((samples,), (item, 1))
 
 
+def of_whole_batch(batch: Symbol) -> Shape | None:
+    """What a loader yields where it is used as one tensor, since the samples are tensors and no tuples."""
+    loader = loader_of(batch)
+    return Shape((of_axis(batch, 0, meaning="batch"),), (batch, 1)) if loader and makes_batches(loader) else None
+
+
 def makes_batches(loader: Instance) -> bool:
     """Whether the samples are stacked by a loader's own collation, along a first axis."""
     given = loader.arguments

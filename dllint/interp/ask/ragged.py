@@ -137,7 +137,8 @@ def _cause_in_part(value: Symbol, depth: int) -> Symbol | None:
     whole, key = value.inputs[0], value.inputs[1] if len(value.inputs) > 1 else None
     if isinstance(whole, Symbol) and whole.name == ".__getitem__" and value.detail == 1:
         return value if _has_objects(whole.inputs[0]) else None
-    if isinstance(whole, Symbol) and whole.name == "call" and value.detail == 1:
+    is_transformed = isinstance(whole, Symbol) and (whole.name == "call" or whole.name.endswith("()"))
+    if is_transformed and isinstance(whole, Symbol) and value.detail == 1:
         return next((cause for given in whole.inputs[1:] for _, cause in ragged_in(given, (), depth + 2)), None)
     if isinstance(whole, Table):
         inside = whole.contents.get(value.detail)

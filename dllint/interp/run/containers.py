@@ -104,11 +104,25 @@ def _instance_item(machine: Machine, base: Instance, index: Value) -> Value | No
             and -len(items) <= index.value < len(items)
         ):
             return items[index.value]
-    if base.library_name == "torch.nn.ModuleList" and isinstance(contained, Items):
-        return _from_items(machine, contained, index, "", base.site or contained.site)  # type: ignore[arg-type]
+        if items and len(items) == 1 and not isinstance(index, Const):
+            return items[0]  # each of those that a loop has made
+    held = modules_held(base)
+    if held is not None:
+        return _from_items(machine, held, index, "", base.site or held.site)  # type: ignore[arg-type]
     if base.library_name == "torch.nn.ModuleDict" and isinstance(contained, Table) and isinstance(index, Const):
         return contained.contents.get(index.value)
     return None
+
+
+def modules_held(modules: Value) -> Items | None:
+    """What an ``nn.ModuleList`` holds, as far as it is known: what it was made of, or what was appended to it since."""
+    if not isinstance(modules, Instance) or modules.library_name != "torch.nn.ModuleList":
+        return None
+    contained = modules.arguments.get(0, "modules")
+    appended = modules.attributes.get("<items>")
+    if contained is None and isinstance(appended, Items):
+        return Items("list", appended.items, appended.site, exact=False)
+    return contained if isinstance(contained, Items) and appended is None else None
 
 
 def _from_items(machine: Machine, base: Items, index: Value, text: str, site: Site) -> Value:
@@ -216,6 +230,9 @@ def _instance_element(machine: Machine, value: Instance, site: Site) -> Value:
     if role_of(machine, value) == "loader":
         return batch_of(machine, value, site)
     contained = value.arguments.positional[0] if value.arguments.positional else None
+    held = modules_held(value)
+    if held is not None:
+        return element_of(machine, held, site)
     if value.library_name in ("torch.nn.ModuleList", "torch.nn.ModuleDict") and contained is not None:
         return element_of(machine, contained, site)
     if value.library_name in machine.facts.sequential:

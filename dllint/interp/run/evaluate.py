@@ -77,9 +77,10 @@ def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             value = evaluate(machine, argument.value, scope)
-            if isinstance(value, Items):
-                positional.extend(value.items)
-                exact = exact and value.exact
+            held = value if isinstance(value, Items) else containers.modules_held(value)
+            if held is not None:
+                positional.extend(held.items)
+                exact = exact and held.exact
             else:
                 positional.append(Symbol("element", (value,), value.site))
                 exact = False

@@ -25,7 +25,7 @@ Concerned = frozenset[int]
 """Rules, by their place in the list that a :class:`Relevance` was made for."""
 
 _DEEPEST = 8  # lineage that is followed
-_SHORT = 8  # functions of so few lines are always interpreted: they often just pass something on
+_SHORT = 8  # functions of so few lines, but for a docstring, are always interpreted: they often pass something on
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -188,7 +188,7 @@ class Relevance:
 
     def _can_matter(self, function: Function) -> bool:
         node = function.node
-        if isinstance(node, ast.Lambda) or (node.end_lineno or node.lineno) - node.lineno < _SHORT:
+        if isinstance(node, ast.Lambda) or _lines_after_first(node) < _SHORT:
             return True
         module = function.module
         arguments = node.args
@@ -235,3 +235,11 @@ def _is_model(node: ast.ClassDef) -> bool:
     if any(isinstance(base, ast.Attribute | ast.Name) and ast.unparse(base).endswith("Module") for base in node.bases):
         return True
     return any(isinstance(item, ast.FunctionDef) and item.name == "forward" for item in node.body)
+
+
+def _lines_after_first(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many lines a function has below its first one, without its docstring."""
+    first = function.body[0]
+    is_docstring = isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str)
+    described = (first.end_lineno or first.lineno) - first.lineno + 1 if is_docstring else 0
+    return (function.end_lineno or function.lineno) - function.lineno - described

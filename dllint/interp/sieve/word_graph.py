@@ -55,6 +55,7 @@ class WordGraph:
         self._bits = {word: 1 << index for index, word in enumerate(sorted(interesting))}
         self._interesting = frozenset(self._bits)
         self._closures: dict[Node, int] = {}
+        self._shared: dict[int, int] = {}  # few sets of words are those of many definitions
         self._outlines: dict[SourceModule, Outline] = {}
         self.mattering: dict[tuple[ast.AST, int], bool] = {}
         self._masks: dict[ast.stmt, int] = {}
@@ -64,6 +65,7 @@ class WordGraph:
     def forget(self, module: SourceModule) -> None:
         """Let go of what is known about a module that is no more, and of all that may have come from it."""
         self._closures.clear()
+        self._shared.clear()
         self._outlines.clear()
         self.mattering.clear()
         self._forget_statements(module)
@@ -171,6 +173,7 @@ class WordGraph:
         for member in members:
             on_stack.discard(member)
             mask |= self._closures[member]
+        mask = self._shared.setdefault(mask, mask)
         for member in members:
             self._closures[member] = mask
 

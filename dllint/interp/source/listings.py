@@ -15,12 +15,14 @@ from dllint.files.source import SourceError, read_bytes
 class Listing:
     """The names in a folder, and a digest of those that bear on what can be imported from it.
 
-    These are modules, folders and links; what folders and links lead to are dependencies of their own.
+    These are modules, folders and links; what folders and links lead to are dependencies of their own. Of other files
+    it counts whether there are any.
     """
 
     names: frozenset[str] = frozenset()
     digest: str = ""
     importable: frozenset[str] = frozenset()  # what the modules and folders are called by who imports them
+    has_more: bool = False  # than code: a README, requirements, settings, data, or what git keeps
 
 
 def read_listing(folder: str | Path, unsaved: Iterable[Path] = ()) -> Listing:
@@ -35,7 +37,15 @@ def read_listing(folder: str | Path, unsaved: Iterable[Path] = ()) -> Listing:
             name, *below = path.relative_to(folder).parts
             kinds.setdefault(name, "/" if below else "=")
     importable = frozenset(name.removesuffix(".py") for name in kinds if name != "__init__.py")
-    return Listing(frozenset(kinds), _digest_of(f"{name}{kind}" for name, kind in kinds.items() if kind), importable)
+    has_more = any(_is_more(name, kind) for name, kind in kinds.items())
+    bearing = [f"{name}{kind}" for name, kind in kinds.items() if kind]
+    return Listing(frozenset(kinds), _digest_of([*bearing, "/"] if has_more else bearing), importable, has_more)
+
+
+def _is_more(name: str, kind: str) -> bool:
+    """Whether an entry is no code, and nothing that tools leave behind."""
+    is_code = bool(kind) or name.endswith((".ipynb", ".pyc")) or name == "__pycache__"
+    return not is_code and (name.startswith((".git", ".dllint.toml")) or not name.startswith("."))
 
 
 def _kind(entry: os.DirEntry[str]) -> str:

@@ -8,7 +8,7 @@ import sys
 import tokenize
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from dllint.files.parsing import parse_module
@@ -37,6 +37,13 @@ def _without_prose(text: re.Match[str]) -> str:
     if found[0] != "#" and len(found.split(None, 1)) == 1:
         return found
     return "''" + "\n" * len(LINE_END.findall(found)) if found.startswith(_MANY_LINES) else "''"
+
+
+@lru_cache(maxsize=1024)
+def _one_word(pattern: str) -> str:
+    """The word that a pattern is, ``\\bname\\b``; empty if it is another pattern."""
+    word = _ONE_WORD.fullmatch(pattern)
+    return word[1] if word else ""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -98,11 +105,12 @@ class SourceModule:
 
     def contains(self, pattern: re.Pattern[str]) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
+        word = _one_word(pattern.pattern)
+        if word:
+            return word in self.words
         known = self._contains.get(pattern)
         if known is None:
-            word = _ONE_WORD.fullmatch(pattern.pattern)
-            known = word[1] in self.words if word else pattern.search(self.source.text) is not None
-            self._contains[pattern] = known
+            known = self._contains[pattern] = pattern.search(self.source.text) is not None
         return known
 
     def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
@@ -137,6 +145,7 @@ class SourceModule:
 
         What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
         """
+        self._contains.clear()  # of thousands of files, each for hundreds of names
         if self.remains is None:
             for name in _WITH_TREE:
                 vars(self).pop(name, None)
@@ -197,14 +206,14 @@ class SourceModule:
     @property
     def is_script(self) -> bool:
         """Whether the file does something when it is run: its top level loops, or calls a function of its own."""
+        return self.calls_its_own or any(isinstance(node, ast.For | ast.While) for node in self.tree.body)
+
+    @property
+    def calls_its_own(self) -> bool:
+        """Whether the top level of the file calls a function of it, for the sake of what that does."""
         own = {node.name for node in self.tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-        for node in self.tree.body:
-            call = node.value if isinstance(node, ast.Expr) else None
-            if isinstance(node, ast.For | ast.While):
-                return True
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in own:
-                return True
-        return False
+        calls = (node.value for node in self.tree.body if isinstance(node, ast.Expr))
+        return any(isinstance(each, ast.Call) and getattr(each.func, "id", "") in own for each in calls)
 
     def binds(self, name: str) -> bool:
         """Whether anything in the file binds a name, at any depth."""

@@ -52,12 +52,23 @@ def ancestors(site: Site) -> Iterator[ast.AST]:
         return
     innermost = statements[-1]
     around = {child: node for node in ast.walk(innermost) for child in ast.iter_child_nodes(node)}
-    node = around.get(site.node)
+    node = around.get(site.node) or around.get(_twin(site.node, innermost))
     while node is not None:
         yield node
         node = around.get(node)
     yield from (each for each in reversed(statements) if each is not site.node and each is not innermost)
     yield site.module.tree
+
+
+def _twin(node: ast.AST, tree: ast.AST) -> ast.AST:
+    """The node at a place in a tree that was made again of the same text; the node itself where there is none."""
+    place = _place_of(node)
+    return next((each for each in ast.walk(tree) if _place_of(each) == place), node) if len(place) > 1 else node
+
+
+def _place_of(node: ast.AST) -> tuple[object, ...]:
+    """What a node is, and where it begins and ends, if it is one that stands somewhere."""
+    return (type(node), *(getattr(node, name) for name in node._attributes if hasattr(node, name)))
 
 
 def sibling_around(site: Site, other: Site) -> ast.stmt | None:

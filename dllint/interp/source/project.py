@@ -15,19 +15,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-from dllint.files import toml
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import starting, users
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
-from dllint.interp.source.search_path import PACKAGING, SearchPaths
+from dllint.interp.source.search_path import SearchPaths
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
 _MAX_GLANCED_AT = 1_000_000  # characters
-_CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
-_PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -109,18 +106,26 @@ class Project:
 
     @contextmanager
     def glancing_at(self, module: SourceModule) -> Iterator[None]:
+        """As :meth:`reading`, where the time that it takes is not that of the file under analysis."""
+        began = time.thread_time()
+        with self.reading(module):
+            yield
+        self.seconds_glancing += time.thread_time() - began
+
+    @contextmanager
+    def reading(self, module: SourceModule) -> Iterator[None]:
         """Look at the syntax tree of a file that may never be interpreted, and keep no node of it.
 
         Once there are many such files, their trees are let go: they are made again where they are needed after all.
         """
         was_parsed = module.is_parsed
-        began = time.thread_time()
-        yield
-        self.seconds_glancing += time.thread_time() - began
-        if not was_parsed and module.is_parsed:
-            self._glanced_at += module.source.characters
-            if self._glanced_at > _MAX_GLANCED_AT:
-                module.forget_tree()
+        try:
+            yield
+        finally:
+            if not was_parsed and module.is_parsed:
+                self._glanced_at += module.source.characters
+                if self._glanced_at > _MAX_GLANCED_AT:
+                    module.forget_tree()
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
@@ -262,6 +267,19 @@ class Project:
         if known is None:
             known = self._listings[folder] = read_listing(folder, self._overlay)
         return known.names
+
+    def is_whole_around(self, module: SourceModule) -> bool:
+        """Whether the project is here as a whole, as files around a module tell that are no code.
+
+        A tree of modules alone may be a part of one: what it lacks may be elsewhere.
+        """
+        for folder in (module.folder, *module.folder.parents):
+            self.names_in(folder)
+            if self._listings[folder].has_more:
+                return True
+            if folder == self.root:
+                break
+        return False
 
     def _importable(self, folder: Path) -> frozenset[str]:
         self.names_in(folder)
@@ -405,24 +423,3 @@ class Project:
                     found[imported] = None
                     pending.append(imported)
         return list(found)
-
-
-def project_root(file: Path, working_directory: Path, otherwise: Path | None = None) -> Path:
-    """The folder that bounds the search for a file's imports.
-
-    It is the nearest folder above the file with a ``.git`` or a configuration of dllint, or the working directory if
-    that lies nearer: a packaging file alone makes a part of what is further up. Where there is none of these it is the
-    nearest folder with a packaging file; else ``otherwise``, the folder that the user named or configured, if the file
-    is below it; else the file's own.
-    """
-    packaged = None
-    for folder in file.parents:
-        if folder == working_directory or any(map(os.path.exists, (folder / name for name in _CONFIGURED))):
-            return folder
-        if toml.has_table(folder / PACKAGING, "tool", "dllint"):
-            return folder
-        if packaged is None and any(map(os.path.exists, (folder / name for name in _PACKAGED))):
-            packaged = folder
-    if packaged is not None:
-        return packaged
-    return otherwise if otherwise is not None and otherwise in file.parents else file.parent

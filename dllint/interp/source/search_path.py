@@ -19,6 +19,8 @@ from dllint.files import toml
 SOURCES = ("src", "lib")  # scripts put the latter on the path themselves
 PACKAGING = "pyproject.toml"
 _TELLING = ("workspace", "path", "where", "package-dir", "packages", "sources", "module-root", "python-source")
+_CONFIGURED = (".git", ".dllint.toml", "dllint.toml")
+_PACKAGED = ("pyproject.toml", "setup.py", "setup.cfg")
 _DEVELOPED = ("uv", "pdm", "rye")  # tools whose table `workspace` has the members
 
 Names = Callable[[Path], frozenset[str]]
@@ -164,3 +166,24 @@ def _list(data: Mapping[str, Any], key: str) -> list[Any]:
 
 def _words(values: Any) -> list[str]:
     return [value for value in values if isinstance(value, str)]
+
+
+def project_root(file: Path, working_directory: Path, otherwise: Path | None = None) -> Path:
+    """The folder that bounds the search for a file's imports.
+
+    It is the nearest folder above the file with a ``.git`` or a configuration of dllint, or the working directory if
+    that lies nearer: a packaging file alone makes a part of what is further up. Where there is none of these it is the
+    nearest folder with a packaging file; else ``otherwise``, the folder that the user named or configured, if the file
+    is below it; else the file's own.
+    """
+    packaged = None
+    for folder in file.parents:
+        if folder == working_directory or any(map(os.path.exists, (folder / name for name in _CONFIGURED))):
+            return folder
+        if toml.has_table(folder / PACKAGING, "tool", "dllint"):
+            return folder
+        if packaged is None and any(map(os.path.exists, (folder / name for name in _PACKAGED))):
+            packaged = folder
+    if packaged is not None:
+        return packaged
+    return otherwise if otherwise is not None and otherwise in file.parents else file.parent

@@ -48,8 +48,10 @@ def missing_import(project: Project, module: SourceModule) -> str:
     """A module of the project that a file needs to be imported, and that is not there; empty if there is none.
 
     It belongs to the project for certain: its name is a relative one, begins with a folder of the project, or is one
-    that no library has.
+    that no library has. Of a tree that is but a part of a project, nothing can be said to be missing.
     """
+    if not project.is_whole_around(module):
+        return ""
     for each in (module, *_needed_by(project, module)):
         with project.glancing_at(each):
             imports = each.top_imports
@@ -72,6 +74,8 @@ def refused_import(project: Project, module: SourceModule) -> str:
             found = project.find(each, name, level)
             if found is None or found is each or (not level and _is_one_of_several(project, found)):
                 continue
+            if found.is_package and not project.is_whole_around(module):
+                continue  # the name may be that of a module which is elsewhere
             with project.glancing_at(found):
                 if lacks(project, found, wanted):
                     return f"{'.' * level}{name}.{wanted}"
