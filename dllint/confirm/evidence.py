@@ -16,7 +16,8 @@ from dllint.confirm.pictures import Pictures, pictures_from
 SCHEMA = 1
 
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE"]
-Voice = Literal["alarm", "note", ""]  # how a confirmed judgement speaks where no finding asks for it
+Voice = Literal["alarm", "note", "", "declared"]
+"""How a confirmed judgement speaks where no finding asks for it; ``declared``: as the table of its code says."""
 
 Mode = Literal["observe", "overfit", "lr-range", "resume", "events"]
 
@@ -73,6 +74,13 @@ class Moment:
     batch: list[int] = field(default_factory=list)
     place: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+
+
+def counted_back(before: dict[str, int], after: dict[str, int]) -> list[str]:
+    """The counters that are lower than before, where none is higher, as that of steps is when an epoch is over."""
+    common = before.keys() & after.keys()
+    is_ahead = any(after[name] > before[name] for name in common)
+    return [] if is_ahead else sorted(name for name in common if after[name] < before[name])
 
 
 @dataclass(slots=True)

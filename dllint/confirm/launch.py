@@ -17,6 +17,7 @@ from typing import Literal
 import dllint
 from dllint.confirm.evidence import ATTACHED, RECORDS, Record, Settings, read_record
 from dllint.confirm.output import Reader
+from dllint.confirm.rules import declare
 from dllint.errors import Terminated, UserError
 
 _INJECTED = Path(__file__).parent / "injected"
@@ -151,4 +152,6 @@ def _reached(records: Path) -> Literal["nothing", "python", "torch"]:
 
 def _records(folder: Path) -> list[Record]:
     records = [read_record(path) for path in folder.glob(RECORDS)]
+    for judgement in (judgement for record in records for judgement in record.judgements):
+        declare(judgement)
     return sorted(records, key=lambda record: (record.rank, record.process))

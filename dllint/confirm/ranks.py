@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from dllint.confirm.evidence import Judgement, Record
-
-RULE = "ranks-in-sync"
-SAMPLES = "DL805"
-LENGTHS = "DL405"
-SHARDS = "DL705"
-RANDOMNESS = "ranks-share-randomness"
-COLLECTIVES = "collectives-in-step"
+from dllint.confirm.evidence import Judgement, Record, Stack, Verdict
+from dllint.confirm.rules import declare
 
 _ENOUGH = 16  # samples that are not equal by chance
 
@@ -41,18 +36,10 @@ def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
     apart = [name for name in replicated if len({record.fingerprints[name][1] for record in ranks}) > 1]
     if replicated:
         shown = f" ({', '.join(apart[:3])}{', …' if len(apart) > 3 else ''})" if apart else ""
-        yield Judgement(
-            RULE,
-            "replicas",
-            "CONFIRMED" if apart else "REFUTED",
-            f"{len(apart)} of {len(replicated)} parameters that began equal on {len(ranks)} ranks are not equal "
-            f"after {ranks[0].steps} steps{shown}",
-            "any",
-            {"apart": apart, "replicated": len(replicated), "ranks": len(ranks)},
-            len(ranks),
-            (0, ranks[0].steps),
-            voice="alarm",
-        )
+        what = f"{len(apart)} of {len(replicated)} parameters that began equal on {len(ranks)} ranks are not equal "
+        what += f"after {ranks[0].steps} steps{shown}"
+        found = {"apart": apart, "replicated": len(replicated), "ranks": len(ranks)}
+        yield _judgement("ranks-in-sync", "replicas", bool(apart), what, found, ranks, len(ranks))
 
 
 def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
@@ -66,17 +53,11 @@ def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
         drawn = [order.get(key, []) for order in orders]
         if min(map(len, drawn)) >= _ENOUGH:
             shared = all(indices == drawn[0] for indices in drawn)
-            yield Judgement(
-                SAMPLES,
-                "passes",
-                "CONFIRMED" if shared else "REFUTED",
-                f"{len(ranks)} ranks take {'the same' if shared else 'other'} samples from {key[0]} in epoch {key[1]}",
-                "the same samples in the same order on all ranks, of one model; others refute",
-                {"ranks": len(ranks), "samples": drawn[0][:_ENOUGH]},
-                len(ranks),
-                (0, ranks[0].steps),
-                voice="alarm",
+            what = (
+                f"{len(ranks)} ranks take {'the same' if shared else 'other'} samples from {key[0]} in epoch {key[1]}"
             )
+            found = {"ranks": len(ranks), "samples": drawn[0][:_ENOUGH]}
+            yield _judgement("DL805", "passes", shared, what, found, ranks, len(ranks))
             return
 
 
@@ -92,19 +73,12 @@ def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
     told: dict[str, str] = {}
     if apart is not None:
         told = {f"rank {record.rank}": (record.collectives[apart : apart + 1] or ["nothing"])[0] for record in ranks}
-    yield Judgement(
-        COLLECTIVES,
-        "collectives",
-        "CONFIRMED" if told else "REFUTED",
-        f"operation {apart} of the ranks together is {' and '.join(f'{what} on {rank}' for rank, what in told.items())}"
-        if told
-        else f"{common} operations of {len(ranks)} ranks together are the same",
-        "another operation or size on some rank, or one that waits where another went on or ended; else refuted",
-        {"common": common, "at": apart, "operations": told},
-        len(ranks),
-        (0, min(record.steps for record in ranks)),
-        voice="alarm",
-    )
+    what = f"{common} operations of {len(ranks)} ranks together are the same"
+    if told:
+        which = " and ".join(f"{operation} on {rank}" for rank, operation in told.items())
+        what = f"operation {apart} of the ranks together is {which}"
+    found = {"common": common, "at": apart, "operations": told}
+    yield _judgement("collectives-in-step", "collectives", bool(told), what, found, ranks, len(ranks))
 
 
 def _waits(record: Record, other: Record, common: int) -> bool:
@@ -121,17 +95,10 @@ def _randomness(ranks: Sequence[Record]) -> Iterator[Judgement]:
         drawing += [[tuple(states) for states in step] for step in steps if all(now != then for now, then in step)]
     alike = sum(len(set(states)) == 1 for states in drawing)
     if drawing:
-        yield Judgement(
-            RANDOMNESS,
-            "rank_comparison",
-            "CONFIRMED" if alike == len(drawing) else "INCONCLUSIVE" if alike else "REFUTED",
-            f"{len(ranks)} ranks draw the same random numbers in {alike} of {len(drawing)} steps that draw",
-            "the same random states before and after all of the first steps that draw; other states refute",
-            {"steps": len(drawing), "alike": alike, "ranks": len(ranks)},
-            len(drawing),
-            (0, len(drawing)),
-            voice="note",
-        )
+        what = f"{len(ranks)} ranks draw the same random numbers in {alike} of {len(drawing)} steps that draw"
+        found = {"steps": len(drawing), "alike": alike, "ranks": len(ranks)}
+        is_wrong = None if 0 < alike < len(drawing) else bool(alike)
+        yield _judgement("ranks-share-randomness", "rank_comparison", is_wrong, what, found, ranks, len(drawing))
 
 
 def _lengths(ranks: Sequence[Record]) -> Iterator[Judgement]:
@@ -139,18 +106,10 @@ def _lengths(ranks: Sequence[Record]) -> Iterator[Judgement]:
     for name in set.intersection(*(set(record.notes.lengths) for record in ranks)):
         passes = list(zip(*(record.notes.lengths[name] for record in ranks), strict=False))
         uneven = [lengths for lengths in passes if len(set(lengths)) > 1]
-        yield Judgement(
-            LENGTHS,
-            "rank_comparison",
-            "CONFIRMED" if uneven else "REFUTED",
-            f"{len(uneven)} of {len(passes)} passes over {name} are longer on some ranks than on others: "
-            f"{' and '.join(map(str, (uneven or passes)[0]))} batches",
-            "any; none refutes",
-            {"uneven": uneven, "passes": len(passes)},
-            len(passes),
-            (0, min(record.steps for record in ranks)),
-            voice="note",
-        )
+        what = f"{len(uneven)} of {len(passes)} passes over {name} are longer on some ranks than on others: "
+        what += f"{' and '.join(map(str, (uneven or passes)[0]))} batches"
+        found = {"uneven": uneven, "passes": len(passes)}
+        yield _judgement("DL405", "rank_comparison", bool(uneven), what, found, ranks, len(passes))
 
 
 def _shards(ranks: Sequence[Record]) -> Iterator[Judgement]:
@@ -160,16 +119,18 @@ def _shards(ranks: Sequence[Record]) -> Iterator[Judgement]:
         here = [(rank, shard.path) for rank, shard in saved if shard.stack == stack]
         missing = {record.rank for record in ranks} - {rank for rank, _ in here}
         shared = len({path for _, path in here}) < len(set(here))
-        yield Judgement(
-            SHARDS,
-            "rank_comparison",
-            "CONFIRMED" if missing or shared else "REFUTED",
-            f"parts of a model are saved by {len({rank for rank, _ in here})} of {len(ranks)} ranks"
-            + (", to one file" if shared else ""),
-            "parts that some ranks do not save, or that are saved to one file; else refuted",
-            {"files": sorted({path for _, path in here}), "missing": sorted(missing)},
-            len(here),
-            (0, min(record.steps for record in ranks)),
-            (stack,),
-            "alarm",
-        )
+        what = f"parts of a model are saved by {len({rank for rank, _ in here})} of {len(ranks)} ranks"
+        what += ", to one file" if shared else ""
+        found = {"files": sorted({path for _, path in here}), "missing": sorted(missing)}
+        is_wrong = bool(missing) or shared
+        yield _judgement("DL705", "rank_comparison", is_wrong, what, found, ranks, len(here), stack)
+
+
+def _judgement(
+    rule: str, probe: str, is_wrong: bool | None, what: str, found: dict[str, Any], ranks: Sequence[Record], looks: int,
+    *stacks: Stack,
+) -> Judgement:  # fmt: skip
+    """A judgement on all ranks; it is open whether something is wrong where that is None."""
+    verdict: Verdict = "INCONCLUSIVE" if is_wrong is None else "CONFIRMED" if is_wrong else "REFUTED"
+    steps = (0, min(record.steps for record in ranks))
+    return declare(Judgement(rule, probe, verdict, what, "", found, looks, steps, stacks, "declared"))

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dllint.confirm.evidence import Judgement, Moment, Record, Verdict
+from dllint.confirm.evidence import Judgement, Moment, Record, Verdict, counted_back
+from dllint.confirm.rules import declare
 
 RULE = "resume-check"
 
@@ -14,10 +15,6 @@ _CLOSE = 1e-2  # of the length of the weights: what rounding to half precision l
 _SAME = 1e-6
 _CLEARLY = 0.5  # of the distance from the beginning
 _SAME_RATE = 0.01
-_THRESHOLD = (
-    "the second run begins with weights within 1e-2 of those after some step of the first, with state of the "
-    "optimizer, a learning rate and a scale within 1 % of then, and saves no lower counter; else it does not continue"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +81,7 @@ def _parts(first: Sequence[Moment], at: int, second: Sequence[Moment], is_over: 
         yield _Part("DL714", f"the scale is {begin.scale:.3g} instead of {then.scale:.3g}" if is_lost else "")
     saved = next((moment.counters for moment in second if moment.counters), {})
     common = sorted(saved.keys() & then.counters.keys())
-    is_ahead = any(saved[name] > then.counters[name] for name in common)
-    lower = [] if is_ahead else [name for name in common if saved[name] < then.counters[name]]
+    lower = counted_back(then.counters, saved)
     if common:
         name = lower[0] if lower else ""
         yield _Part("DL711", f"`{name}` is {saved[name]} again after {then.counters[name]}" if lower else "")
@@ -129,7 +125,7 @@ def _differ(one: float, other: float) -> bool:
 
 
 def _judgement(verdict: Verdict, message: str, numbers: dict[str, float], **rules: list[str]) -> Judgement:
-    return Judgement(RULE, "course", verdict, message, _THRESHOLD, {**numbers, **rules}, 2, voice="alarm")
+    return declare(Judgement(RULE, "course", verdict, message, "", {**numbers, **rules}, 2, voice="declared"))
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
-from dllint.confirm.evidence import Mode
+from dllint.confirm.evidence import Judgement, Mode, Voice
 from dllint.files import toml
 
 FOLDER = Path(__file__).resolve().parent / "judged"
@@ -33,6 +34,7 @@ class Judged:
         code: what reports call it: the code of a rule, or a name where it is about no finding.
         looks: what the probe looks at.
         confirmed: from where on the run confirms it.
+        threshold: the same in full, and what refutes it.
         unreached: why a finding was not reached; empty where no finding can be about it.
         speaks: ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers.
         line: it is about one line, and what is seen elsewhere in the same function says nothing about it.
@@ -46,6 +48,7 @@ class Judged:
     code: str
     looks: str
     confirmed: str
+    threshold: str
     unreached: str = ""
     speaks: str = ""
     line: bool = False
@@ -65,3 +68,12 @@ def judged() -> dict[str, Judged]:
             tables[code] = Judged(code, **{**values, "causes": tuple(values.get("causes", ()))})
     rules = sorted(code for code, known in tables.items() if known.unreached)
     return {code: tables[code] for code in (*rules, *tables)}
+
+
+def declare(judgement: Judgement) -> Judgement:
+    """Add what the table of its code says: what it was compared with, and how it speaks unless that depends."""
+    known = judged().get(judgement.rule)
+    if known is not None:
+        judgement.threshold = judgement.threshold or known.threshold
+        judgement.voice = cast(Voice, known.speaks) if judgement.voice == "declared" else judgement.voice
+    return judgement

@@ -66,6 +66,10 @@ def test_what_no_rule_finds_says_what_to_do(explain: Callable[..., str]) -> None
             assert explain(known.name) == explain(code)
 
 
+def test_each_code_says_what_its_numbers_are_compared_with() -> None:
+    assert [code for code, known in judged().items() if not known.threshold] == []
+
+
 def test_whatever_a_run_confirms_is_told() -> None:
     of_two_runs = {"DL703", "DL712"}
     told_as_another = {"DL821", "DL823"}  # what mixes samples is DL833, unless a finding asks

@@ -75,6 +75,12 @@ def test_no_probe_fails(script: str, outcomes: dict[str, Outcome]) -> None:
     assert (record.errors, record.stop, record.error) == ([], "end", "")
 
 
+@pytest.mark.parametrize("script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LOOPS + RUNS])
+def test_each_judgement_says_what_it_was_compared_with(script: str, outcomes: dict[str, Outcome]) -> None:
+    (record,) = outcome_of(script, outcomes).records
+    assert [item for item in record.judgements if not item.threshold or item.voice not in ("alarm", "note", "")] == []
+
+
 @pytest.mark.parametrize(
     "script", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in LOOPS + RUNS if "good" in name]
 )

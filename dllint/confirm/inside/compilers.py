@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from importlib import import_module
 from types import FunctionType
@@ -13,7 +12,7 @@ from torch.jit import _recursive
 from torch.optim import Optimizer
 
 from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import ORIGINALS
+from dllint.confirm.inside.patching import ORIGINALS, replace
 
 
 def spare_compilers() -> None:
@@ -23,19 +22,8 @@ def spare_compilers() -> None:
 
 
 def _spare_scripts() -> None:
-    compile_met: Any = _recursive.try_compile_fn
-    script: Any = torch.jit.script
-
-    @functools.wraps(compile_met)
-    def compiling(function: Any, *arguments: Any) -> Any:
-        return compile_met(_original(function), *arguments)
-
-    @functools.wraps(script)
-    def scripting(item: Any, *arguments: Any, **named: Any) -> Any:
-        return script(_original(item), *arguments, **named)
-
-    _recursive.try_compile_fn = compiling
-    torch.jit.script = scripting  # type: ignore[assignment]
+    for owner, name in ((_recursive, "try_compile_fn"), (torch.jit, "script")):
+        replace(owner, name, lambda original, item, *rest, **named: original(_original(item), *rest, **named))
 
 
 def _original(item: Any) -> Any:
@@ -43,14 +31,11 @@ def _original(item: Any) -> Any:
 
 
 def _run_eagerly() -> None:
-    compile_lazily: Any = torch.compile
-
-    @functools.wraps(compile_lazily)
-    def compiling(*arguments: Any, **named: Any) -> Any:
+    def compiling(original: Any, *arguments: Any, **named: Any) -> Any:
         _disable()
-        return compile_lazily(*arguments, **named)
+        return original(*arguments, **named)
 
-    torch.compile = compiling
+    replace(torch, "compile", compiling)
     after_import("torch._dynamo", _spare_dynamo)
 
 
@@ -63,17 +48,14 @@ def _disable() -> None:
 
 def _spare_dynamo() -> None:
     """Have what is given to ``torch._dynamo.optimize``, as ``torch.compile`` does, run as it stands."""
-    dynamo: Any = sys.modules["torch._dynamo"]
-    optimize = dynamo.optimize
 
-    @functools.wraps(optimize)
-    def optimizing(*arguments: Any, **named: Any) -> Any:
+    def optimizing(original: Any, *arguments: Any, **named: Any) -> Any:
         _disable()
-        optimized = optimize(*arguments, **named)
+        optimized = original(*arguments, **named)
         _hook_steps_again()
         return optimized
 
-    dynamo.optimize = optimizing
+    replace(sys.modules["torch._dynamo"], "optimize", optimizing)
 
 
 def _hook_steps_again() -> None:

@@ -6,9 +6,8 @@ import sys
 from typing import Any
 
 from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.patching import beginning, ended, observe
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import stack
 
 
 def observe_all(run: Run) -> None:
@@ -37,30 +36,15 @@ def _observe_agents(run: Run) -> None:
     agents = sys.modules.get("stable_baselines3.common.base_class")
     normalizers = sys.modules.get("stable_baselines3.common.vec_env.vec_normalize")
 
-    def learning(agent: Any, *_: Any, **__: Any) -> None:
-        run.tell("agent_learns", agent, stack())
-
-    def saved(_: Any, agent: Any, *__: Any, **___: Any) -> None:
-        run.tell("agent_saved", agent, stack())
-
-    def restored(_: Any, normalizer: Any, *__: Any, **___: Any) -> None:
-        run.tell("normalizer", "restored", normalizer, stack())
-
-    def kept(_: Any, normalizer: Any, *__: Any, **___: Any) -> None:
-        run.tell("normalizer", "saved", normalizer, stack())
-
-    def used(_: Any, normalizer: Any, *__: Any, **___: Any) -> None:
-        run.tell("normalizer", "used", normalizer, ())
-
     base = getattr(agents, "BaseAlgorithm", None)
-    observe(run, base, "save", after=saved)
+    observe(run, base, "save", after=ended(run, "agent_saved"))
     for kind in _kinds(base):
         if "learn" in vars(kind):
-            observe(run, kind, "learn", before=learning)
+            observe(run, kind, "learn", before=beginning(run, "agent_learns"))
     normalizer = getattr(normalizers, "VecNormalize", None)
-    observe(run, normalizer, "set_venv", after=restored)  # which loading one calls
-    observe(run, normalizer, "save", after=kept)
-    observe(run, normalizer, "step_wait", after=used)
+    observe(run, normalizer, "set_venv", after=ended(run, "normalizer", "restored"))  # which loading one calls
+    observe(run, normalizer, "save", after=ended(run, "normalizer", "saved"))
+    observe(run, normalizer, "step_wait", after=ended(run, "normalizer", "used"))
 
 
 def _kinds(base: type[Any] | None) -> list[type[Any]]:

@@ -167,114 +167,97 @@ def _copy_of(path: Any) -> str:
     return os.path.join(_scratch, os.path.splitdrive(full)[1].lstrip(os.sep))
 
 
-def _opening(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def opening(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
-        if any(letter in mode for letter in "wax+"):
-            if "x" in mode and _real_exists(for_reading(file)):
-                return original(for_reading(file), mode, *arguments, **named)  # which raises FileExistsError
-            return original(for_writing(file, keep="w" not in mode), mode, *arguments, **named)
-        return original(for_reading(file), mode, *arguments, **named)
+def _replacing(act: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What makes a function to put in the place of another, which it is given before the arguments."""
 
-    return opening
+    def replacement(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def replaced(*arguments: Any, **named: Any) -> Any:
+            return act(original, *arguments, **named)
 
+        return replaced
 
-def _opening_descriptor(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def opening(path: Any, flags: int, *arguments: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is not None:
-            return original(path, flags, *arguments, **named)
-        writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        place = for_writing(path, keep=not flags & os.O_TRUNC) if writes else for_reading(path)
-        return original(place, flags, *arguments, **named)
-
-    return opening
+    return replacement
 
 
-def _reading(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def reading(path: Any, *arguments: Any, **named: Any) -> Any:
-        return original(path if named.get("dir_fd") is not None else for_reading(path), *arguments, **named)
-
-    return reading
-
-
-def _changing(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def changing(path: Any, *arguments: Any, **named: Any) -> Any:
-        place = path if named.get("dir_fd") is not None else for_writing(path, keep=True)
-        return original(place, *arguments, **named)
-
-    return changing
+@_replacing
+def _opening(original: Any, file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
+    if any(letter in mode for letter in "wax+"):
+        if "x" in mode and _real_exists(for_reading(file)):
+            return original(for_reading(file), mode, *arguments, **named)  # which raises FileExistsError
+        return original(for_writing(file, keep="w" not in mode), mode, *arguments, **named)
+    return original(for_reading(file), mode, *arguments, **named)
 
 
-def _removing(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def removing(path: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is not None or not _copy_of(path):
-            return original(path, **named)
-        original(for_writing(path, keep=True), **named)
-        _gone.add(_full(path))
-
-    return removing
+@_replacing
+def _opening_descriptor(original: Any, path: Any, flags: int, *arguments: Any, **named: Any) -> Any:
+    if named.get("dir_fd") is not None:
+        return original(path, flags, *arguments, **named)
+    writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    place = for_writing(path, keep=not flags & os.O_TRUNC) if writes else for_reading(path)
+    return original(place, flags, *arguments, **named)
 
 
-def _removing_tree(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def removing(path: Any, *arguments: Any, **named: Any) -> Any:
-        copy = _copy_of(path)
-        if not copy:
-            return original(path, *arguments, **named)
-        if _real_exists(copy) or not os.path.isdir(path):
-            original(copy, *arguments, **named)  # which raises the right error if there is none
-        _gone.add(_full(path))
-
-    return removing
+@_replacing
+def _reading(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
+    return original(path if named.get("dir_fd") is not None else for_reading(path), *arguments, **named)
 
 
-def _moving(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def moving(source: Any, target: Any, **named: Any) -> Any:
-        result = original(for_writing(source, keep=True), for_writing(target), **named)
-        if _copy_of(source):
-            _gone.add(_full(source))
-        return result
-
-    return moving
+@_replacing
+def _changing(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
+    place = path if named.get("dir_fd") is not None else for_writing(path, keep=True)
+    return original(place, *arguments, **named)
 
 
-def _linking(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def linking(source: Any, target: Any, *arguments: Any, **named: Any) -> Any:
-        place = source if original.__name__ == "symlink" else for_writing(source, keep=True)
-        return original(place, for_writing(target), *arguments, **named)
-
-    return linking
-
-
-def _making_folder(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def making(path: Any, *arguments: Any, **named: Any) -> Any:
-        if named.get("dir_fd") is not None or _real_exists(for_reading(path)):
-            return original(for_reading(path), *arguments, **named)  # which raises FileExistsError
-        return original(for_writing(path), *arguments, **named)
-
-    return making
+@_replacing
+def _removing(original: Any, path: Any, **named: Any) -> Any:
+    if named.get("dir_fd") is not None or not _copy_of(path):
+        return original(path, **named)
+    original(for_writing(path, keep=True), **named)
+    _gone.add(_full(path))
 
 
-def _listing(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def listing(path: Any = ".") -> Any:
-        copy = _copy_of(path)
-        if not copy:
-            return original(path)
-        added = original(copy) if _real_isdir(copy) else []
-        if _is_gone(path):
-            return added if _real_isdir(copy) else original(copy)
-        known = original(path) if _real_isdir(path) or not _real_isdir(copy) else []
-        return [name for name in known if not _is_gone(os.path.join(path, name)) and name not in added] + added
+@_replacing
+def _removing_tree(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
+    copy = _copy_of(path)
+    if not copy:
+        return original(path, *arguments, **named)
+    if _real_exists(copy) or not os.path.isdir(path):
+        original(copy, *arguments, **named)  # which raises the right error if there is none
+    _gone.add(_full(path))
 
-    return listing
+
+@_replacing
+def _moving(original: Any, source: Any, target: Any, **named: Any) -> Any:
+    result = original(for_writing(source, keep=True), for_writing(target), **named)
+    if _copy_of(source):
+        _gone.add(_full(source))
+    return result
+
+
+@_replacing
+def _linking(original: Any, source: Any, target: Any, *arguments: Any, **named: Any) -> Any:
+    place = source if original.__name__ == "symlink" else for_writing(source, keep=True)
+    return original(place, for_writing(target), *arguments, **named)
+
+
+@_replacing
+def _making_folder(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
+    if named.get("dir_fd") is not None or _real_exists(for_reading(path)):
+        return original(for_reading(path), *arguments, **named)  # which raises FileExistsError
+    return original(for_writing(path), *arguments, **named)
+
+
+@_replacing
+def _listing(original: Any, path: Any = ".") -> Any:
+    copy = _copy_of(path)
+    if not copy:
+        return original(path)
+    added = original(copy) if _real_isdir(copy) else []
+    if _is_gone(path):
+        return added if _real_isdir(copy) else original(copy)
+    known = original(path) if _real_isdir(path) or not _real_isdir(copy) else []
+    return [name for name in known if not _is_gone(os.path.join(path, name)) and name not in added] + added
 
 
 class _Entry:
@@ -310,18 +293,15 @@ class _Entries(list[Any]):
         """There is nothing to close."""
 
 
-def _scanning(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def scanning(path: Any = ".") -> Any:
-        copy = _copy_of(path)
-        if not copy or not (_real_isdir(copy) or _gone):
-            return original(path)
-        added = [_Entry(entry, path) for entry in original(copy)] if _real_isdir(copy) else []
-        if _is_gone(path):
-            return _Entries(added) if _real_isdir(copy) else original(copy)
-        names = {entry.name for entry in added}
-        known = list(original(path)) if _real_isdir(path) or not _real_isdir(copy) else []
-        kept = [entry for entry in known if entry.name not in names and not _is_gone(entry.path)]
-        return _Entries(kept + added)
-
-    return scanning
+@_replacing
+def _scanning(original: Any, path: Any = ".") -> Any:
+    copy = _copy_of(path)
+    if not copy or not (_real_isdir(copy) or _gone):
+        return original(path)
+    added = [_Entry(entry, path) for entry in original(copy)] if _real_isdir(copy) else []
+    if _is_gone(path):
+        return _Entries(added) if _real_isdir(copy) else original(copy)
+    names = {entry.name for entry in added}
+    known = list(original(path)) if _real_isdir(path) or not _real_isdir(copy) else []
+    kept = [entry for entry in known if entry.name not in names and not _is_gone(entry.path)]
+    return _Entries(kept + added)

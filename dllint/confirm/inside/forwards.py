@@ -15,7 +15,7 @@ from torch import nn
 from torch.jit import _builtins
 
 from dllint.confirm.inside.patching import observe
-from dllint.confirm.inside.places import place
+from dllint.confirm.inside.places import here, stack_of
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
 from dllint.events import ModeChange, ModelForward
@@ -95,11 +95,12 @@ def _observe_calls(run: Run, calls: _Calls) -> None:
     def forward(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], with_gradients: bool) -> None:
         run.mark("forward" if with_gradients else "forward without gradients")
         run.has_evidence = run.has_evidence or (not with_gradients and parent_process() is None)
-        site = place(stack())
-        run.see(f"model {type(module).__name__}", site.stack)
-        given = Arguments[Any](inputs, named)
+        if not with_gradients:
+            run.feed.evaluate()
         grad = "on" if with_gradients else "off"
-        run.emit(ModelForward(site, module, given, None, frame=site.frame, grad=grad))
+        event = here(ModelForward, module, Arguments[Any](inputs, named), None, grad=grad)
+        run.see(f"model {type(module).__name__}", stack_of(event))
+        run.emit(event)
 
     def aside(module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         run.tell("call_aside", module, inputs, named, stack())
@@ -123,14 +124,10 @@ def _observe_modes(run: Run) -> None:
                 result = original(module, *arguments, **named)
             finally:
                 inside.module = None
-            run.guard(changed, module)
+            run.guard(lambda: run.emit(here(ModeChange, module, module.training)))
             return result
 
         setattr(nn.Module, name, changing)
-
-    def changed(module: nn.Module) -> None:
-        site = place(stack())
-        run.emit(ModeChange(site, module, module.training, frame=site.frame))
 
     observed("train")
     observed("eval")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
-from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
 from dllint.confirm.probes.base import Load
@@ -77,10 +76,8 @@ def _observe_numbers(run: Run) -> None:
 def _keep_warnings_of_deviations() -> None:
     """Have the warning of a deviation of one number tell of the line of the user's: it comes from code in C++, which
     takes the innermost frame for the place."""
-    original: Any = torch.Tensor.std
 
-    @functools.wraps(original)
-    def std(values: Tensor, *arguments: Any, **named: Any) -> Any:
+    def std(original: Any, values: Tensor, *arguments: Any, **named: Any) -> Any:
         if values.numel() > 1:
             return original(values, *arguments, **named)
         with warnings.catch_warnings(record=True) as caught:
@@ -90,4 +87,4 @@ def _keep_warnings_of_deviations() -> None:
             warnings.warn(warning.message, warning.category, stacklevel=1)
         return result
 
-    torch.Tensor.std = std  # type: ignore[assignment,method-assign]
+    replace(torch.Tensor, "std", std)

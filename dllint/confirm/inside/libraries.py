@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary, ref
 from torch import nn
 
 from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.patching import beginning, ended, observe
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 
@@ -29,19 +29,14 @@ def observe_all(run: Run) -> None:
 
 
 def _observe_accelerate(run: Run) -> None:
-    def saving(accelerator: Any, *_: Any, **__: Any) -> None:
-        run.tell("accelerator_save", accelerator, stack())
-
-    observe(run, sys.modules["accelerate.accelerator"].Accelerator, "save_state", before=saving)
+    accelerator = sys.modules["accelerate.accelerator"].Accelerator
+    observe(run, accelerator, "save_state", before=beginning(run, "accelerator_save"))
 
 
 def _observe_sharded(run: Run) -> None:
-    def read(_: Any, state_dict: Any, *__: Any, **___: Any) -> None:
-        run.tell("sharded_read", state_dict, stack())
-
     module = sys.modules["torch.distributed.checkpoint"]
     for name in ("load", "load_state_dict"):
-        observe(run, module, name, after=read)
+        observe(run, module, name, after=ended(run, "sharded_read"))
 
 
 def _observe_autoencoders(run: Run) -> None:
@@ -74,9 +69,6 @@ def _observe_trainer(run: Run, name: str) -> None:
         return
     signature = inspect.signature(kind.__init__)
 
-    def made(_: Any, *arguments: Any, **named: Any) -> None:
-        tell(None, *arguments, **named)
-
     def tell(error: Exception | None, *arguments: Any, **named: Any) -> None:
         given = signature.bind_partial(*arguments, **named).arguments
         run.tell("trainer", arguments[0], given.get("train_dataset"), error, stack())
@@ -84,5 +76,5 @@ def _observe_trainer(run: Run, name: str) -> None:
     def failed(error: Exception, trainer: Any, *_: Any, **__: Any) -> None:
         run.tell("trainer", trainer, None, error, stack())
 
-    observe(run, kind, "__init__", after=made, failed=tell)
+    observe(run, kind, "__init__", after=tell, failed=tell)
     observe(run, kind, "train", failed=failed)

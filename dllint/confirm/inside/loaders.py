@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils.data import dataloader
 
 from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.feed import Batches
 from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.workers import observe_fetching
-from dllint.confirm.probes.base import Batches
 
 _Iterator = dataloader._BaseDataLoaderIter
 _MOST_BATCHES = 16  # of a pass that are kept for an experiment
@@ -27,26 +26,27 @@ _MOST_INDICES = 1000  # batches of a pass whose indices are kept
 def observe_all(run: Run) -> None:
     """Observe passes over loaders, batch by batch."""
     passes: WeakKeyDictionary[Any, Batches] = WeakKeyDictionary()
-    counts: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+    kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # the loader of a pass, which may know no other owner
     places: WeakKeyDictionary[Any, Stack] = WeakKeyDictionary()  # where each loader was made
 
     def constructed(_: None, loader: Any, *__: Any, **___: Any) -> None:
         places[loader] = stack()
         run.see("loader", places[loader])
 
-    latest: list[ReferenceType[Any]] = []
+    latest: list[Batches] = []
     taken_from: set[Stack] = set()  # loaders that were made there
 
     def begins(iterator: Any, loader: Any) -> None:
-        is_other = not latest or latest[0]() is not loader
-        latest[:] = [ref(loader)]
+        is_other = not latest or latest[0].loader is not loader
         if places.get(loader, ()) not in taken_from:
             taken_from.add(places.get(loader, ()))
             run.look_at_new()
         elif is_other and run.rests.are_on and run.rests.may_be_disturbed():
             run.wake()  # an evaluation may begin
-        number = counts[loader] = counts.get(loader, -1) + 1
-        passes[iterator] = Batches(_owner(loader), number, made=places.get(loader, ()))
+        latest[:] = [run.feed.begin(loader, places.get(loader, ()))]
+        passes[iterator] = latest[0]
+        if not getattr(loader, "persistent_workers", False):  # which would never be given up for its own passes
+            kept[iterator] = loader
         run.see("batches", places.get(loader, ()))
         run.epochs += 1
         run.mark("epoch")
@@ -91,11 +91,6 @@ class _Taken:
         return copy.deepcopy(self.batches[self.number % len(self.batches)])
 
 
-def _owner(loader: Any) -> Callable[[], Any]:
-    """How a pass gets at its loader: a loader that keeps its workers would never be given up for its own passes."""
-    return ref(loader) if getattr(loader, "persistent_workers", False) else lambda: loader
-
-
 def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
     advance = _Iterator.__next__
     kept: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by loader, the batch that is given again and again
@@ -127,6 +122,7 @@ def _end_early(run: Run, passes: WeakKeyDictionary[Any, Batches]) -> None:
         if batches is not None and run.is_listening:
             batches.taken += 1
             if not run.rests.are_on:
+                run.feed.take(batches)
                 run.guard(run.tell, "batch", batches, batch)
             if is_frozen:
                 run.guard(keep, loader, batch)

@@ -10,7 +10,7 @@ import torch.nn.functional as functional
 from torch import Tensor
 
 from dllint.confirm.inside.patching import observe
-from dllint.confirm.inside.places import place
+from dllint.confirm.inside.places import here, stack_of
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.probes.base import LossCall
@@ -47,10 +47,9 @@ def _tellers(run: Run, name: str, signature: inspect.Signature) -> tuple[Callabl
         values = {**defaults, **dict(zip(names, arguments, strict=False)), **named}
         scores, target = values.pop("input"), values.pop("target")
         if all(isinstance(value, Tensor) for value in (scores, target, result)):
-            site = place(stack())
-            run.see(f"loss {name}", site.stack)
-            loss = f"torch.nn.functional.{name}"
-            run.emit(LossCall(site, loss, scores, target, values, None, result, frame=site.frame))
+            call = here(LossCall, f"torch.nn.functional.{name}", scores, target, values, None, result)
+            run.see(f"loss {name}", stack_of(call))
+            run.emit(call)
 
     def refused(error: Exception, *arguments: Any, **named: Any) -> None:
         values = {**dict(zip(names, arguments, strict=False)), **named}

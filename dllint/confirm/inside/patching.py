@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from dllint.confirm.inside.run import Run
+from dllint.confirm.inside.stacks import stack
 
 Before = Callable[..., Any]
 After = Callable[..., Any]
@@ -15,6 +16,17 @@ Failed = Callable[..., Any]
 
 ORIGINALS: dict[Any, Any] = {}
 """The functions of torch, by those that stand in their place."""
+
+
+def replace(owner: Any, name: str, act: Callable[..., Any]) -> None:
+    """Put a function in the place of another, which it is given before the arguments."""
+    original = getattr(owner, name)
+
+    @functools.wraps(original)
+    def acting(*arguments: Any, **named: Any) -> Any:
+        return act(original, *arguments, **named)
+
+    setattr(owner, name, acting)
 
 
 def observe(
@@ -63,3 +75,13 @@ def observe(
 
     ORIGINALS[observed] = original
     setattr(owner, name, observed)
+
+
+def beginning(run: Run, hook: str, *what: Any) -> Before:
+    """Tells of a call of a method that is about to be made: of its object, and where."""
+    return lambda owner, *_, **__: run.tell(hook, *what, owner, stack())
+
+
+def ended(run: Run, hook: str, *what: Any) -> After:
+    """Tells of one that has been made."""
+    return lambda _, owner, *__, **___: run.tell(hook, *what, owner, stack())

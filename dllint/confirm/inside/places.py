@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from dllint.confirm.evidence import Stack
-from dllint.events import Frame
+from dllint.confirm.inside.stacks import stack as present_stack
+from dllint.events import Event, Frame
 from dllint.sites import Site
+
+E = TypeVar("E", bound=Event)
 
 
 class Place(Site):
@@ -41,3 +45,16 @@ def place(stack: Stack) -> Place:
     if known is None:
         known = _places[stack] = Place(stack)
     return known
+
+
+def here(kind: Callable[..., E], *details: Any, **more: Any) -> E:
+    """An event that happens at the lines of the user's which are being executed."""
+    site = place(present_stack())
+    return kind(site, *details, frame=site.frame, **more)
+
+
+def stack_of(event: Event) -> Stack:
+    """The lines of the user's that an event comes from, innermost first."""
+    site: Any = event.site
+    found: Stack = site.stack
+    return found

@@ -22,26 +22,13 @@ import torch
 from torch.optim import Optimizer
 from torch.utils.data import get_worker_info
 
-from dllint.confirm.evidence import (
-    MARKS,
-    RECORDS,
-    Judgement,
-    Line,
-    Moment,
-    ProbeError,
-    RankNotes,
-    Record,
-    Settings,
-    Sight,
-    Stack,
-    Told,
-)
+from dllint.confirm.evidence import MARKS, RECORDS, Judgement, Line, ProbeError, Record, Settings, Sight, Stack, Told
+from dllint.confirm.inside.feed import Feed
 from dllint.confirm.inside.places import Place
 from dllint.confirm.inside.rests import Rests
 from dllint.confirm.inside.stacks import lines
 from dllint.confirm.inside.traces import Trace
 from dllint.confirm.inside.user_warnings import be_silent, speak_again
-from dllint.confirm.pictures import Pictures
 from dllint.confirm.probes.base import Probe
 from dllint.events import Event, name_of
 
@@ -86,13 +73,13 @@ class Run:
         steps: steps of the optimizer that has made the most; ``all_steps``: those of all optimizers.
         backwards: backward passes.
         epochs: passes over data loaders.
-        fingerprints: of the parameters, as in :class:`Record`.
-        pictures, moments, collectives, notes, told: as in :class:`Record`.
+        record: what is written at the end.
         things: what was seen by the innermost line that it was seen at, as in :class:`Sight`.
         frozen_batches: loaders of which one batch is given again and again.
         ended_by: why observation is over, as in :class:`Record`; empty until it is.
         every: of what is sampled, one in so many is looked at.
         rests: when what training repeats is not observed, since that takes too much of the time.
+        feed: the loaders, and what the script does with their batches.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
         has_evidence: there is a record even if nothing is trained: a model was evaluated by a process that no other has
@@ -119,17 +106,11 @@ class Run:
         self.frozen_batches = 0
         self.has_evidence = False
         self.packs = False
-        self.fingerprints: dict[str, list[str]] = {}
-        self.pictures = Pictures()
-        self.moments: list[Moment] = []
-        self.collectives: list[str] = []
-        self.notes = RankNotes()
-        self.told: list[Told] = []
+        self.record = Record(os.getpid(), 0, self.settings.mode, str(torch.__version__), "", "")
         self.things: dict[Stack, set[str]] = {}
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
-        self._errors: list[ProbeError] = []
         self._timeline: list[str] = []
         self._traces: dict[str, Trace] = {}
         self._clocks: dict[str, _Clock] = {}
@@ -140,6 +121,7 @@ class Run:
         self._started = time.perf_counter()
         self._since_step = 0  # backward passes
         self.rests = Rests(self._started)
+        self.feed = Feed()
         self.all_steps = 0
         self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the place that they come from
         self._called_at: dict[tuple[int, int], int] = {}  # how many steps there had been at the last of these
@@ -246,8 +228,8 @@ class Run:
     def emit(self, event: Event, *, before: bool = False) -> None:
         """Tell the probes of an event of the vocabulary, when it has happened or ``before`` it does."""
         kind: Any = type(event)
-        if not before and self.settings.mode == "events" and len(self.told) < _LONGEST_STREAM:
-            self.told.append(Told(name_of(kind), cast(Place, event.site).stack))
+        if not before and self.settings.mode == "events" and len(self.record.told) < _LONGEST_STREAM:
+            self.record.told.append(Told(name_of(kind), cast(Place, event.site).stack))
         self._call(_hook(kind, before), (event,))
 
     def _call(self, hook: str, details: tuple[Any, ...]) -> None:
@@ -286,11 +268,11 @@ class Run:
     def _note_failure(self, name: str, probe: Probe | None) -> None:
         self._failures[name] += 1
         if self._failures[name] == 1:
-            self._errors.append(ProbeError(name, traceback.format_exc()))
+            self.record.errors.append(ProbeError(name, traceback.format_exc()))
         if probe is not None and self._failures[name] >= _TOLERATED:
             for event, listeners in self._listeners.items():
                 self._listeners[event] = [listener for listener in listeners if listener[0] is not probe]
-            next(error for error in self._errors if error.probe == name).disabled = True
+            next(error for error in self.record.errors if error.probe == name).disabled = True
 
     def count_step(self, optimizer: object) -> None:
         """Note that an optimizer has stepped."""
@@ -366,38 +348,19 @@ class Run:
             return True
 
     def _write_record(self, why: str, error: str) -> None:
-        judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
-        self._record(why, error, judgements).write(self.settings.records)
-
-    def _record(self, why: str, error: str, judgements: list[Judgement]) -> Record:
-        rank = os.environ.get("RANK", "0")
-        elapsed = time.perf_counter() - self._started
-        return Record(
-            process=self._process,
-            mode=self.settings.mode,
-            rank=int(rank) if rank.isdigit() else 0,
-            torch=str(torch.__version__),
-            device="cuda" if torch.cuda.is_available() else "cpu",
-            stop=why,
-            error=error,
-            steps=self.steps,
-            backwards=self.backwards,
-            epochs=self.epochs,
-            elapsed=elapsed,
-            timeline="".join(self._timeline),
-            traces={name: trace.values for name, trace in self._traces.items()},
-            seconds={"attachment": self._spent, **{name: clock.seconds for name, clock in self._clocks.items()}},
-            judgements=judgements,
-            errors=self._errors,
-            redirected=self.redirected(),
-            fingerprints=self.fingerprints,
-            pictures=self.pictures,
-            moments=self.moments,
-            collectives=self.collectives,
-            notes=self.notes,
-            told=self.told,
-            seen=self._sights(),
-        )
+        record = self.record
+        record.judgements = [judgement for probe in self._probes for judgement in self._judgements(probe)]
+        record.stop, record.error = why, error
+        rank = os.environ.get("RANK", "0")  # which the script may set itself
+        record.rank = int(rank) if rank.isdigit() else 0
+        record.device = "cuda" if torch.cuda.is_available() else "cpu"
+        record.steps, record.backwards, record.epochs = self.steps, self.backwards, self.epochs
+        record.elapsed = time.perf_counter() - self._started
+        record.timeline = "".join(self._timeline)
+        record.traces = {name: trace.values for name, trace in self._traces.items()}
+        record.seconds = {"attachment": self._spent} | {name: clock.seconds for name, clock in self._clocks.items()}
+        record.redirected, record.seen = self.redirected(), self._sights()
+        record.write(self.settings.records)
 
     def _sights(self) -> list[Sight]:
         things: dict[Line, set[str]] = {line: set() for line in lines()}

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from dllint.confirm.inside.images import orders
+from dllint.confirm.inside.parts import vars_of
 
 _MOST = 4096  # samples of a batch that are compared
 _SLOTS = 100_000  # places of a list that are looked at one by one
@@ -132,9 +133,3 @@ def _is_heavy(dataset: Any, name: str) -> bool:
     items = list(islice(filled, 1))
     parts = [part for item in items for part in (item if isinstance(item, (tuple, list)) else (item,))]
     return any(isinstance(part, (torch.Tensor, bytes)) or hasattr(part, "tobytes") for part in parts)
-
-
-def vars_of(value: Any) -> dict[str, Any]:
-    """The attributes that an object keeps."""
-    found = getattr(value, "__dict__", None)
-    return found if isinstance(found, dict) else {}

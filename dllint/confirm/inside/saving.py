@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from typing import Any
 
@@ -11,10 +10,9 @@ from torch import nn
 from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.files import for_reading, for_writing
-from dllint.confirm.inside.patching import observe
-from dllint.confirm.inside.places import place
+from dllint.confirm.inside.patching import observe, replace
+from dllint.confirm.inside.places import here
 from dllint.confirm.inside.run import Run
-from dllint.confirm.inside.stacks import stack
 from dllint.confirm.inside.training import gradient_scaler
 from dllint.events import StateRead, StateRestored, StateSaved, StateTaken
 from dllint.values import Arguments
@@ -26,12 +24,10 @@ def observe_all(run: Run) -> None:
         _redirect()
 
     def saving(obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        site = place(stack())
-        run.emit(StateSaved(site, obj, f, "torch.save", frame=site.frame))
+        run.emit(here(StateSaved, obj, f, "torch.save"))
 
     def read(content: Any, f: Any, *_: Any, **__: Any) -> None:
-        site = place(stack())
-        run.emit(StateRead(site, f, content, frame=site.frame))
+        run.emit(here(StateRead, f, content))
 
     observe(run, torch, "save", before=saving)
     observe(run, torch, "load", after=read)
@@ -40,14 +36,12 @@ def observe_all(run: Run) -> None:
 
 def _observe_states(run: Run) -> None:
     def restoring(owner: Any, state_dict: Any, *arguments: Any, **named: Any) -> None:
-        site = place(stack())
         given = Arguments[Any]((state_dict, *arguments), named)
-        run.emit(StateRestored(site, owner, state_dict, given, frame=site.frame))
+        run.emit(here(StateRestored, owner, state_dict, given))
 
     def asked(state: Any, module: nn.Module, *_: Any, **named: Any) -> None:
         if named.get("destination") is None:  # else it is part of a module that is asked
-            site = place(stack())
-            run.emit(StateTaken[Any](site, module, state, frame=site.frame))
+            run.emit(here(StateTaken, module, state))
 
     schedulers = [kind for kind in vars(lr_scheduler).values() if inspect.isclass(kind)]
     for owner in (nn.Module, Optimizer, gradient_scaler(), *schedulers):
@@ -62,14 +56,5 @@ def _observe_states(run: Run) -> None:
 
 
 def _redirect() -> None:
-    save, load = torch.save, torch.load
-
-    @functools.wraps(save)
-    def saving(obj: object, f: Any, *arguments: Any, **named: Any) -> None:
-        save(obj, for_writing(f), *arguments, **named)
-
-    @functools.wraps(load)
-    def loading(f: Any, *arguments: Any, **named: Any) -> Any:
-        return load(for_reading(f), *arguments, **named)
-
-    torch.save, torch.load = saving, loading
+    replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
+    replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler
 
+from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.patching import ORIGINALS, observe
-from dllint.confirm.inside.places import Place, place
+from dllint.confirm.inside.places import Place, here, stack_of
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
 from dllint.confirm.probes.base import BackwardCall
@@ -62,9 +63,8 @@ def _observe_backward(run: Run) -> None:
 
     def begin(calls: list[BackwardCall], tensors: Any, grad_tensors: Any = None, *_: Any, **__: Any) -> None:
         roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-        site = place(stack())
         loss = roots[0] if len(roots) == 1 else None
-        call = BackwardCall(site, loss, roots=roots, factor=_factor(grad_tensors), frame=site.frame)
+        call = here(BackwardCall, loss, roots=roots, factor=_factor(grad_tensors), batches=run.feed.train())
         calls.append(call)
         run.mark("backward")
         run.emit(call, before=True)
@@ -82,15 +82,15 @@ def _factor(gradient: Any) -> float:
 
 
 def _observe_optimizers(run: Run) -> None:
-    makers: set[Place] = set()  # of optimizers
+    makers: set[Stack] = set()  # of optimizers
     hooks = sys.modules["torch.optim.optimizer"]  # in torch 2.13 no attribute of torch.optim
 
     def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
-        site = place(stack())
-        run.see(f"optimizer {type(optimizer).__name__}", site.stack)
-        run.emit(OptimizerCreated(site, optimizer, None, frame=site.frame))
-        if site not in makers:
-            makers.add(site)
+        event = here(OptimizerCreated, optimizer, None)
+        run.see(f"optimizer {type(optimizer).__name__}", stack_of(event))
+        run.emit(event)
+        if stack_of(event) not in makers:
+            makers.add(stack_of(event))
             run.look_at_new()
 
     def start(optimizer: Optimizer, *_: Any) -> None:
@@ -109,14 +109,12 @@ def _observe_optimizers(run: Run) -> None:
 
     def _step_end(optimizer: Optimizer) -> None:
         run.mark("step")
-        site = place(stack())
-        run.emit(OptimizerStep(site, optimizer, frame=site.frame))
+        run.emit(here(OptimizerStep, optimizer))
         run.count_step(optimizer)
 
     def cleared(_: Any, owner: Optimizer | nn.Module, *__: Any, **___: Any) -> None:
         run.mark("zero_grad")
-        site = place(stack())
-        run.emit(ZeroGrad(site, owner, frame=site.frame))
+        run.emit(here(ZeroGrad, owner))
 
     observe(run, Optimizer, "__init__", after=made)
     observe(run, Optimizer, "zero_grad", after=cleared, told="awake")
@@ -144,8 +142,7 @@ def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., 
 
     def clipping(parameters: list[Tensor], name: str) -> None:
         run.mark("clip")
-        site = place(stack())
-        run.emit(GradientClip[Any](site, parameters, f"torch.nn.utils.{name}", frame=site.frame))
+        run.emit(here(GradientClip, parameters, f"torch.nn.utils.{name}"))
 
     return clip
 
@@ -155,9 +152,9 @@ def _observe_schedulers(run: Run) -> None:
         if calling_module() == lr_scheduler.__name__:
             return  # made by the constructor, or by a scheduler that is made of others
         run.mark("scheduler")
-        site = place(stack())
-        run.see(f"scheduler {type(scheduler).__name__}", site.stack)
-        run.emit(SchedulerStep(site, scheduler, Arguments[Any](arguments, named), frame=site.frame))
+        event = here(SchedulerStep, scheduler, Arguments[Any](arguments, named))
+        run.see(f"scheduler {type(scheduler).__name__}", stack_of(event))
+        run.emit(event)
 
     def plateau(scheduler: Any, metrics: Any = None, *_: Any, **__: Any) -> None:
         is_number = isinstance(metrics, (int, float)) or (isinstance(metrics, Tensor) and metrics.numel() == 1)
@@ -193,16 +190,14 @@ def _observe_scalers(run: Run) -> None:
 
     def unscaled(_: None, owner: Any, optimizer: Optimizer) -> None:
         run.mark("unscale")
-        site = place(stack())
-        run.emit(ScalerUnscale(site, owner, optimizer, frame=site.frame))
+        run.emit(here(ScalerUnscale, owner, optimizer))
 
     def stepping(*_: Any, **__: Any) -> None:
         run.mark("scaler step")
 
     def updated(_: None, owner: Any, *__: Any, **___: Any) -> None:
         run.mark("scaler update")
-        site = place(stack())
-        run.emit(ScalerUpdate(site, owner, frame=site.frame))
+        run.emit(here(ScalerUpdate, owner))
 
     observe(run, scaler, "scale", after=scaled, told="awake")
     observe(run, scaler, "unscale_", after=unscaled, told="awake")

@@ -14,6 +14,7 @@ from torch import nn
 from dllint.confirm.evidence import Stack
 from dllint.confirm.inside import images
 from dllint.confirm.inside.importing import after_import
+from dllint.confirm.inside.patching import replace
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 
@@ -48,32 +49,25 @@ def _has_read_frame(result: Any, *_: Any) -> None:
 
 def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
     """Have a function watched, in whichever process it is called."""
-    original = getattr(owner, name, None)
-    if original is None:
-        return
 
-    @functools.wraps(original)
-    def watched(*arguments: Any, **named: Any) -> Any:
+    def watched(original: Any, *arguments: Any, **named: Any) -> Any:
         result = original(*arguments, **named)
         images.carefully(after, result, arguments, named)
         return result
 
-    with contextlib.suppress(TypeError):  # where classes of OpenCV cannot be changed, they are not watched
-        setattr(owner, name, watched)
+    with contextlib.suppress(TypeError, AttributeError):  # some versions lack it, or have classes that do not change
+        replace(owner, name, watched)
 
 
 def _observe_normalizer(name: str) -> None:
     kind: Any = sys.modules[name].Normalize
     places: WeakKeyDictionary[nn.Module, Stack] = WeakKeyDictionary()  # where each was made
-    make, call = kind.__init__, kind.__call__  # not `forward`, which TorchScript reads
 
-    @functools.wraps(make)
-    def making(normalizer: Any, *arguments: Any, **named: Any) -> None:
+    def making(make: Any, normalizer: Any, *arguments: Any, **named: Any) -> None:
         make(normalizer, *arguments, **named)
         places[normalizer] = stack()
 
-    @functools.wraps(call)
-    def normalizing(normalizer: Any, *inputs: Any, **named: Any) -> Any:
+    def normalizing(call: Any, normalizer: Any, *inputs: Any, **named: Any) -> Any:
         made = places.get(normalizer, ())
         try:
             result = call(normalizer, *inputs, **named)
@@ -83,4 +77,5 @@ def _observe_normalizer(name: str) -> None:
         images.carefully(images.note_normalized, made, inputs, result)
         return result
 
-    kind.__init__, kind.__call__ = making, normalizing
+    replace(kind, "__init__", making)
+    replace(kind, "__call__", normalizing)  # not `forward`, which TorchScript reads

@@ -22,6 +22,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils import fetch
 
 from dllint.confirm.inside import images
+from dllint.confirm.inside.parts import parts, tensors
 from dllint.confirm.inside.samples import Collating, cache_sizes, grown, reason
 
 _ELEMENTS = 64  # of a batch that it is known by
@@ -50,7 +51,10 @@ def _rank() -> str:
 
 def key_of(dataset: Any) -> str:
     """What a dataset is known by in all processes."""
-    length = len(dataset) if hasattr(dataset, "__len__") else "?"
+    try:
+        length = str(len(dataset))
+    except Exception:  # it has no length, or does not know it
+        length = "?"
     return f"{type(dataset).__qualname__}[{length}]"
 
 
@@ -108,17 +112,9 @@ def _noted(
 
 def _contents(batch: Any) -> dict[str, str]:
     """What a batch and its labels are known by. Labels are what random changes of samples leave as it is."""
-    labels = [part for part in _tensors(batch, 3) if not part.is_floating_point() and part.numel() >= _LABELS]
+    labels = [part for part in tensors(batch) if not part.is_floating_point() and part.numel() >= _LABELS]
     telling = [part for part in labels if len(set(part.reshape(-1)[:_ELEMENTS].tolist())) > _KINDS]
     return {"content": content_of(batch), "labels": content_of(telling)}
-
-
-def _tensors(batch: Any, depth: int) -> Iterator[torch.Tensor]:
-    if isinstance(batch, torch.Tensor):
-        yield batch
-    elif isinstance(batch, (list, tuple, dict)) and depth:
-        for part in batch.values() if isinstance(batch, dict) else batch:
-            yield from _tensors(part, depth - 1)
 
 
 def _normalized() -> dict[str, Any]:
@@ -171,19 +167,10 @@ def _generators(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[t
     elif type(value).__module__.startswith("numpy.random"):
         yield name, _numpy_state(value)
     elif depth:
-        for key, item in _parts(value):
+        for key, item in parts(value):
             yield from _generators(item, f"{name}{key}", depth - 1, seen)
 
 
 def _numpy_state(generator: Any) -> str:
     bits = getattr(generator, "bit_generator", None)
     return str(bits.state if bits is not None else [str(part) for part in generator.get_state()])
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, (list, tuple)):
-        yield from ((f"[{number}]", item) for number, item in enumerate(value[:20]))
-    elif isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:20])
-    else:
-        yield from ((f".{name}", item) for name, item in getattr(value, "__dict__", {}).items())

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
-from dllint.events import OptimizerStep
+from dllint.confirm.evidence import Verdict
+from dllint.confirm.probes.base import BackwardCall, LossCall, OptimizerStep, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
 _CLOSE = 0.05
@@ -21,32 +19,28 @@ _MOST_WINDOWS = 1000  # of each place, after which one in so many is noted
 _MOST = 60  # backward passes from each place whose loss is looked at
 
 
-@dataclass(slots=True)
-class _Windows:
+@dataclass(slots=True, eq=False)
+class _Windows(Samples):
     """Backward passes from one place: how many made up the gradients of a step, and how the loss was scaled."""
 
     sizes: list[int] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
     kind: str = ""  # of the optimizer
-    last: int = 0
 
 
-class Accumulation(Probe):
+class Accumulation(PlaceProbe[_Windows]):
     """Compares what is sent backward with the last loss that was computed."""
 
-    name = "accumulation"
     turn = -2  # it asks for the gradients of a step before they count as used
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: defaultdict[Stack, _Windows] = defaultdict(_Windows)
+    def begin(self) -> None:
         self._loss: Tensor | None = None
 
     def on_loss_call(self, call: LossCall) -> None:
         self._loss = call.result.detach() if call.result.numel() == 1 else None
 
     def before_backward(self, call: BackwardCall) -> None:
-        seen = self._seen[stack_of(call)]
+        seen = self.at(stack_of(call))
         if self._loss is None or len(call.roots) != 1 or call.roots[0].numel() != 1 or len(seen.factors) >= _MOST:
             return
         loss = float(self._loss) * (self.run.gradients.scale_of(call.roots) or 1.0)
@@ -58,39 +52,31 @@ class Accumulation(Probe):
     def on_gap(self) -> None:
         self._loss = None
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        stack = stack_of(event)
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         tracked = self.run.gradients.of(event.optimizer)
         if not tracked.is_fresh or tracked.is_polluted or tracked.is_partial:
             return  # gradients that are never cleared are another bug
         for stack, size in tracked.window.items():
-            seen = self._seen[stack]
-            if len(seen.sizes) >= _MOST_WINDOWS and self.run.steps % self.run.every:
-                continue
-            seen.sizes.append(size)
-            seen.kind = tracked.kind
-            seen.last = self.run.steps
+            seen = self.at(stack)
+            if len(seen.sizes) < _MOST_WINDOWS or self.run.steps % self.run.every == 0:
+                seen.count()
+                seen.sizes.append(size)
+                seen.kind = tracked.kind
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if seen.sizes:
-                size = int(median(seen.sizes))
-                factor = median(seen.factors) if seen.factors else math.nan
-                is_adaptive = any(name in seen.kind for name in _ADAPTIVE)
-                yield Judgement(
-                    "DL210",
-                    self.name,
-                    _verdict(seen, size),
-                    f"{size} backward passes per step, each with "
-                    + (f"{factor:.3g} times the loss" if seen.factors else "a loss of unknown scale"),
-                    "2 or more per step, each within 5 % of the whole loss, in 3 or more steps; 1 per step, or within "
-                    "5 % of the loss divided by their number, refutes",
-                    {"per_step": size, "factor": factor if seen.factors else None, "adaptive": is_adaptive},
-                    len(seen.sizes),
-                    (0, seen.last),
-                    (stack,),
-                    "note" if is_adaptive or len(set(seen.sizes[:-1])) > 1 else "alarm",
-                )
+    def judge_each(self, seen: _Windows) -> Judgements:
+        if seen.sizes:
+            size = int(median(seen.sizes))
+            factor = median(seen.factors) if seen.factors else None
+            is_adaptive = any(name in seen.kind for name in _ADAPTIVE)
+            told = "a loss of unknown scale" if factor is None else f"{factor:.3g} times the loss"
+            yield self.judgement(
+                "DL210",
+                seen,
+                _verdict(seen, size),
+                f"{size} backward passes per step, each with {told}",
+                {"per_step": size, "factor": factor, "adaptive": is_adaptive},
+                "note" if is_adaptive or len(set(seen.sizes[:-1])) > 1 else "alarm",
+            )
 
 
 def _verdict(seen: _Windows, size: int) -> Verdict:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Stack
 from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
+from dllint.confirm.probes.base import BackwardCall, Probe, stack_of
 from dllint.confirm.probes.graph import nodes, weight_behind
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
 _BATCHES, _SAMPLES = 16, 1000  # from which it counts that a unit is dead
@@ -27,8 +26,6 @@ _VALUES = 512  # of a layer that the report draws
 class _Layer:
     """What was seen of the outputs of one activation function."""
 
-    name: str
-    kind: str
     alive: Tensor  # by unit
     flat: Tensor  # the sum of the shares of saturated values
     samples: int = 0
@@ -39,16 +36,14 @@ class _Layer:
 class Activations(Probe):
     """Looks at the outputs of ReLU and tanh, in the first backward passes from each place and in some after them."""
 
-    name = "activations"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._looks: dict[Stack, int] = {}
-        self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}
+    def begin(self) -> None:
+        self._looks: Counter[Stack] = Counter()
+        self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 
     def before_backward(self, call: BackwardCall) -> None:
-        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
-        if self.run.packs or (looks > _BATCHES and looks % self.run.every):
+        stack = stack_of(call)
+        self._looks[stack] += 1
+        if self.run.packs or not self.is_sampled(self._looks[stack], _BATCHES):
             return
         met: Counter[tuple[str, str, int]] = Counter()
         for node in nodes(call.roots):
@@ -64,9 +59,9 @@ class Activations(Probe):
                 is_convolved = values.dim() > 3 or (weight is not None and weight.dim() > 2)
                 unit = 1 if is_convolved else values.dim() - 1
                 name = self.run.names.of(weight) if weight is not None else f"{values.shape[unit]} units"
-                met[kind, name, values.shape[unit]] += 1
-                key = (stack_of(call), kind, name, values.shape[unit], met[kind, name, values.shape[unit]])
-                self._look(key, values, unit)
+                alike = kind, name, values.shape[unit]
+                met[alike] += 1
+                self._look((stack, *alike, met[alike]), values, unit)
 
     def _look(self, key: tuple[Stack, str, str, int, int], values: Tensor, unit: int) -> None:
         """Take in the outputs of a layer. Reads nothing from the device."""
@@ -78,7 +73,7 @@ class Activations(Probe):
             flat = (values.abs() > _FLAT).float().mean()
         layer = self._layers.get(key)
         if layer is None or layer.alive.device != alive.device:
-            layer = self._layers[key] = _Layer(key[2], key[1], alive, flat)
+            layer = self._layers[key] = _Layer(alive, flat)
         elif key[1] == "ReLU":
             layer.alive = layer.alive | alive
         else:
@@ -87,54 +82,40 @@ class Activations(Probe):
         layer.looks += 1
         layer.values = values.reshape(-1)[:: max(1, values.numel() // _VALUES)][:_VALUES].clone()
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         by_place: dict[Stack, list[Units]] = {}
         looks: Counter[Stack] = Counter()
-        for key, layer in self._layers.items():
-            dead = int((~layer.alive).sum()) if layer.kind == "ReLU" else 0
-            flat = float(layer.flat) / layer.looks
+        for (stack, kind, name, size, _), layer in self._layers.items():
+            dead = int((~layer.alive).sum()) if kind == "ReLU" else 0
             values = histogram([] if layer.values is None else layer.values.float().tolist())
-            units = Units(layer.name, layer.kind, key[3], layer.samples, dead, flat, values)
-            by_place.setdefault(key[0], []).append(units)
-            looks[key[0]] = max(looks[key[0]], layer.looks)
-            self.run.pictures.units.append(units)
+            units = Units(name, kind, size, layer.samples, dead, float(layer.flat) / layer.looks, values)
+            by_place.setdefault(stack, []).append(units)
+            looks[stack] = max(looks[stack], layer.looks)
+            self.run.record.pictures.units.append(units)
         for stack, all_units in by_place.items():
             yield from self._dead([units for units in all_units if units.kind == "ReLU"], looks[stack], stack)
             yield from self._saturated([units for units in all_units if units.kind == "tanh"], looks[stack], stack)
 
-    def _dead(self, layers: list[Units], looks: int, stack: Stack) -> Iterator[Judgement]:
-        if not layers:
-            return
-        worst = max(layers, key=lambda units: units.dead / units.units)
-        share = worst.dead / worst.units
-        few = looks < _BATCHES or worst.samples < _SAMPLES
-        yield Judgement(
-            "dead-units",
-            self.name,
-            "CONFIRMED" if share >= _DEAD and not few else "REFUTED" if share <= _ALIVE else "INCONCLUSIVE",
-            f"{worst.dead} of {worst.units} units after {worst.name} are zero for each of {worst.samples} samples",
-            "0.9 of a layer or more, over 16 or more batches and 1000 or more samples; 0.2 or less of each layer "
-            "refutes",
-            {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": worst.samples},
-            looks,
-            (0, self.run.steps),
-            (stack,),
-            "note",
-        )
+    def _dead(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
+        if layers:
+            worst = max(layers, key=lambda units: units.dead / units.units)
+            share = worst.dead / worst.units
+            is_enough = looks >= _BATCHES and worst.samples >= _SAMPLES
+            yield self.judgement(
+                "dead-units",
+                self.whole(stack, looks=looks),
+                decided(share >= _DEAD and is_enough, share <= _ALIVE),
+                f"{worst.dead} of {worst.units} units after {worst.name} are zero for each of {worst.samples} samples",
+                {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": worst.samples},
+            )
 
-    def _saturated(self, layers: list[Units], looks: int, stack: Stack) -> Iterator[Judgement]:
-        if not layers or looks < ENOUGH:
-            return
-        worst = max(layers, key=lambda units: units.saturated)
-        yield Judgement(
-            "saturated-units",
-            self.name,
-            "CONFIRMED" if worst.saturated >= _SATURATED else "REFUTED" if worst.saturated <= _FREE else "INCONCLUSIVE",
-            f"{worst.saturated:.3g} of the outputs of tanh after {worst.name} are beyond 0.99 of its range",
-            "0.9 of the outputs of a layer or more; 0.2 or less of each layer refutes",
-            {"layer": worst.name, "saturated": worst.saturated, "units": worst.units},
-            looks,
-            (0, self.run.steps),
-            (stack,),
-            "note",
-        )
+    def _saturated(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
+        if layers and looks >= ENOUGH:
+            worst = max(layers, key=lambda units: units.saturated)
+            yield self.judgement(
+                "saturated-units",
+                self.whole(stack, looks=looks),
+                decided(worst.saturated >= _SATURATED, worst.saturated <= _FREE),
+                f"{worst.saturated:.3g} of the outputs of tanh after {worst.name} are beyond 0.99 of its range",
+                {"layer": worst.name, "saturated": worst.saturated, "units": worst.units},
+            )

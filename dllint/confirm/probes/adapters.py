@@ -7,113 +7,78 @@ kind of adapter in their names, and modules that were to be saved.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
-from dllint.events import ModelForward, OptimizerStep
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, OptimizerStep, parameters_of, stack_of
+from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, shown
 
 _SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
           "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
 _PREFIX = "lora_"
 
 
-@dataclass(slots=True)
-class _Adapted:
+@dataclass(slots=True, eq=False)
+class _Adapted(Samples):
     """A model with adapters: what was asked for and matches nothing, and what is trained and not saved."""
 
-    stack: Stack
     targets: list[str] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     unsaved_modules: list[str] = field(default_factory=list)  # that were to be saved, and none of which exists
     lost: list[str] = field(default_factory=list)  # trained parameters that are not saved
     trained: int = 0
-    looks: int = 0
 
 
-class Adapters(Probe):
+class Adapters(ObjectProbe[_Adapted]):
     """Looks at the first call of each model with adapters, and at which of its parameters have gradients in steps."""
 
-    name = "adapters"
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.grad == "on":
+            self.of(event.model, stack_of(event))
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._known: WeakKeyDictionary[nn.Module, _Adapted | None] = WeakKeyDictionary()
-        self._due: list[tuple[ReferenceType[nn.Module], _Adapted]] = []  # whose parameters are still to be looked at
-        self._all: list[_Adapted] = []
-
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        if event.grad != "on" or module in self._known:
-            return
-        self._known[module] = None
-        inner = getattr(module, "module", module)
+    def describe(self, thing: Any, *place: Stack) -> _Adapted | None:
+        inner = getattr(thing, "module", thing)
         configs = getattr(inner, "peft_config", None)
-        if isinstance(configs, dict) and configs:
-            self._known[module] = adapted = _Adapted(stack_of(event))
-            self._all.append(adapted)
-            self._due.append((ref(module), adapted))
-            names = [name for name, _ in inner.named_modules()]
-            for config in configs.values():
-                targets = _names(getattr(config, "target_modules", None))
-                adapted.targets += targets
-                adapted.unmatched += [target for target in targets if not _is_in(target, names)]
-                wanted = _names(getattr(config, "modules_to_save", None))
-                if not any(_is_in(name, names) for name in wanted):  # some libraries ask for all usual names of heads
-                    adapted.unsaved_modules += wanted
+        if not isinstance(configs, dict) or not configs:
+            return None
+        adapted = _Adapted(stacks=place)
+        names = [name for name, _ in inner.named_modules()]
+        for config in configs.values():
+            targets = _names(getattr(config, "target_modules", None))
+            adapted.targets += targets
+            adapted.unmatched += [target for target in targets if not _is_in(target, names)]
+            wanted = _names(getattr(config, "modules_to_save", None))
+            if not any(_is_in(name, names) for name in wanted):  # some libraries ask for all usual names of heads
+                adapted.unsaved_modules += wanted
+        return adapted
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        for known, adapted in self._due:
-            module = known()
-            if module is not None and adapted.looks < ENOUGH:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
+        for module, adapted in self.known.items() if self.seen else ():
+            if adapted is not None and adapted.looks < ENOUGH:
                 inner = getattr(module, "module", module)
-                held = {id(p) for group in event.optimizer.param_groups for p in group["params"] if p.grad is not None}
+                held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}
                 trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
                 adapted.looks += bool(trained)
                 adapted.trained = max(adapted.trained, len(trained))
                 adapted.lost = [name for name in trained if not _is_saved(name, inner)] if trained else adapted.lost
 
-    def judge(self) -> Iterator[Judgement]:
-        for adapted in self._all:
-            if adapted.targets:
-                yield self._judgement(
-                    "DL605",
-                    adapted,
-                    bool(adapted.unmatched),
-                    f"{len(adapted.unmatched)} of {len(adapted.targets)} target modules match none of the model"
-                    + _shown(adapted.unmatched),
-                    "any name that no module ends with; else refuted",
-                )
-            if adapted.looks >= ENOUGH or adapted.unsaved_modules:
-                what = f"{len(adapted.lost)} of {adapted.trained} trained parameters are not saved with the adapter"
-                if adapted.unsaved_modules and not adapted.lost:
-                    what = f"modules that were to be saved do not exist: {', '.join(adapted.unsaved_modules)}"
-                yield self._judgement(
-                    "DL606",
-                    adapted,
-                    bool(adapted.lost or adapted.unsaved_modules),
-                    what + _shown(adapted.lost),
-                    "any trained parameter, or none of the modules to save exists; else 3 or more steps refute",
-                )
-
-    def _judgement(self, rule: str, adapted: _Adapted, is_wrong: bool, what: str, threshold: str) -> Judgement:
-        return Judgement(
-            rule,
-            self.name,
-            "CONFIRMED" if is_wrong else "REFUTED",
-            what,
-            threshold,
-            {"unmatched": adapted.unmatched, "missing": adapted.unsaved_modules, "unsaved": adapted.lost[:20]},
-            max(adapted.looks, 1),
-            (0, self.run.steps),
-            (adapted.stack,),
-            "alarm" if rule == "DL606" else "note",
-        )
+    def judge_each(self, seen: _Adapted) -> Judgements:
+        found = {"unmatched": seen.unmatched, "missing": seen.unsaved_modules, "unsaved": seen.lost[:20]}
+        if seen.targets:
+            what = f"{len(seen.unmatched)} of {len(seen.targets)} target modules match none of the model"
+            what += shown(seen.unmatched)
+            yield self.judgement("DL605", seen, decided(seen.unmatched, True), what, found)
+        if seen.looks >= ENOUGH or seen.unsaved_modules:
+            what = f"{len(seen.lost)} of {seen.trained} trained parameters are not saved with the adapter"
+            if seen.unsaved_modules and not seen.lost:
+                what = f"modules that were to be saved do not exist: {', '.join(seen.unsaved_modules)}"
+            verdict = decided(seen.lost or seen.unsaved_modules, True)
+            yield self.judgement("DL606", seen, verdict, what + shown(seen.lost), found)
 
 
 def _names(value: Any) -> list[str]:
@@ -131,7 +96,3 @@ def _is_saved(name: str, module: nn.Module) -> bool:
     configs = vars(module).get("peft_config", {}).values()
     has_bias = any(getattr(config, "bias", "none") != "none" for config in configs)
     return prefix in name or any(part in name for part in _SAVED) or (has_bias and name.endswith("bias"))
-
-
-def _shown(names: list[str]) -> str:
-    return f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""

@@ -6,17 +6,17 @@ on their own. A normalizer that is restored goes on to learn, also while the age
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 
 @dataclass(slots=True, eq=False)
-class _Normalizer:
+class _Normalizer(Samples):
     """What normalizes observations."""
 
     with_agent: Stack = ()  # where an agent that uses it was saved
@@ -27,52 +27,36 @@ class _Normalizer:
     fixed: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class _Resumed:
-    """An agent with a past that begins to learn in this process."""
-
-    stack: Stack
-    steps: int  # that it has made before
-    samples: int  # in its replay buffer
-
-
-class Agents(Probe):
+class Agents(ObjectProbe[_Normalizer]):
     """Follows agents, and what normalizes their observations."""
 
-    name = "agents"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._known: WeakKeyDictionary[Any, _Normalizer] = WeakKeyDictionary()
-        self._all: list[_Normalizer] = []
+    def begin(self) -> None:
         self._learning: WeakSet[Any] = WeakSet()
-        self._resumed: list[_Resumed] = []
-
-    def _of(self, normalizer: Any) -> _Normalizer:
-        known = self._known.get(normalizer)
-        if known is None:
-            known = self._known[normalizer] = _Normalizer()
-            self._all.append(known)
-        return known
+        self._resumed: list[tuple[Stack, int, int]] = []  # where, steps made before, samples in the replay buffer
 
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
-        normalizer = agent.get_vec_normalize_env()
-        if normalizer is not None:
-            self._of(normalizer).learns = True
-        if agent in self._learning:
-            return
-        self._learning.add(agent)
-        buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
-        if buffer is not None and steps:
-            self._resumed.append(_Resumed(stack, steps, int(buffer.size())))
+        known = self._normalizer_of(agent)
+        if known is not None:
+            known.learns = True
+        if agent not in self._learning:
+            self._learning.add(agent)
+            buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
+            if buffer is not None and steps:
+                self._resumed.append((stack, steps, int(buffer.size())))
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
+        known = self._normalizer_of(agent)
+        if known is not None:
+            known.with_agent = stack
+
+    def _normalizer_of(self, agent: Any) -> _Normalizer | None:
         normalizer = agent.get_vec_normalize_env()
-        if normalizer is not None:
-            self._of(normalizer).with_agent = stack
+        return None if normalizer is None else self.of(normalizer)
 
     def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None:
-        known = self._of(normalizer)
+        known = self.of(normalizer)
+        if known is None:
+            return
         if what == "saved":
             known.is_saved = True
         elif what == "restored":
@@ -81,39 +65,21 @@ class Agents(Probe):
             known.moving += bool(normalizer.training)
             known.fixed += not normalizer.training
 
-    def judge(self) -> Iterator[Judgement]:
-        for known in self._all:
-            if known.with_agent:
-                is_over = self.run.ended_by == "end"
-                verdict: Verdict = "REFUTED" if known.is_saved else "CONFIRMED" if is_over else "INCONCLUSIVE"
-                what = "with" if known.is_saved else "without"
-                yield self._judgement(
-                    "DL952",
-                    verdict,
-                    f"an agent was saved {what} what normalizes its observations",
-                    "an agent that is saved, and no normalizer until the script ends; both refute",
-                    known.with_agent,
-                )
-            if known.restored and known.moving + known.fixed >= ENOUGH:
-                moves = bool(known.moving) and not known.learns
-                yield self._judgement(
-                    "DL952",
-                    "CONFIRMED" if moves else "REFUTED",
-                    f"what normalizes observations went on to learn in {known.moving} of {known.moving + known.fixed} "
-                    "steps after it was restored, " + ("though no agent did" if moves else "as it should"),
-                    "any step in which it learns, and no agent; else 3 or more steps refute",
-                    known.restored,
-                )
-        for resumed in self._resumed:
-            yield self._judgement(
-                "DL953",
-                "REFUTED" if resumed.samples else "CONFIRMED",
-                f"an agent that has made {resumed.steps} steps goes on to learn with {resumed.samples} samples in its "
-                "replay buffer",
-                "no sample; any refutes",
-                resumed.stack,
-            )
+    def judge(self) -> Judgements:
+        yield from super().judge()
+        for stack, steps, samples in self._resumed:
+            what = f"an agent that has made {steps} steps goes on to learn with {samples} samples in its replay buffer"
+            yield self.judgement("DL953", self.whole(stack), decided(not samples, True), what, {})
 
-    def _judgement(self, rule: str, verdict: Verdict, what: str, threshold: str, stack: Stack) -> Judgement:
-        voice: Any = "note" if rule == "DL953" else "alarm"
-        return Judgement(rule, self.name, verdict, what, threshold, {}, 1, (0, self.run.steps), (stack,), voice)
+    def judge_each(self, seen: _Normalizer) -> Judgements:
+        if seen.with_agent:
+            verdict = decided(not seen.is_saved and self.run.ended_by == "end", seen.is_saved)
+            what = f"an agent was saved {'with' if seen.is_saved else 'without'} what normalizes its observations"
+            yield self.judgement("DL952", self.whole(seen.with_agent), verdict, what, {})
+        if seen.restored and seen.moving + seen.fixed >= ENOUGH:
+            moves = bool(seen.moving) and not seen.learns
+            what = (
+                f"what normalizes observations went on to learn in {seen.moving} of {seen.moving + seen.fixed} steps "
+                f"after it was restored, {'though no agent did' if moves else 'as it should'}"
+            )
+            yield self.judgement("DL952", self.whole(seen.restored), decided(moves, True), what, {})

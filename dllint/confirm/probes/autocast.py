@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
+from dllint.confirm.probes.base import BackwardCall, ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.graph import nodes
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 from dllint.confirm.probes.scaling import autocast_types
-from dllint.events import ModelForward
 
 _OPERANDS = {
     "AddmmBackward0": "_saved_mat1",
@@ -20,49 +19,45 @@ _OPERANDS = {
     "ConvolutionBackward0": "_saved_input",
 }
 _LOW = (torch.float16, torch.bfloat16)
-_HAS_DEVICES = hasattr(torch, "get_autocast_dtype")  # from torch 2.4 on, one function for all devices
 
 
-class Autocast(Probe):
+@dataclass(slots=True, eq=False)
+class _Products(Samples):
+    """The matrix products behind the backward passes from one place."""
+
+    low: int = 0
+    full: int = 0  # in full precision
+
+
+class Autocast(PlaceProbe[_Products]):
     """Looks at the types of what matrix products are computed of, where a model is called under autocast."""
 
-    name = "autocast"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._is_on = False
-        self._looks: dict[Stack, int] = {}
-        self._found: dict[Stack, list[int]] = {}  # products in low and in full precision
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         self._is_on = event.grad == "on" and bool(autocast_types())
 
     def before_backward(self, call: BackwardCall) -> None:
-        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
-        if not self._is_on or self.run.packs or looks > ENOUGH:
+        seen = self.at(stack_of(call))
+        if not self._is_on or self.run.packs or seen.calls > ENOUGH:
             return
         self._is_on = False
-        found = self._found.setdefault(stack_of(call), [0, 0])
         for node in nodes(call.roots):
             operand = getattr(node, _OPERANDS.get(node.name(), ""), None)
             if operand is not None and operand.is_floating_point():
-                found[operand.dtype not in _LOW] += 1
+                seen.low += operand.dtype in _LOW
+                seen.full += operand.dtype not in _LOW
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, (low, full) in self._found.items():
-            looks = min(self._looks[stack], ENOUGH)
-            if low + full:
-                share = full / (low + full)
-                enough = looks >= ENOUGH
-                yield Judgement(
-                    "autocast-without-effect",
-                    self.name,
-                    "INCONCLUSIVE" if not enough else "CONFIRMED" if share > 0.5 else "REFUTED",
-                    f"{full} of {low + full} matrix products of a model called under autocast are in full precision",
-                    "over half of the products of 3 backward passes; half or fewer refutes",
-                    {"full": full, "low": low},
-                    looks,
-                    (0, self.run.steps),
-                    (stack,),
-                    "alarm",
-                )
+    def judge_each(self, seen: _Products) -> Judgements:
+        if seen.low + seen.full:
+            seen.looks = min(seen.calls, ENOUGH)
+            is_enough, is_most = seen.looks >= ENOUGH, seen.full > seen.low
+            what = f"{seen.full} of {seen.low + seen.full} matrix products of a model called under autocast"
+            yield self.judgement(
+                "autocast-without-effect",
+                seen,
+                decided(is_enough and is_most, is_enough),
+                f"{what} are in full precision",
+                {"full": seen.full, "low": seen.low},
+            )

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint import events
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.inside.places import Place
-from dllint.events import Event
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.inside.places import stack_of as stack_of
+from dllint.confirm.probes.judging import Judgements, Samples
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run
 
-S = TypeVar("S", bound="Samples")
-
-ENOUGH = 3
-"""Observations from which a statistic counts."""
+GradientClip = events.GradientClip[Any]
+ModeChange = events.ModeChange[Any]
+ModelForward = events.ModelForward[Any]
+OptimizerCreated = events.OptimizerCreated[Any]
+OptimizerStep = events.OptimizerStep[Any]
+ScalerUnscale = events.ScalerUnscale[Any]
+ScalerUpdate = events.ScalerUpdate[Any]
+SchedulerStep = events.SchedulerStep[Any]
+StateRead = events.StateRead[Any]
+StateRestored = events.StateRestored[Any]
+StateSaved = events.StateSaved[Any]
+StateTaken = events.StateTaken[Any]
+ZeroGrad = events.ZeroGrad[Any]
 
 
 @dataclass(slots=True, eq=False)
@@ -34,10 +44,11 @@ class LossCall(events.LossCall[Tensor]):
 @dataclass(slots=True, eq=False)
 class BackwardCall(events.Backward[Tensor]):
     """A call of ``torch.autograd.backward``, from one tensor or several; ``factor`` is the number that its gradient
-    argument multiplies by."""
+    argument multiplies by, and ``batches`` the pass over a loader whose latest batch it is the first to follow."""
 
     roots: Sequence[Tensor] = ()
     factor: float = 1.0
+    batches: Batches | None = None
     leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
     scale: float = 1.0  # that a scaler has multiplied the loss by
     _value: float | None = None
@@ -64,23 +75,6 @@ class Load:
     stack: Stack
 
 
-@dataclass(slots=True)
-class Batches:
-    """One pass over a data loader, which was ``made`` at a place. ``indices`` are those of the first batches, as far as
-    there are any; those of batches that workers are still making are among them."""
-
-    owner: Callable[[], Any]
-    number: int  # of the pass over this loader, from 0
-    taken: int = 0
-    indices: list[Any] = field(default_factory=list)
-    made: Stack = ()
-
-    @property
-    def loader(self) -> Any:
-        """The loader; None where it owns what iterates over it, and is gone all the same."""
-        return self.owner()
-
-
 class Probe:
     """Listens to the run by overriding some of the hooks. Whatever one raises stays inside dllint.
 
@@ -88,22 +82,30 @@ class Probe:
     beginning is told as well (``before_…``). The other hooks are about what only a run can see.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str]  # that of its file
     turn: ClassVar[int] = 0  # when it listens, and judges, among the others: those that others ask come before them
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.name = cls.__module__.rpartition(".")[2]
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.begin()
 
-    def on_optimizer_created(self, event: events.OptimizerCreated[Any]) -> None:
+    def begin(self) -> None:
+        """Know nothing yet: what is remembered begins here."""
+
+    def on_optimizer_created(self, event: OptimizerCreated) -> None:
         """An optimizer has been made."""
 
-    def on_model_forward(self, event: events.ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         """A model is called that is called by no other: a module that has parameters. There is no result yet."""
 
     def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
         """A module without parameters is called by no model: a criterion, a transform, a metric."""
 
-    def on_mode_change(self, event: events.ModeChange[Any]) -> None:
+    def on_mode_change(self, event: ModeChange) -> None:
         """A module has been put into training or evaluation mode."""
 
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
@@ -136,16 +138,16 @@ class Probe:
     def on_backward(self, call: BackwardCall) -> None:
         """Gradients have been computed."""
 
-    def on_zero_grad(self, event: events.ZeroGrad[Any]) -> None:
+    def on_zero_grad(self, event: ZeroGrad) -> None:
         """``zero_grad`` of an optimizer or module has been called."""
 
-    def on_gradient_clip(self, event: events.GradientClip[Any]) -> None:
+    def on_gradient_clip(self, event: GradientClip) -> None:
         """Gradients of a list of parameters are about to be clipped."""
 
-    def before_optimizer_step(self, event: events.OptimizerStep[Any]) -> None:
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
         """An optimizer is about to step. Where it is given a closure, there are no gradients yet."""
 
-    def on_optimizer_step(self, event: events.OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         """An optimizer has stepped."""
 
     def on_step_passed_over(self, optimizer: Optimizer) -> None:
@@ -154,7 +156,7 @@ class Probe:
     def on_gap(self) -> None:
         """Observing has rested until now: what is under way may have begun before, or without being told of."""
 
-    def on_scheduler_step(self, event: events.SchedulerStep[Any]) -> None:
+    def on_scheduler_step(self, event: SchedulerStep) -> None:
         """A scheduler has stepped; with arguments where it was told the epoch."""
 
     def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
@@ -166,10 +168,10 @@ class Probe:
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
         """A scaler has scaled a loss."""
 
-    def on_scaler_unscale(self, event: events.ScalerUnscale[Any]) -> None:
+    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
         """A scaler has unscaled the gradients of an optimizer."""
 
-    def on_scaler_update(self, event: events.ScalerUpdate[Any]) -> None:
+    def on_scaler_update(self, event: ScalerUpdate) -> None:
         """A scaler has been updated."""
 
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
@@ -205,13 +207,13 @@ class Probe:
     def on_average(self, average: nn.Module) -> None:
         """An ``AveragedModel`` has taken in the weights of a model."""
 
-    def on_state_saved(self, event: events.StateSaved[Any]) -> None:
+    def on_state_saved(self, event: StateSaved) -> None:
         """Something is about to be saved, where ``torch.save`` was told to: a path, or a file that is open."""
 
-    def on_state_read(self, event: events.StateRead[Any]) -> None:
+    def on_state_read(self, event: StateRead) -> None:
         """``torch.load`` has read something."""
 
-    def on_state_restored(self, event: events.StateRestored[Any]) -> None:
+    def on_state_restored(self, event: StateRestored) -> None:
         """``load_state_dict`` of a module, an optimizer, a scheduler or a scaler is about to take a state."""
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
@@ -222,7 +224,7 @@ class Probe:
         """A trainer of trl has been made for a dataset, or has begun to train (``given`` is None then), and raised an
         exception unless ``error`` is None."""
 
-    def on_state_taken(self, event: events.StateTaken[Any]) -> None:
+    def on_state_taken(self, event: StateTaken) -> None:
         """A module that is part of no other call has been asked for its ``state_dict``."""
 
     def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None:
@@ -231,100 +233,32 @@ class Probe:
     def on_sharded_read(self, state: Any, stack: Stack) -> None:
         """``torch.distributed.checkpoint`` has read something into a dict of states."""
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         """What the probe has found out, when observation ends."""
-        return iter(())
-
-
-@dataclass(slots=True, eq=False)
-class Samples:
-    """What was seen of one place; probes add what they look for.
-
-    Attributes:
-        first, last: the steps of the run at the first and at the last call.
-        calls: calls from there.
-        looks: those that say something.
-        wrong: those of them that are what a rule is about.
-    """
-
-    first: int = 0
-    last: int = 0
-    calls: int = 0
-    looks: int = 0
-    wrong: int = 0
-
-
-class PlaceProbe(Probe, Generic[S]):
-    """Judges each place by samples: the first calls from there, and one in so many of those after them.
-
-    A place is a stack, or whatever tells what is judged apart.
-
-    Attributes:
-        samples: the class of what is noted for each place.
-        at_first: so many calls from each place are all looked at.
-        seen: what was noted, by place.
-    """
-
-    samples: ClassVar[type[Samples]] = Samples
-    at_first: ClassVar[int] = 10
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
-        self.seen: dict[Any, S] = {}
-
-    def at(self, place: Hashable) -> S:
-        """What is known of a place, with a further call from there."""
-        seen = self.seen.get(place)
-        if seen is None:
-            seen = self.seen[place] = cast(S, self.samples(self.run.steps))
-        seen.calls += 1
-        return seen
-
-    def sample(self, place: Hashable) -> S | None:
-        """What is known of a place, if the present call from there is to be looked at."""
-        seen = self.at(place)
-        if seen.calls > self.at_first and seen.calls % self.run.every:
-            return None
-        seen.last = self.run.steps
-        return seen
-
-    def judge(self) -> Iterator[Judgement]:
-        for place, seen in self.seen.items():
-            yield from self.judge_place(place, seen)
-
-    def judge_place(self, place: Any, seen: S) -> Iterator[Judgement]:
-        """What the samples of a place have shown."""
         return iter(())
 
     def judgement(
         self,
         rule: str,
-        stack: Stack,
         seen: Samples,
         verdict: Verdict,
         message: str,
-        threshold: str,
         statistics: dict[str, Any],
-        voice: Voice = "alarm",
+        voice: Voice = "declared",
     ) -> Judgement:
-        """A judgement on a place by its samples."""
+        """A judgement by what was seen. What it is compared with, and how it speaks, the tables say."""
         steps = (seen.first, seen.last)
-        return Judgement(rule, self.name, verdict, message, threshold, statistics, seen.looks, steps, (stack,), voice)
+        return Judgement(rule, self.name, verdict, message, "", statistics, seen.looks, steps, seen.stacks, voice)
+
+    def whole(self, *stacks: Stack, looks: int = 1) -> Samples:
+        """What was seen in the whole run, of some places or of none in particular."""
+        return Samples(stacks=stacks, last=self.run.steps, looks=looks)
+
+    def is_sampled(self, number: int, at_first: int) -> bool:
+        """Whether to look at something, by its number from 1: so many at first, and then one in so many."""
+        return number <= at_first or number % self.run.every == 0
 
 
-def stack_of(event: Event) -> Stack:
-    """The lines of the user's that an event of a run comes from, innermost first."""
-    return cast(Place, event.site).stack
-
-
-def unanimous(wrong: int, looks: int) -> Verdict:
-    """The verdict where all of enough observations have to agree."""
-    if looks < ENOUGH or 0 < wrong < looks:
-        return "INCONCLUSIVE"
-    return "CONFIRMED" if wrong else "REFUTED"
-
-
-def spread(values: Sequence[float]) -> str:
-    """The range of some numbers, for messages."""
-    low, high = min(values), max(values)
-    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+def parameters_of(optimizer: Optimizer) -> list[Tensor]:
+    """All parameters of an optimizer."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]

@@ -7,20 +7,20 @@ one sample is left over for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Batches, PlaceProbe, Samples, stack_of
+from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.ranks import are_several_ranks
+from dllint.confirm.probes.base import BackwardCall, ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.graph import nodes
-from dllint.events import ModelForward
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
 _FEW = 32  # values of a channel: below, running variances are off by a tenth and more
@@ -40,59 +40,33 @@ class _Norms(Samples):
     is_replicated: bool = False
 
 
-@dataclass(slots=True)
-class _Loader:
-    """A loader that gives a last batch of one sample."""
-
-    samples: int
-    batch: int
-    is_alone: bool  # one sample is left over for the last batch
-    made: Stack
-    trains: bool = False
-    is_flat: bool = False
-
-
 class BatchNorms(PlaceProbe[_Norms]):
     """Counts the values that a channel has in training, and the samples that are left over for the last batch."""
 
-    name = "batch_norms"
-    samples = _Norms
     at_first = 5
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._loaders: list[_Loader] = []
-        self._by_loader: WeakKeyDictionary[Any, _Loader | None] = WeakKeyDictionary()
-        self._latest: _Loader | None = None
+    def begin(self) -> None:
+        self._sizes: dict[Source, tuple[int, int, bool] | None] = {}  # samples, those of a batch, one is left over
+        self._flat: set[Source] = set()  # loaders of models in which a sample gives a channel one value
         self._is_replicated = False
         self._wrapped: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        loader = batches.loader
-        if loader is None:
-            self._latest = None
-            return
-        if loader not in self._by_loader:
-            known = self._by_loader[loader] = _described(loader, batches.made)
-            if known is not None:
-                self._loaders.append(known)
-        self._latest = self._by_loader[loader]
+        if batches.source not in self._sizes:
+            self._sizes[batches.source] = _sizes(batches.loader)
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
+    def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
-            self._is_replicated = isinstance(module, DistributedDataParallel) and self._has_local_norms(module)
+            is_wrapped = isinstance(event.model, DistributedDataParallel)
+            self._is_replicated = is_wrapped and self._has_local_norms(event.model)
 
     def _has_local_norms(self, module: nn.Module) -> bool:
         """Whether a wrapped model has batch norms that know nothing of other ranks."""
         if module not in self._wrapped:
-            self._wrapped[module] = _are_several() and any(_is_local(part) for part in module.modules())
+            self._wrapped[module] = are_several_ranks() and any(_is_local(part) for part in module.modules())
         return self._wrapped[module]
 
     def before_backward(self, call: BackwardCall) -> None:
-        loader, self._latest = self._latest, None
-        if loader is not None:
-            loader.trains = True
         seen = self.sample(stack_of(call))
         if seen is None or self.run.packs:
             return
@@ -100,54 +74,39 @@ class BatchNorms(PlaceProbe[_Norms]):
         if not shapes:
             return
         values = [shape.numel() // shape[1] for shape in shapes]
-        seen.looks += 1
+        seen.count()
         seen.norms += len(shapes)
         seen.few += sum(count < _FEW for count in values)
         seen.tiny += sum(count <= _TINY for count in values)
         seen.fewest = min(values + [seen.fewest] * bool(seen.fewest))
         seen.is_flat = seen.is_flat or any(count == shape[0] for count, shape in zip(values, shapes, strict=True))
         seen.is_replicated = seen.is_replicated or self._is_replicated
-        if loader is not None:
-            loader.is_flat = loader.is_flat or seen.is_flat
+        if call.batches is not None and seen.is_flat:
+            self._flat.add(call.batches.source)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         yield from super().judge()
-        for loader in self._loaders:
-            if loader.trains and loader.is_flat:
-                yield Judgement(
+        for source, sizes in self._sizes.items():
+            if sizes is not None and source in self._flat:
+                samples, batch, is_alone = sizes
+                yield self.judgement(
                     "DL411",
-                    self.name,
-                    "CONFIRMED" if loader.is_alone else "REFUTED",
-                    f"{loader.samples} samples in batches of {loader.batch} leave {loader.samples % loader.batch} for "
-                    "the last one, and a batch norm has one value per sample and channel",
-                    "one sample in the last batch, where a sample gives a channel one value; else refuted",
-                    {"samples": loader.samples, "batch": loader.batch, "left": loader.samples % loader.batch},
-                    1,
-                    (0, self.run.steps),
-                    (loader.made,),
-                    "note",
+                    self.whole(source.made),
+                    decided(is_alone, True),
+                    f"{samples} samples in batches of {batch} leave {samples % batch} for the last one, and a batch "
+                    "norm has one value per sample and channel",
+                    {"samples": samples, "batch": batch, "left": samples % batch},
                 )
 
-    def judge_place(self, place: Stack, seen: _Norms) -> Iterator[Judgement]:
-        if seen.norms:
-            yield self._sized("DL515", place, seen)
-            if seen.is_replicated:
-                yield self._sized("DL516", place, seen)
-
-    def _sized(self, rule: str, stack: Stack, seen: _Norms) -> Judgement:
-        many = seen.few > _PART * seen.norms
-        local = ", of one rank alone" if rule == "DL516" else ""
-        return self.judgement(
-            rule,
-            stack,
-            seen,
-            "INCONCLUSIVE" if seen.looks < ENOUGH else "CONFIRMED" if many else "REFUTED",
-            f"in {seen.few} of {seen.norms} calls of batch norms a channel had fewer than {_FEW} values{local}: "
-            f"{seen.fewest} at the least",
-            "fewer than 32 values in over half of the calls, in 3 or more backward passes; else refuted",
-            {"few": seen.few, "calls": seen.norms, "fewest": seen.fewest},
-            "note" if seen.tiny > _PART * seen.norms else "",
-        )
+    def judge_each(self, seen: _Norms) -> Judgements:
+        is_enough = seen.looks >= ENOUGH
+        verdict = decided(is_enough and seen.few > _PART * seen.norms, is_enough)
+        found = {"few": seen.few, "calls": seen.norms, "fewest": seen.fewest}
+        what = f"in {seen.few} of {seen.norms} calls of batch norms a channel had fewer than {_FEW} values"
+        for rule, local in (("DL515", ""), ("DL516", ", of one rank alone")):
+            if seen.norms and (not local or seen.is_replicated):
+                told = f"{what}{local}: {seen.fewest} at the least"
+                yield self.judgement(rule, seen, verdict, told, found, "note" if seen.tiny > _PART * seen.norms else "")
 
 
 def _shape(node: Any) -> Any:
@@ -158,18 +117,14 @@ def _shape(node: Any) -> Any:
         return None
 
 
-def _described(loader: Any, made: Stack) -> _Loader | None:
-    """What is left over for the last batch; None where the number of samples or of those in a batch is not known."""
+def _sizes(loader: Any) -> tuple[int, int, bool] | None:
+    """The samples of a loader, those of a batch, and whether one is left over; None where that is not known."""
     batch, sampler = getattr(loader, "batch_size", None), getattr(loader, "sampler", None)
     if not batch or batch < 2 or not hasattr(sampler, "__len__"):
         return None
     samples = len(sampler)  # type: ignore[arg-type]
-    return _Loader(samples, batch, samples % batch == 1 and not loader.drop_last, made)
+    return samples, batch, samples % batch == 1 and not loader.drop_last
 
 
 def _is_local(part: nn.Module) -> bool:
     return isinstance(part, _BatchNorm) and not isinstance(part, SyncBatchNorm) and part.training
-
-
-def _are_several() -> bool:
-    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import BackwardCall, LossCall, PlaceProbe, Samples, stack_of, unanimous
+from dllint.confirm.probes.base import BackwardCall, LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.graph import leaves, operation, through_views
+from dllint.confirm.probes.judging import Judgements, Samples
 
 _LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
 _DISCOUNT = 0.5  # the smallest
 _FACTORS = 3  # that a value may be multiplied with
 
 
-@dataclass(slots=True, eq=False)
-class _Losses(Samples):
-    """Losses from one place."""
-
-    function: str = ""
-
-
-class Bootstrap(PlaceProbe[_Losses]):
+class Bootstrap(PlaceProbe[Samples]):
     """DL956: targets of the form ``reward + discount * value`` that need gradients for what makes the input, too."""
 
-    name = "bootstrap"
-    samples = _Losses
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
     def on_derivative(self) -> None:
@@ -46,26 +34,23 @@ class Bootstrap(PlaceProbe[_Losses]):
         seen = self.sample(stack_of(call))
         if seen is None or self._derives:
             return
-        seen.function = call.function
+        seen.what = call.function
         if not call.target.requires_grad:
-            seen.looks += 1
+            seen.count()
         elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
-                seen.looks += 1
-                seen.wrong += not {id(leaf) for leaf in ours}.isdisjoint(map(id, theirs))
+                seen.count(not {id(leaf) for leaf in ours}.isdisjoint(map(id, theirs)))
 
-    def judge_place(self, place: Stack, seen: _Losses) -> Iterator[Judgement]:
+    def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
             yield self.judgement(
                 "DL956",
-                place,
                 seen,
-                unanimous(seen.wrong, seen.looks),
-                f"in {seen.wrong} of {seen.looks} calls of {seen.function}, gradients went through a target of the "
+                seen.unanimous,
+                f"in {seen.wrong} of {seen.looks} calls of {seen.what}, gradients went through a target of the "
                 "form reward + discount * value to the parameters that are to learn it",
-                "all of 3 or more calls; none of 3 refutes",
-                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.function},
+                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what},
             )
 
 

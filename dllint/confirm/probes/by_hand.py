@@ -3,13 +3,15 @@ all with all by broadcasting (DL117), and gradients through a target that a netw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
 from typing import Any
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import BackwardCall, LossCall, PlaceProbe, Samples, stack_of, unanimous
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import BackwardCall, LossCall, stack_of
 from dllint.confirm.probes.bootstrap import is_bootstrapped
-from dllint.confirm.probes.graph import leaves_behind, operation, through_views
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.graph import leaves_behind, nearest, operation, through_views
+from dllint.confirm.probes.judging import Judgements, Samples
 
 _NEAR = 40  # operations between the loss and the differences that it is made of
 _FEWEST = 4  # samples that are not compared with each other by chance
@@ -24,12 +26,10 @@ _WHAT = {
 class ByHand(PlaceProbe[Samples]):
     """Looks at the graphs of losses that no function of torch has computed."""
 
-    name = "by_hand"
     at_first = 6
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._passes: dict[Stack, int] = {}
+    def begin(self) -> None:
+        self._passes: Counter[Stack] = Counter()
         self._is_told = False  # a function of torch has computed a loss since the last backward pass
         self._derives = False
 
@@ -45,50 +45,27 @@ class ByHand(PlaceProbe[Samples]):
     def before_backward(self, call: BackwardCall) -> None:
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
-        passes = self._passes[stack_of(call)] = self._passes.get(stack_of(call), 0) + 1
-        if is_told or self.run.packs or len(call.roots) != 1 or (passes > self.at_first and passes % self.run.every):
+        stack = stack_of(call)
+        self._passes[stack] += 1
+        is_sampled = self.is_sampled(self._passes[stack], self.at_first)
+        if is_told or self.run.packs or len(call.roots) != 1 or not is_sampled:
             return
-        for node in _near(call.roots[0].grad_fn):
+        for node in nearest(call.roots[0].grad_fn, _NEAR, but=_LINEAR):
             kind = operation(node)
             if kind == "LogSoftmax":
                 child = through_views(node.next_functions[0][0])
-                self._note("DL101", stack_of(call), child is not None and operation(child) == "Softmax")
+                self.at("DL101", stack).count(child is not None and operation(child) == "Softmax")
             elif kind in ("Pow", "Abs", "SmoothL1Loss"):
                 difference = through_views(node.next_functions[0][0])
                 if difference is not None and operation(difference) in ("Sub", "Rsub"):
-                    self._note("DL117", stack_of(call), _is_of_all_with_all(difference))
+                    self.at("DL117", stack).count(_is_of_all_with_all(difference))
                     if not derives and (answer := _learns_its_target(difference)) is not None:
-                        self._note("DL956", stack_of(call), answer)
+                        self.at("DL956", stack).count(answer)
 
-    def _note(self, rule: str, stack: Stack, is_wrong: bool) -> None:
-        seen = self.at((rule, stack))
-        seen.looks += 1
-        seen.wrong += is_wrong
-        seen.last = self.run.steps
-
-    def judge_place(self, place: tuple[str, Stack], seen: Samples) -> Iterator[Judgement]:
-        rule, stack = place
-        yield self.judgement(
-            rule,
-            stack,
-            seen,
-            unanimous(seen.wrong, seen.looks),
-            f"in {seen.wrong} of {seen.looks} backward passes, the loss {_WHAT[rule]}",
-            "all of 3 or more; none of 3 refutes",
-            {"wrong": seen.wrong, "sampled": seen.looks},
-        )
-
-
-def _near(root: Any) -> Iterator[Any]:
-    """The operations that the loss itself is made of, as far as they can be told from those of the model."""
-    open_nodes, looked = [root], 0
-    while open_nodes and looked < _NEAR:
-        node = open_nodes.pop(0)
-        if node is None or operation(node).endswith(_LINEAR) or node.name().endswith(_LINEAR):
-            continue
-        looked += 1
-        yield node
-        open_nodes += [child for child, _ in node.next_functions]
+    def judge_each(self, seen: Samples) -> Judgements:
+        rule = seen.place[0]
+        what = f"in {seen.wrong} of {seen.looks} backward passes, the loss {_WHAT[rule]}"
+        yield self.judgement(rule, seen, seen.unanimous, what, {"wrong": seen.wrong, "sampled": seen.looks})
 
 
 def _shape(node: Any, number: int = 0) -> tuple[int, ...]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from dllint.confirm.evidence import Judgement, Line, Stack, Verdict
+from dllint.confirm.evidence import Line, Stack
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _FEWEST = 16  # samples whose means say the order
 _CLEAR = 0.7  # correlation of the differences of their channels
 _STEEP = 0.3  # how much of the differences of the images are left in the samples
 
 
-@dataclass(slots=True)
-class _Read:
+@dataclass(slots=True, eq=False)
+class _Read(Samples):
     """The samples that were made of images which OpenCV read at one place."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -27,30 +27,26 @@ class _Read:
     as_red: int = 0
 
 
-class ChannelOrder(Probe):
+class ChannelOrder(PlaceProbe[_Read]):
     """Reads what was noted about the channels of samples."""
 
-    name = "channel_order"
-
-    def judge(self) -> Iterator[Judgement]:
-        read: dict[Stack, _Read] = {}
+    def judge(self) -> Judgements:
         for note in read_notes(self.run.settings.records):
             for order in note.get("orders", []):
-                seen = read.setdefault(stack_at(order["place"]), _Read())
+                seen = self.at(stack_at(order["place"]))
+                seen.count()
                 seen.kinds[order["kind"]] += 1
                 seen.means.append(order["means"])
                 seen.as_red += order["as_red"]
-        for place, seen in read.items():
-            yield self._judged(place, seen)
+        yield from super().judge()
 
-    def _judged(self, place: Stack, seen: _Read) -> Judgement:
-        """DL505."""
-        samples, blue, red = seen.kinds.total(), seen.kinds["blue"], seen.kinds["red"]
+    def judge_each(self, seen: _Read) -> Judgements:
+        blue, red = seen.kinds["blue"], seen.kinds["red"]
         related = _related(seen.means)
         is_blue, is_red = blue >= ENOUGH, red >= ENOUGH
         if blue + red < ENOUGH:
             is_blue, is_red = related > _CLEAR, -related > _CLEAR
-        verdict: Verdict = "CONFIRMED" if is_blue and not red else "REFUTED" if is_red and not blue else "INCONCLUSIVE"
+        verdict = decided(is_blue and not red, is_red and not blue)
         told = {
             "CONFIRMED": "blue is the first channel, as OpenCV reads it",
             "REFUTED": "red is the first channel",
@@ -59,19 +55,10 @@ class ChannelOrder(Probe):
         }
         if seen.as_red:
             told["CONFIRMED"] += "; they are normalized with the numbers of ImageNet, which are for red first"
-        return Judgement(
-            "DL505",
-            self.name,
-            verdict,
-            f"in {samples} samples that were compared with their images, {told[verdict]}",
-            "the same order in 3 or more samples that lie upon their images, or a correlation of the differences of "
-            "the channels over 0.7 in 16 or more",
-            {**seen.kinds, "correlation": related},
-            samples,
-            (0, self.run.steps),
-            (place,),
-            "note" if seen.as_red else "",
-        )
+        what = f"in {seen.looks} samples that were compared with their images, {told[verdict]}"
+        found = {**seen.kinds, "correlation": related}
+        seen.first = 0
+        yield self.judgement("DL505", seen, verdict, what, found, "note" if seen.as_red else "")
 
 
 def _related(means: list[list[float]]) -> float:

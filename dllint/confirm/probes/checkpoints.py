@@ -4,77 +4,54 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, stack_of
+from dllint.confirm.probes.base import StateSaved, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.contents import dicts, has_optimizer
-from dllint.events import StateSaved
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
 _PREFIXES = ("module.", "_orig_mod.")
 
 
-class Checkpoints(Probe):
+@dataclass(slots=True, eq=False)
+class _Saved(Samples):
+    """What was saved last at one place."""
+
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Checkpoints(PlaceProbe[_Saved]):
     """Looks into what ``torch.save`` is given."""
 
-    name = "checkpoints"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._saved: dict[Stack, dict[str, Any]] = {}
-
-    def on_state_saved(self, event: StateSaved[Any]) -> None:
-        content: Any = event.content
+    def on_state_saved(self, event: StateSaved) -> None:
+        content = event.content
         states = list(dicts(content))
         weights = [state for state in states if state and all(isinstance(value, Tensor) for value in state.values())]
-        wrapped = [key for state in weights for key in state if str(key).startswith(_PREFIXES)]
-        self._saved[stack_of(event)] = {
+        self.at(stack_of(event)).facts = {
             "weights": len(weights),
             "optimizers": sum("param_groups" in state and "state" in state for state in states),
             "alone": content in weights if isinstance(content, dict) else False,
-            "wrapped_keys": len(wrapped),
+            "wrapped_keys": sum(str(key).startswith(_PREFIXES) for state in weights for key in state),
             "passing_place": _is_passing(event.path) if has_optimizer(content) else None,
         }
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, facts in self._saved.items():
-            if facts["weights"]:
-                yield self._judgement("DL717", stack, facts, facts["wrapped_keys"] > 0)
-                yield self._judgement("DL701", stack, facts, not facts["optimizers"])
-            if facts["passing_place"] is not None:
-                yield self._judgement("DL704", stack, facts, facts["passing_place"])
-
-    def _judgement(self, rule: str, stack: Stack, facts: dict[str, Any], is_wrong: bool) -> Judgement:
-        what = {
-            "DL701": f"{facts['weights']} sets of weights and {facts['optimizers']} of optimizer state were saved",
-            "DL704": f"a checkpoint to resume from goes where files are {'not ' * (not facts['passing_place'])}deleted "
-            "with the machine",
-            "DL717": f"{facts['wrapped_keys']} keys that were saved begin with the prefix of a wrapper",
-        }
-        return Judgement(
-            rule,
-            self.name,
-            "CONFIRMED" if is_wrong else "REFUTED",
-            what[rule],
-            _THRESHOLDS[rule],
-            facts,
-            1,
-            (self.run.steps, self.run.steps),
-            (stack,),
-            "note",
-        )
-
-
-_THRESHOLDS = {
-    "DL701": "weights without the state of an optimizer",
-    "DL704": "an absolute path into a temporary folder that the run itself is not in; else refuted",
-    "DL717": "any such key",
-}
+    def judge_each(self, seen: _Saved) -> Judgements:
+        facts, seen.looks = seen.facts, 1
+        if facts["weights"]:
+            what = f"{facts['wrapped_keys']} keys that were saved begin with the prefix of a wrapper"
+            yield self.judgement("DL717", seen, decided(facts["wrapped_keys"], True), what, facts)
+            what = f"{facts['weights']} sets of weights and {facts['optimizers']} of optimizer state were saved"
+            yield self.judgement("DL701", seen, decided(not facts["optimizers"], True), what, facts)
+        if facts["passing_place"] is not None:
+            deleted = "deleted" if facts["passing_place"] else "not deleted"
+            what = f"a checkpoint to resume from goes where files are {deleted} with the machine"
+            yield self.judgement("DL704", seen, decided(facts["passing_place"], True), what, facts)
 
 
 def _is_passing(path: Any) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from torch import Tensor
-
 _DEPTH = 2  # dicts inside of what is saved
 
 
@@ -17,15 +15,6 @@ def dicts(value: Any, depth: int = _DEPTH) -> Iterator[dict[Any, Any]]:
         if depth:
             for item in value.values():
                 yield from dicts(item, depth - 1)
-
-
-def tensors(value: Any, depth: int = _DEPTH + 1) -> Iterator[Tensor]:
-    """The tensors of a checkpoint."""
-    if isinstance(value, Tensor):
-        yield value
-    elif depth and isinstance(value, (dict, list, tuple)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from tensors(item, depth - 1)
 
 
 def has_optimizer(value: Any) -> bool:

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Moment
-from dllint.confirm.probes.base import Batches, Probe
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.probes.base import OptimizerStep, Probe, SchedulerStep, StateSaved, parameters_of
 from dllint.confirm.probes.resumption import counters_of
-from dllint.events import OptimizerStep, SchedulerStep, StateSaved
 
 _PARAMETERS, _ELEMENTS = 64, 8  # of an optimizer and of each parameter that are noted
 _SAMPLES = 64  # of a batch
@@ -22,10 +22,7 @@ class Course(Probe):
     """Notes weights, learning rates and state of the first optimizer, before each step and after the last, and beside
     them the scale, the samples, and the counters that are saved."""
 
-    name = "course"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
         self._has_first = False
         self._scale = 0.0
@@ -33,19 +30,17 @@ class Course(Probe):
         self._place: list[int] = []
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        taken = batches.indices[batches.taken - 1] if batches.taken <= len(batches.indices) else []
-        indices = taken if isinstance(taken, list) else [taken]
-        self._batch = [index for index in indices if isinstance(index, int)][:_SAMPLES]
+        self._batch = [index for index in batches.latest() if isinstance(index, int)][:_SAMPLES]
         self._place = [batches.number, batches.taken]
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
         self._scale = float(scaler.get_scale()) if scaler.is_enabled() else 0.0
 
-    def on_state_saved(self, event: StateSaved[Any]) -> None:
-        if self.run.moments:
-            self.run.moments[-1].counters = counters_of(event.content)
+    def on_state_saved(self, event: StateSaved) -> None:
+        if self.run.record.moments:
+            self.run.record.moments[-1].counters = counters_of(event.content)
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
         if optimizer not in self._steps:
             if self._has_first:
@@ -54,24 +49,24 @@ class Course(Probe):
             self._has_first = True
             self._note(optimizer, 0)
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
         if optimizer in self._steps:
             self._steps[optimizer] += 1
             self._note(optimizer, self._steps[optimizer])
 
-    def on_scheduler_step(self, event: SchedulerStep[Any]) -> None:
+    def on_scheduler_step(self, event: SchedulerStep) -> None:
         optimizer = getattr(event.scheduler, "optimizer", None)
         if isinstance(optimizer, Optimizer) and optimizer in self._steps:
-            self.run.moments[-1].rates = _rates(optimizer)
+            self.run.record.moments[-1].rates = _rates(optimizer)
 
     def _note(self, optimizer: Optimizer, step: int) -> None:
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        parameters = parameters_of(optimizer)
         chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
         values = torch.cat([_sample(parameter) for parameter in chosen]).tolist() if chosen else []
         states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
         moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
-        self.run.moments.append(moment)
+        self.run.record.moments.append(moment)
 
 
 def _rates(optimizer: Optimizer) -> list[float]:

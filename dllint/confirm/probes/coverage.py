@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
-from dllint.events import ModelForward, OptimizerStep
+from dllint.confirm.evidence import Judgement, Verdict, Voice
+from dllint.confirm.probes.base import BackwardCall, ModelForward, OptimizerStep, Probe, parameters_of
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
@@ -67,10 +64,7 @@ class _List:
 class Coverage(Probe):
     """Notes the parameters that gradients go to, and compares them with what optimizers and modules hold."""
 
-    name = "coverage"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
         self._modules: WeakSet[nn.Module] = WeakSet()
@@ -82,10 +76,9 @@ class Coverage(Probe):
         self._has_gaps = False  # then calls of modules are not all told of
         self._holds_strangers = False  # some optimizer holds what no module that was called has, or what is frozen
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        self._modules.add(module)
-        self._numbers.setdefault(module, next(self._counter))
+    def on_model_forward(self, event: ModelForward) -> None:
+        self._modules.add(event.model)
+        self._numbers.setdefault(event.model, next(self._counter))
 
     def on_gap(self) -> None:
         self._has_gaps = True
@@ -98,18 +91,15 @@ class Coverage(Probe):
         for leaf in new:
             self._used.add(leaf).is_registered = id(leaf) in registered or self._has_gaps
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        steps = self.run.gradients.of(optimizer).steps
-        if steps >= _FIRST and steps % self.run.every:
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        if not self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1):
             return
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                self._held[id(parameter)] = ref(parameter)
-                if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
-                    (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
+        for parameter in parameters_of(event.optimizer):
+            self._held[id(parameter)] = ref(parameter)
+            if not parameter.requires_grad and isinstance(parameter, nn.Parameter):  # else a copy, stepped by hand
+                (self._frozen.find(parameter) or self._frozen.add(parameter)).steps += 1
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         self._steps += 1
         if self.run.gradients.of(event.optimizer).steps <= ENOUGH or self._steps % self.run.every == 0:
             self._look()
@@ -148,76 +138,47 @@ class Coverage(Probe):
         for name, parameters in owners:
             self._misspelled[name] = any(self._used.find(parameter) for parameter in parameters)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         self._look()
         if self.run.steps >= ENOUGH and self._used.items:
             yield from self._uncovered()
             yield self._unregistered()
             yield from self._frozen_in_vain()
-            yield from self._moved_though_frozen()
+            frozen = [item for item in self._frozen.items if item.is_frozen and item.steps >= ENOUGH]
+            moved = [item for item in frozen if item.has_moved]
+            if frozen:
+                what = f"{len(moved)} of {len(frozen)} frozen parameters in optimizers moved"
+                yield self._told("DL601", decided(moved, True), what, moved)
 
-    def _uncovered(self) -> Iterator[Judgement]:
+    def _uncovered(self) -> Judgements:
         """DL306 where an optimizer holds what something may have replaced; DL307 where it does not."""
         used = self._used.items
         missing = [item for item in used if not item.is_held and not item.has_moved and item.is_beside]
         is_certain = any(item.is_matrix for item in missing) or _has_lost_all_vectors(used, missing)
         matters = is_certain and any(item.is_held for item in used)
+        what = f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move"
         for rule, is_meant in (("DL306", self._holds_strangers), ("DL307", not self._holds_strangers)):
-            judgement = self._judgement(
-                rule,
-                "CONFIRMED" if matters else "INCONCLUSIVE" if missing else "REFUTED",
-                f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move",
-                "any such matrix of a model that is trained, or all its vectors, after 3 or more steps; none refutes",
-                missing,
-                is_certain=not self._is_a_part(missing),
-            )
-            yield judgement if is_meant else replace(judgement, voice="")
+            voice: Voice = "" if not is_meant else "note" if self._is_a_part(missing) else "alarm"
+            yield self._told(rule, decided(matters, not missing), what, missing, voice)
 
     def _unregistered(self) -> Judgement:
         used = self._used.items
         strangers = [item for item in used if not item.is_registered]
         is_seen = len(strangers) < len(used)  # else what makes up the model is called by other names
         matters = is_seen and any(item.is_matrix for item in strangers)
-        return self._judgement(
-            "DL308",
-            "CONFIRMED" if matters else "INCONCLUSIVE" if strangers else "REFUTED",
-            f"{len(strangers)} of {len(used)} parameters with gradients are registered in no module",
-            "any such matrix in a model that is called; none refutes",
-            strangers,
-            is_certain=False,
-        )
+        what = f"{len(strangers)} of {len(used)} parameters with gradients are registered in no module"
+        return self._told("DL308", decided(matters, not strangers), what, strangers, "note")
 
-    def _frozen_in_vain(self) -> Iterator[Judgement]:
+    def _frozen_in_vain(self) -> Judgements:
         trained = [name for name, is_trained in self._misspelled.items() if is_trained]
         if self._misspelled:
             what = f"{trained[0]} is set, and gradients arrive all the same" if trained else "what is frozen has none"
-            threshold = "a misspelled attribute on what has gradients; frozen parameters without any refute"
-            yield self._judgement("DL309", "CONFIRMED" if trained else "REFUTED", what, threshold, [])
+            yield self._told("DL309", decided(trained, True), what, [])
 
-    def _moved_though_frozen(self) -> Iterator[Judgement]:
-        frozen = [item for item in self._frozen.items if item.is_frozen and item.steps >= ENOUGH]
-        moved = [item for item in frozen if item.has_moved]
-        if frozen:
-            what = f"{len(moved)} of {len(frozen)} frozen parameters in optimizers moved"
-            threshold = "any change over 3 or more steps; none refutes"
-            yield self._judgement("DL601", "CONFIRMED" if moved else "REFUTED", what, threshold, moved)
-
-    def _judgement(
-        self, rule: str, verdict: Verdict, what: str, threshold: str, items: list[_Watched], *, is_certain: bool = True
-    ) -> Judgement:
+    def _told(self, rule: str, verdict: Verdict, what: str, items: list[_Watched], voice: Voice = "alarm") -> Judgement:
         names = [item.name for item in items]
-        shown = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
-        return Judgement(
-            rule,
-            self.name,
-            verdict,
-            what + shown,
-            threshold,
-            {"parameters": names[:20], "number": len(names), "with_gradients": len(self._used.items)},
-            self.run.steps,
-            (0, self.run.steps),
-            voice="alarm" if is_certain else "note",
-        )
+        found = {"parameters": names[:20], "number": len(names), "with_gradients": len(self._used.items)}
+        return self.judgement(rule, self.whole(looks=self.run.steps), verdict, what + shown(names), found, voice)
 
     def _is_a_part(self, missing: list[_Watched]) -> bool:
         """Whether just one child of a module is missing, with all of its parameters: a probe on fixed features."""

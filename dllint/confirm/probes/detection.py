@@ -7,16 +7,16 @@ may read boxes otherwise, so that what is said of them is a note.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of, unanimous
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
@@ -37,28 +37,22 @@ class _Boxes(Samples):
 class Detection(PlaceProbe[_Boxes]):
     """Looks at the targets of detectors in training, and at their thresholds in evaluation."""
 
-    name = "detection"
-    samples = _Boxes
     at_first = 5
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._thresholds: dict[Stack, list[float]] = {}
         self._calls: dict[Stack, int] = {}
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        inputs = event.arguments.positional
-        named = event.arguments.keywords
-        stack = stack_of(event)
+    def on_model_forward(self, event: ModelForward) -> None:
+        inputs, named, stack = event.arguments.positional, event.arguments.keywords, stack_of(event)
         if event.grad == "on":
             targets = named.get("targets", inputs[1] if len(inputs) > 1 else None)
             images = named.get("images", inputs[0] if inputs else None)
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
-                self._look(module, images, targets, stack)
-        elif self.run.steps and not module.training:
+                self._look(event.model, images, targets, stack)
+        elif self.run.steps and not event.model.training:
             calls = self._calls[stack] = self._calls.get(stack, 0) + 1
-            threshold = _threshold(module) if calls <= self.at_first else None
+            threshold = _threshold(event.model) if calls <= self.at_first else None
             if threshold is not None:
                 self._thresholds.setdefault(stack, []).append(threshold)
 
@@ -71,41 +65,27 @@ class Detection(PlaceProbe[_Boxes]):
         numbers = torch.stack([(boxes[:, 2:] <= boxes[:, :2]).any(1).sum(), boxes.max().float()]).tolist()
         side = min(min(image.shape[-2:]) for image in images)
         is_unit = numbers[1] <= _UNIT and side > _SIDE
-        seen.looks += 1
+        seen.count(is_unit or numbers[0] > _INVALID * len(boxes))
         seen.boxes += len(boxes)
         seen.invalid += int(numbers[0])
-        seen.wrong += is_unit or numbers[0] > _INVALID * len(boxes)
         seen.highest = max(seen.highest, numbers[1])
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         yield from super().judge()
         for stack, thresholds in self._thresholds.items():
-            yield Judgement(
-                "DL513",
-                self.name,
-                "CONFIRMED" if min(thresholds) >= _HIGH else "REFUTED",
-                f"the detector that is evaluated drops what it finds with a score below {min(thresholds):.2g}",
-                "0.3 or more; less refutes",
-                {"threshold": min(thresholds)},
-                len(thresholds),
-                (0, self.run.steps),
-                (stack,),
-                "note",
-            )
+            lowest = min(thresholds)
+            what = f"the detector that is evaluated drops what it finds with a score below {lowest:.2g}"
+            seen = self.whole(stack, looks=len(thresholds))
+            yield self.judgement("DL513", seen, decided(lowest >= _HIGH, True), what, {"threshold": lowest})
 
-    def judge_place(self, place: Stack, seen: _Boxes) -> Iterator[Judgement]:
-        verdict: Verdict = unanimous(seen.wrong, seen.looks) if seen.boxes >= _FEWEST else "INCONCLUSIVE"
-        if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
-            verdict = "CONFIRMED"
+    def judge_each(self, seen: _Boxes) -> Judgements:
+        is_broken = seen.wrong and self.run.ended_by == "exception"  # as such boxes end it
         yield self.judgement(
             "DL512",
-            place,
             seen,
-            verdict,
+            "CONFIRMED" if is_broken else seen.unanimous if seen.boxes >= _FEWEST else "INCONCLUSIVE",
             f"{seen.invalid} of {seen.boxes} boxes have no second corner beyond the first, and the largest coordinate "
             f"is {seen.highest:.3g}",
-            "over 0.05 of the boxes, or coordinates up to 1.5 for images of more than 32 pixels, in all of 3 or more "
-            "calls or when the run ends by an exception; in none of 3 refutes",
             {"boxes": seen.boxes, "invalid": seen.invalid, "highest": seen.highest},
             "alarm" if seen.is_known else "note",
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, PlaceProbe, Samples
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import BackwardCall
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 
 @dataclass(slots=True, eq=False)
@@ -22,22 +22,16 @@ class _Deviations(Samples):
 class Deviations(PlaceProbe[_Deviations]):
     """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
 
-    name = "deviations"
-    samples = _Deviations
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._waiting: list[_Deviations] = []  # for the loss that comes of them
 
     def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
         if values.requires_grad or not values.is_floating_point():
             return
-        seen = self.sample(stack)
+        seen = self.sample(stack) or (self.seen[stack,] if values.numel() <= 1 else None)
         if seen is None:
-            if values.numel() > 1:
-                return
-            seen = self.seen[stack]
-        seen.looks += 1
+            return
+        seen.count()
         is_finite = bool(values.isfinite().all())
         if is_finite and not float(result) > 0 and seen not in self._waiting:
             seen.degenerate += 1
@@ -50,15 +44,12 @@ class Deviations(PlaceProbe[_Deviations]):
                 seen.wrong += is_broken
             self._waiting = []
 
-    def judge_place(self, place: Stack, seen: _Deviations) -> Iterator[Judgement]:
-        good = seen.looks >= ENOUGH and not seen.wrong
+    def judge_each(self, seen: _Deviations) -> Judgements:
         yield self.judgement(
             "DL951",
-            place,
             seen,
-            "CONFIRMED" if seen.wrong else "REFUTED" if good else "INCONCLUSIVE",
+            decided(seen.wrong, seen.looks >= ENOUGH),
             f"{seen.degenerate} of {seen.looks} standard deviations were 0 or those of a single sample, and "
             f"{seen.wrong} made a loss that is not finite",
-            "any such loss; none in 3 or more calls refutes",
             {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looks},
         )

@@ -11,21 +11,20 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import ref
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, spread, stack_of
-from dllint.confirm.probes.search import kept, objects
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.parts import vars_of
+from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, spread
+from dllint.confirm.probes.search import objects
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
-_FIRST = 10  # losses from each place that are looked at
 _ELEMENTS = 32  # of a sample, from which its numbers say something
 _WHITE = 0.1  # by which mean, deviation and correlation of neighbors may miss those of noise
 _MOSTLY_NOISE = 0.9  # of the variance, above which the data cannot be told
@@ -47,38 +46,30 @@ class _Given:
     times: list[ref[Tensor]]
 
 
-@dataclass(slots=True)
-class _Seen:
-    """The losses from one place that compare with noise."""
+@dataclass(slots=True, eq=False)
+class _Losses(Samples):
+    """The losses from one place; those that are looked at compare with noise."""
 
-    losses: int = 0
-    noise: int = 0
     deviations: list[float] = field(default_factory=list)
     means: list[float] = field(default_factory=list)
     highest: float = 0.0
     shape: list[int] = field(default_factory=list)
     predicts: set[str] = field(default_factory=set)  # what schedulers say that exist, one of which fits
     conditions: Counter[tuple[float, ...]] = field(default_factory=Counter)
-    first: int = 0
-    last: int = 0
 
 
-class Diffusion(Probe):
+class Diffusion(PlaceProbe[_Losses]):
     """Solves for the data and the noise in the first losses from each place."""
 
-    name = "diffusion"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._given: _Given | None = None
-        self._seen: dict[Stack, _Seen] = {}
         self._searches = 0
         self._sampled: dict[Stack, list[Tensor]] = {}  # the noise schedules that existed then
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         stack = stack_of(event)
         if event.grad != "on":
-            if any(seen.noise for seen in self._seen.values()) and not event.model.training:
+            if any(seen.looks for seen in self.noted()) and not event.model.training:
                 self._sampled[stack] = self._search()[0] or self._sampled.get(stack, [])
             return
         given = {**{str(at): value for at, value in enumerate(event.arguments.positional)}, **event.arguments.keywords}
@@ -100,25 +91,23 @@ class Diffusion(Probe):
         noisy = next((tensor for tensor in alive if tensor.shape == call.target.shape), None)
         if noisy is None or call.target.requires_grad or noisy.numel() < _ELEMENTS * len(noisy):
             return
-        seen = self._seen.setdefault(stack_of(call), _Seen(first=self.run.steps))
-        seen.losses += 1
+        seen = self.at(stack_of(call))
         seen.conditions.update(tuple(row) for row in given.conditions)
-        if seen.losses <= _FIRST or seen.losses % self.run.every == 0:
+        if self.is_sampled(seen.calls, self.at_first):
             steps = [time for known in given.times if (time := known()) is not None and not time.is_floating_point()]
             self._look(seen, noisy.detach().float(), call.target.detach().float(), steps)
 
-    def _look(self, seen: _Seen, noisy: Tensor, target: Tensor, steps: list[Tensor]) -> None:
+    def _look(self, seen: _Losses, noisy: Tensor, target: Tensor, steps: list[Tensor]) -> None:
         x, noise = noisy.reshape(len(noisy), -1), target.reshape(len(target), -1)
         shares = _covariance(x, noise)
         if not _is_white(noise) or float(shares.median()) < _WHITE:
             return
-        if not seen.noise:
+        if not seen.looks:
             schedules, predictions = self._search()
             if any(_are_shares(shares, schedule, step) for schedule in schedules for step in steps):
                 seen.predicts = predictions
-        seen.noise += 1
+        seen.count()
         seen.shape = list(noisy.shape)
-        seen.last = self.run.steps
         clear = shares.square() < _MOSTLY_NOISE
         if bool(clear.any()):
             share = shares[clear][:, None]
@@ -135,86 +124,60 @@ class Diffusion(Probe):
         predictions: set[str] = set()
         self._searches += 1
         for item in objects(_SCHEDULER, ("alphas_cumprod",)) if self._searches <= _SEARCHES else ():
-            schedule = kept(item)["alphas_cumprod"]
-            config = getattr(item, "config", kept(item))
+            schedule = vars_of(item)["alphas_cumprod"]
+            config = getattr(item, "config", vars_of(item))
             predicts = config.get("prediction_type") if isinstance(config, dict) else None
             predictions |= {predicts} if isinstance(predicts, str) else set()
             if isinstance(schedule, Tensor) and not any(_are_alike(schedule, known) for known in schedules):
                 schedules.append(schedule.detach().float().cpu())
         return schedules, predictions
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if len(seen.deviations) >= ENOUGH:
-                yield from self._latents(stack, seen)
-            if seen.noise >= ENOUGH and seen.predicts:
-                yield self._judgement(
-                    "DL945", stack, seen, "epsilon" not in seen.predicts, "alarm",
-                    f"the output is compared with the noise, and the noise scheduler says that it predicts "
-                    f"{' and '.join(sorted(seen.predicts))}",
-                    "compared with the noise of a schedule that exists, where none says `epsilon`; else refuted",
-                    {"predicts": sorted(seen.predicts)},
-                )  # fmt: skip
-            if seen.noise >= ENOUGH and seen.conditions.total() >= _ROWS:
-                ((_, most),) = seen.conditions.most_common(1)
-                share = most / seen.conditions.total() if most > 1 else 0.0
-                yield self._judgement(
-                    "DL946", stack, seen, share < _DROPPED, "",
-                    f"the condition that is given most often is given to {share:.2g} of {seen.conditions.total()} "
-                    "samples: "
-                    + ("some are dropped" if share >= _DROPPED else "none is dropped before it reaches the model"),
-                    "no condition that comes back in 0.02 of 200 or more samples; else refuted",
-                    {"share": share, "samples": seen.conditions.total()},
-                )  # fmt: skip
+    def judge(self) -> Judgements:
+        yield from super().judge()
         for stack, schedules in self._sampled.items():
-            if schedules:
-                yield self._scheduled(stack, [float(schedule[len(schedule) // 2]) for schedule in schedules])
+            halves = [float(schedule[len(schedule) // 2]) for schedule in schedules]
+            if halves:
+                yield self.judgement(
+                    "DL944",
+                    self.whole(stack),
+                    decided(len(halves) > 1, True),
+                    f"{len(halves)} noise schedules exist while the model is sampled: half of the way, "
+                    f"{' and '.join(f'{half:.3g}' for half in halves)} of the data remains",
+                    {"halves": halves},
+                )
 
-    def _scheduled(self, stack: Stack, halves: list[float]) -> Judgement:
-        """DL944."""
-        return Judgement(
-            "DL944",
-            self.name,
-            "CONFIRMED" if len(halves) > 1 else "REFUTED",
-            f"{len(halves)} noise schedules exist while the model is sampled: half of the way, "
-            f"{' and '.join(f'{half:.3g}' for half in halves)} of the data remains",
-            "two noise schedules, by 1e-3 anywhere; one refutes",
-            {"halves": halves},
-            1,
-            (0, self.run.steps),
-            (stack,),
-            "note",
-        )
-
-    def _latents(self, stack: Stack, seen: _Seen) -> Iterator[Judgement]:
-        """DL942, where it is latents that noise is added to."""
-        if len(seen.shape) < 4 or seen.shape[1] < _CHANNELS or seen.highest <= _BOUND:
-            return
-        size = math.exp(sum(map(math.log, seen.deviations)) / len(seen.deviations))
-        mean = sum(seen.means) / len(seen.means)
-        is_off = not _LOWEST <= size <= _HIGHEST
-        yield self._judgement(
-            "DL942", stack, seen, is_off, "alarm",
-            f"the latents of shape {seen.shape} that noise is added to have deviations of {spread(seen.deviations)} "
-            f"and a mean of {mean:.2g}",
-            "a deviation outside of 0.5 to 2 in 3 or more batches of four and more channels; inside refutes",
-            {"deviations": seen.deviations, "mean": mean, "highest": seen.highest},
-        )  # fmt: skip
-
-    def _judgement(
-        self,
-        rule: str,
-        stack: Stack,
-        seen: _Seen,
-        is_wrong: bool,
-        voice: Any,
-        what: str,
-        threshold: str,
-        found: dict[str, Any],
-    ) -> Judgement:
-        verdict: Any = "CONFIRMED" if is_wrong else "REFUTED"
-        steps = (seen.first, seen.last)
-        return Judgement(rule, self.name, verdict, what, threshold, found, seen.noise, steps, (stack,), voice)
+    def judge_each(self, seen: _Losses) -> Judgements:
+        are_latents = len(seen.shape) >= 4 and seen.shape[1] >= _CHANNELS and seen.highest > _BOUND
+        if len(seen.deviations) >= ENOUGH and are_latents:
+            size = math.exp(sum(map(math.log, seen.deviations)) / len(seen.deviations))
+            mean = sum(seen.means) / len(seen.means)
+            yield self.judgement(
+                "DL942",
+                seen,
+                decided(not _LOWEST <= size <= _HIGHEST, True),
+                f"the latents of shape {seen.shape} that noise is added to have deviations of "
+                f"{spread(seen.deviations)} and a mean of {mean:.2g}",
+                {"deviations": seen.deviations, "mean": mean, "highest": seen.highest},
+                "alarm",
+            )
+        predicts = sorted(seen.predicts)
+        if seen.looks >= ENOUGH and predicts:
+            what = "the output is compared with the noise, and the noise scheduler says that it predicts "
+            verdict = decided("epsilon" not in predicts, True)
+            yield self.judgement("DL945", seen, verdict, what + " and ".join(predicts), {"predicts": predicts})
+        samples = seen.conditions.total()
+        if seen.looks >= ENOUGH and samples >= _ROWS:
+            ((_, most),) = seen.conditions.most_common(1)
+            share = most / samples if most > 1 else 0.0
+            told = "some are dropped" if share >= _DROPPED else "none is dropped before it reaches the model"
+            yield self.judgement(
+                "DL946",
+                seen,
+                decided(share < _DROPPED, True),
+                f"the condition that is given most often is given to {share:.2g} of {samples} samples: {told}",
+                {"share": share, "samples": samples},
+                "",
+            )
 
 
 def _covariance(x: Tensor, noise: Tensor) -> Tensor:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Verdict
-from dllint.confirm.probes.base import Batches, Probe
-from dllint.events import ModelForward
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.inside.parts import tensors
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import Judgements, decided
 
 _PASSES, _BATCHES = 4, 8  # of each loader, and of each pass, that are looked at
 _CHANNELS = 4  # of an image, at most
@@ -27,77 +26,51 @@ _RATIOS, _SAME_RATIOS = (0.7, 1.4), (0.85, 1.18)  # of the deviations
 class _Pass:
     """One pass over a loader: its first batch, and sums over the channels of its images."""
 
-    indices: Any = None
+    batches: Batches
     values: Tensor | None = None
     sums: list[tuple[int, Tensor]] = field(default_factory=list)  # of each batch: images; means, means of squares
-    evaluates: bool = False
-    trains: bool = False
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether a model was called without gradients, and nothing was trained."""
+        return self.batches.is_evaluated and not self.batches.trained
 
 
 class EvaluationData(Probe):
     """Compares the first batches of passes in which a model is only evaluated, and images with those of training."""
 
-    name = "evaluation_data"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._loaders: list[list[_Pass]] = []
-        self._by_loader: WeakKeyDictionary[Any, list[_Pass]] = WeakKeyDictionary()
-        self._latest: _Pass | None = None
+    def begin(self) -> None:
+        self._passes: dict[Batches, _Pass] = {}
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        self._latest = None
-        loader = batches.loader
-        if loader is None or batches.number >= _PASSES:
+        if batches.loader is None or batches.number >= _PASSES or batches.taken > _BATCHES:
             return
-        passes = self._by_loader.get(loader)
-        if passes is None:
-            passes = self._by_loader[loader] = []
-            self._loaders.append(passes)
-        while len(passes) <= batches.number:
-            passes.append(_Pass())
-        self._latest = passes[batches.number]
-        tensor = next(_tensors(batch, 2), None) if batches.taken <= _BATCHES else None
-        if tensor is not None:
-            self._look(self._latest, tensor, batches)
-
-    def _look(self, seen: _Pass, tensor: Tensor, batches: Batches) -> None:
-        tensor = tensor.detach()
-        if batches.taken == 1 and batches.indices:
+        seen = self._passes.setdefault(batches, _Pass(batches))
+        floating = (part for part in tensors(batch, 2) if part.is_floating_point() and part.numel())
+        tensor = next(floating, torch.empty(0)).detach()
+        if batches.taken == 1 and batches.indices and tensor.numel():
             flat = tensor.reshape(-1)
-            seen.indices = batches.indices[0]
             seen.values = flat[:: max(1, flat.numel() // _VALUES)].clone()
         if tensor.dim() == 4 and tensor.shape[1] <= _CHANNELS:
             values = tensor.float()
             seen.sums.append((len(values), torch.stack([values.mean((0, 2, 3)), values.square().mean((0, 2, 3))])))
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        if self._latest is not None and event.grad != "on":
-            self._latest.evaluates = True
-
-    def before_backward(self, call: Any) -> None:
-        if self._latest is not None:
-            self._latest.trains = True
-
-    def judge(self) -> Iterator[Judgement]:
-        for passes in self._loaders:
-            evaluating = [each for each in passes if each.evaluates and not each.trains]
+    def judge(self) -> Judgements:
+        for source in self.run.feed.sources:
+            passes = [self._passes[batches] for batches in source.passes if batches in self._passes]
+            evaluating = [each for each in passes if each.evaluates]
             comparable = [pair for pair in pairwise(evaluating) if _are_comparable(*pair)]
             if evaluating:
                 different = sum(not torch.equal(a.values, b.values) for a, b in comparable)  # type: ignore[arg-type]
-                yield self._judgement(
-                    "DL508",
-                    "INCONCLUSIVE" if not comparable else "CONFIRMED" if different else "REFUTED",
-                    f"{different} of {len(comparable)} passes of evaluation gave other values for the same samples",
-                    "any; none refutes",
-                    {"different": different, "compared": len(comparable)},
-                )
+                what = f"{different} of {len(comparable)} passes of evaluation gave other values for the same samples"
+                found = {"different": different, "compared": len(comparable)}
+                yield self.judgement("DL508", self.whole(), decided(different, comparable), what, found)
         yield from self._scales()
 
-    def _scales(self) -> Iterator[Judgement]:
-        every = [each for passes in self._loaders for each in passes if each.sums]
-        training = _statistics([each for each in every if each.trains])
-        evaluation = _statistics([each for each in every if each.evaluates and not each.trains])
+    def _scales(self) -> Judgements:
+        """DL507."""
+        training = _statistics([each for each in self._passes.values() if each.batches.trained])
+        evaluation = _statistics([each for each in self._passes.values() if each.evaluates])
         if training is None or evaluation is None or len(training[1]) != len(evaluation[1]):
             return
         shift = float(((evaluation[1] - training[1]).abs() / training[2].clamp(min=1e-9)).max())
@@ -105,37 +78,21 @@ class EvaluationData(Probe):
         is_other = shift > _SHIFT or not all(_RATIOS[0] <= ratio <= _RATIOS[1] for ratio in ratios)
         is_same = shift < _NO_SHIFT and all(_SAME_RATIOS[0] <= ratio <= _SAME_RATIOS[1] for ratio in ratios)
         images = min(training[0], evaluation[0])
-        verdict: Verdict = "CONFIRMED" if is_other else "REFUTED" if is_same else "INCONCLUSIVE"
-        yield self._judgement(
+        yield self.judgement(
             "DL507",
-            verdict if images >= _FEWEST else "INCONCLUSIVE",
+            self.whole(),
+            decided(is_other, is_same) if images >= _FEWEST else "INCONCLUSIVE",
             f"the mean of a channel of evaluation is {shift:.2g} deviations from that of training, and the channels "
             f"deviate {', '.join(f'{ratio:.2g}' for ratio in ratios)} times as much",
-            "more than 0.3 deviations, or a ratio outside of 0.7 to 1.4, over 64 images of each; less than 0.15, and "
-            "0.85 to 1.18, refutes",
             {"shift": shift, "ratios": ratios, "images": images},
         )
-
-    def _judgement(self, rule: str, verdict: Verdict, what: str, threshold: str, found: dict[str, Any]) -> Judgement:
-        return Judgement(rule, self.name, verdict, what, threshold, found, 1, (0, self.run.steps), voice="note")
-
-
-def _tensors(value: Any, depth: int) -> Iterator[Tensor]:
-    """The floating tensors of a batch."""
-    if isinstance(value, Tensor):
-        if value.is_floating_point() and value.numel():
-            yield value
-    elif depth:
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-        for part in parts:
-            yield from _tensors(part, depth - 1)
 
 
 def _are_comparable(a: _Pass, b: _Pass) -> bool:
     """Whether two passes began with the same samples."""
     if a.values is None or b.values is None or a.values.shape != b.values.shape:
         return False
-    return bool(a.indices == b.indices)
+    return bool(a.batches.indices[0] == b.batches.indices[0])
 
 
 def _statistics(passes: list[_Pass]) -> tuple[int, Tensor, Tensor] | None:

@@ -7,47 +7,32 @@ is not fused. Nothing else sees the twin.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, stack_of
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import OptimizerStep, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.events import OptimizerStep
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _PARTS = 3  # parameters that are copied
 _LARGEST = 100_000  # elements
 _OFF = 1e-2  # of the learning rate
 
 
-@dataclass(slots=True)
-class _Compared:
-    """The first step of a fused optimizer."""
-
-    tracked: Tracked
-    difference: float  # in learning rates
-    stack: Stack
-
-
 class Fused(Probe):
     """Compares the first step of each fused optimizer of torch's with that of its twin."""
 
-    name = "fused"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what the twin makes of them
         self._rate = 0.0
-        self._compared: list[_Compared] = []
+        self._compared: list[tuple[Tracked, float, Stack]] = []  # and how far apart, in learning rates
         self._known: WeakSet[Optimizer] = WeakSet()
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
         group = optimizer.param_groups[0]
         if not group.get("fused") or optimizer in self._known:
@@ -71,29 +56,21 @@ class Fused(Probe):
         self._rate = float(group["lr"])
         self._wanted = list(zip(chosen, (copy.detach() for copy in copies), strict=True))
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        if not self._wanted:
-            return
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         wanted, self._wanted = self._wanted, []
-        if self._rate:
+        if wanted and self._rate:
             furthest = max(float((p.detach() - copy).abs().max()) for p, copy in wanted)
-            self._compared.append(
-                _Compared(self.run.gradients.of(event.optimizer), furthest / self._rate, stack_of(event))
-            )
+            tracked = self.run.gradients.of(event.optimizer)
+            self._compared.append((tracked, furthest / self._rate, stack_of(event)))
 
-    def judge(self) -> Iterator[Judgement]:
-        for item in self._compared:
-            made = (item.tracked.made,) if item.tracked.made else ()
-            yield Judgement(
+    def judge(self) -> Judgements:
+        for tracked, difference, stack in self._compared:
+            stacks = (stack, tracked.made) if tracked.made else (stack,)
+            yield self.judgement(
                 "DL311",
-                self.name,
-                "CONFIRMED" if item.difference > _OFF else "REFUTED",
-                f"the first step of the fused {item.tracked.kind} differs by {item.difference:.2g} learning rates from "
-                "that of one that is not fused",
-                "over 1e-2 learning rates; less refutes",
-                {"difference": item.difference, "optimizer": item.tracked.kind},
-                1,
-                (0, 1),
-                (item.stack, *made),
-                "note",
+                Samples(stacks=stacks, last=1, looks=1),
+                decided(difference > _OFF, True),
+                f"the first step of the fused {tracked.kind} differs by {difference:.2g} learning rates from that of "
+                "one that is not fused",
+                {"difference": difference, "optimizer": tracked.kind},
             )

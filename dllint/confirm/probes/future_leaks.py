@@ -9,21 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
 from dllint.confirm.probes.base import LossCall
-from dllint.confirm.probes.replay import Culprit, KeptCall, Replaying, Trace
+from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.replay import KeptCall, Replaying, Trace
 
 _LOOKS = 5  # losses that are compared with the tokens of a model
 _EQUAL, _DULL = 0.99, 0.9  # shares of targets that are the next token, and of tokens that are the one before
 _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest output
 _LEAST = 4  # tokens in a row
-_THRESHOLD = "over 1e-3 of the largest output; 1e-5 or less refutes"
 
 
 @dataclass(slots=True)
@@ -38,10 +36,7 @@ class _Next:
 class FutureLeaks(Replaying):
     """Finds models that are trained to tell the next token, and replaces the last ones at the end."""
 
-    name = "future_leaks"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
 
@@ -57,12 +52,37 @@ class FutureLeaks(Replaying):
                 if found is not None:
                     self._trained[module] = found
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for call, module in self.copies():
             original = call.module()
             task = self._trained.get(original) if original is not None else None
             if task is not None:
-                yield from _judged(call, module, task, self.run.steps)
+                yield from self._judged(call, module, task)
+
+    def _judged(self, call: KeptCall, module: nn.Module, task: _Next) -> Judgements:
+        tokens = call.inputs[task.key]
+        if task.counts.shape != (tokens.shape[1 - task.axis], tokens.shape[task.axis] - 1):
+            return  # the last batch is another one
+        length = tokens.shape[task.axis]
+        first = int(task.counts.any(0).nonzero().min())
+        cut = max(first + 1, length // 2)
+        chosen = torch.arange(length, device=tokens.device) >= cut
+        late = chosen if task.axis else chosen[:, None]
+        replaced = torch.where(late, (tokens + 1) % (tokens.max() + 1), tokens)
+        trace = Trace(module, chosen)
+        before, after = trace.compare(call.inputs, {**call.inputs, task.key: replaced})
+        pairs = [_early(old, new, tokens, task, cut) for old, new in zip(before, after, strict=False)]
+        moved = next((each for each in pairs if each is not None), None)
+        if moved is None:
+            return
+        culprit = trace.culprit if moved > _LEAK else None
+        what = f"other tokens at the last {length - cut} places move the outputs for those before by {moved:.3g}"
+        where = f", first in `{culprit.name or type(culprit.modules[-1]).__name__}`" if culprit else ""
+        verdict, place = decided(moved > _LEAK, moved <= _NO_LEAK), culprit.stack if culprit else call.stack
+        what, found = f"{what} of the largest{where}", {"moved": moved, "replaced": length - cut}
+        yield self.told("DL832", call, verdict, what, found, place, "alarm")
+        for rule in ("DL821", "DL823", "DL829") if culprit else ():
+            yield self.told(rule, call, verdict, what, found, place, "")
 
 
 def _next_tokens(call: KeptCall, target: Tensor) -> _Next | None:
@@ -97,26 +117,6 @@ def _counting(tokens: Tensor, target: Tensor, axis: int) -> Tensor | None:
     return counts if is_known else None
 
 
-def _judged(call: KeptCall, module: nn.Module, task: _Next, steps: int) -> Iterator[Judgement]:
-    tokens = call.inputs[task.key]
-    if task.counts.shape != (tokens.shape[1 - task.axis], tokens.shape[task.axis] - 1):
-        return  # the last batch is another one
-    length = tokens.shape[task.axis]
-    first = int(task.counts.any(0).nonzero().min())
-    cut = max(first + 1, length // 2)
-    chosen = torch.arange(length, device=tokens.device) >= cut
-    late = chosen if task.axis else chosen[:, None]
-    replaced = torch.where(late, (tokens + 1) % (tokens.max() + 1), tokens)
-    trace = Trace(module, chosen)
-    before, after = trace.compare(call.inputs, {**call.inputs, task.key: replaced})
-    pairs = [_early(old, new, tokens, task, cut) for old, new in zip(before, after, strict=False)]
-    moved = next((each for each in pairs if each is not None), None)
-    if moved is None:
-        return
-    verdict: Verdict = "CONFIRMED" if moved > _LEAK else "REFUTED" if moved <= _NO_LEAK else "INCONCLUSIVE"
-    yield from _told(call, steps, verdict, moved, length - cut, trace.culprit)
-
-
 def _early(old: Tensor, new: Tensor, tokens: Tensor, task: _Next, cut: int) -> float | None:
     """How far the outputs for early tokens move that count, compared with the largest of them."""
     if old.shape != new.shape or old.dim() < 2:
@@ -130,26 +130,3 @@ def _early(old: Tensor, new: Tensor, tokens: Tensor, task: _Next, cut: int) -> f
     counts = task.counts[:, :cut]
     early = [each[:, :cut][counts] for each in rows]
     return float((early[1] - early[0]).abs().max()) / (float(early[0].abs().max()) or 1.0) if len(early[0]) else None
-
-
-def _told(
-    call: KeptCall, steps: int, verdict: Verdict, moved: float, count: int, culprit: Culprit | None
-) -> Iterator[Judgement]:
-    where = (
-        f", first in `{culprit.name or type(culprit.modules[-1]).__name__}`"
-        if culprit and verdict == "CONFIRMED"
-        else ""
-    )
-    what = f"other tokens at the last {count} places move the outputs for those before by {moved:.3g} of the largest"
-    place = culprit.stack if culprit is not None and verdict == "CONFIRMED" else call.stack
-    stacks: tuple[Stack, ...] = (place,) if place == call.stack else (place, call.stack)
-
-    def judgement(rule: str, voice: Voice) -> Judgement:
-        numbers = {"moved": moved, "replaced": count}
-        at = (steps, steps)
-        return Judgement(rule, FutureLeaks.name, verdict, what + where, _THRESHOLD, numbers, 1, at, stacks, voice)
-
-    yield judgement("DL832", "alarm")
-    if verdict == "CONFIRMED" and culprit is not None:
-        for rule in ("DL821", "DL823", "DL829"):
-            yield judgement(rule, "")

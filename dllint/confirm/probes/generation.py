@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, ref
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 
 @dataclass(slots=True, eq=False)
@@ -42,46 +42,29 @@ class _Start:
 class Generation(PlaceProbe[_Texts]):
     """DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
 
-    name = "generation"
-    samples = _Texts
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._started: _Start | None = None
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        inputs = event.arguments.positional
+    def on_model_forward(self, event: ModelForward) -> None:
+        module, stack, inputs = event.model, stack_of(event), event.arguments.positional
         named: Any = event.arguments.keywords
-        stack = stack_of(event)
         mask, tokens = named.get("attention_mask"), named.get("input_ids", inputs[0] if inputs else None)
         begun, self._started = self._started, None
         is_text = isinstance(mask, Tensor) and isinstance(tokens, Tensor) and mask.dim() == tokens.dim() == 2
         if event.grad == "on" or not is_text or "encoder_outputs" in named or "decoder_input_ids" in named:
             return
         if begun is not None and begun.module() is module and begun.goes_on(tokens, mask):
-            self._note(begun)
+            seen = self.at(begun.stack)
+            seen.count(begun.ends_padded)
+            seen.padded += begun.is_padded
         elif tokens.shape == mask.shape and tokens.shape[1] > 1:
-            seen = self.seen.get(stack)
-            if seen is None or seen.looks < self.at_first or self.run.steps % self.run.every == 0:
+            known = self.seen.get((stack,))
+            if known is None or known.looks < self.at_first or self.run.steps % self.run.every == 0:
                 pads = mask == 0
                 self._started = _Start(ref(module), tokens[0].clone(), bool(pads[:, -1].any()), bool(pads.any()), stack)
 
-    def _note(self, begun: _Start) -> None:
-        seen = self.at(begun.stack)
-        seen.looks += 1
-        seen.wrong += begun.ends_padded
-        seen.padded += begun.is_padded
-        seen.last = self.run.steps
-
-    def judge_place(self, place: Stack, seen: _Texts) -> Iterator[Judgement]:
-        yield self.judgement(
-            "DL901",
-            place,
-            seen,
-            "CONFIRMED" if seen.wrong else "REFUTED" if seen.padded else "INCONCLUSIVE",
-            f"in {seen.wrong} of {seen.looks} batches that were continued, some text ended with padding"
-            + ("" if seen.padded else "; none was padded"),
-            "any batch whose mask ends with 0 in some row; padding elsewhere alone refutes",
-            {"batches": seen.looks, "wrong": seen.wrong, "padded": seen.padded},
-        )
+    def judge_each(self, seen: _Texts) -> Judgements:
+        what = f"in {seen.wrong} of {seen.looks} batches that were continued, some text ended with padding"
+        what += "" if seen.padded else "; none was padded"
+        found = {"batches": seen.looks, "wrong": seen.wrong, "padded": seen.padded}
+        yield self.judgement("DL901", seen, decided(seen.wrong, seen.padded), what, found)

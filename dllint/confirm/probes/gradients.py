@@ -6,7 +6,6 @@ one, or one that was zeroed), so that any way of clearing counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 from weakref import ref
@@ -14,10 +13,20 @@ from weakref import ref
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import (
+    BackwardCall,
+    ModelForward,
+    OptimizerCreated,
+    OptimizerStep,
+    Probe,
+    ScalerUnscale,
+    ZeroGrad,
+    parameters_of,
+    stack_of,
+)
 from dllint.confirm.probes.graph import leaves
-from dllint.events import ModelForward, OptimizerCreated, OptimizerStep, ScalerUnscale, ZeroGrad
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, repeated
 
 _SAMPLES = 3
 _PART = 100_000  # elements of a sample that are kept, to see whether it moves
@@ -65,7 +74,11 @@ class Tracked:
     def parameters(self) -> list[Tensor]:
         """All of its parameters."""
         optimizer = self.optimizer
-        return [] if optimizer is None else [p for group in optimizer.param_groups for p in group["params"]]
+        return [] if optimizer is None else parameters_of(optimizer)
+
+    def seen(self, looks: int, *stacks: Stack) -> Samples:
+        """What was seen of its steps, at places that there are."""
+        return Samples(stacks=tuple(filter(None, stacks)), last=self.steps, looks=looks)
 
     def samples(self) -> list[Tensor]:
         """The smallest of the first, the middle and the last of its trainable parameters, matrices before vectors.
@@ -169,16 +182,14 @@ class Tracked:
 class Gradients(Probe):
     """Follows the gradients of each optimizer, for itself and for the probes behind it."""
 
-    name = "gradients"
     turn = -1
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self.tracked: list[Tracked] = []
         self._by_id: dict[int, Tracked] = {}  # of optimizers that exist; others get their ids later
         self._scaled: tuple[Any, Tensor] | None = None
         self._looks: dict[Stack, int] = {}
-        run.gradients = self
+        self.run.gradients = self
 
     def of(self, optimizer: Optimizer) -> Tracked:
         """What is known about an optimizer."""
@@ -193,7 +204,7 @@ class Gradients(Probe):
         self.tracked.append(tracked)
         return tracked
 
-    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
+    def on_optimizer_created(self, event: OptimizerCreated) -> None:
         self._track(event.optimizer, stack_of(event))
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
@@ -225,16 +236,16 @@ class Gradients(Probe):
         for tracked in self.tracked:
             tracked.look_after(call, scaled)
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
             for tracked in self.tracked:
                 tracked.is_ahead = True
 
-    def on_scaler_unscale(self, event: ScalerUnscale[Any]) -> None:
+    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
         if event.optimizer is not None:
             self.of(event.optimizer).is_scaled = False
 
-    def on_zero_grad(self, event: ZeroGrad[Any]) -> None:
+    def on_zero_grad(self, event: ZeroGrad) -> None:
         owner: Optimizer | nn.Module = event.target
         stack = stack_of(event)
         if isinstance(owner, Optimizer):
@@ -245,87 +256,63 @@ class Gradients(Probe):
             if not owned.isdisjoint(map(id, tracked.samples())):
                 tracked.cleared(stack)
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         tracked = self.of(event.optimizer)
         tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for tracked in self.tracked if self.run.settings.mode == "observe" else ():
             if tracked.reached:
-                yield _missing_step(tracked, self.run.ended_by)
+                yield from self._missing_step(tracked)
             if tracked.steps >= ENOUGH:
-                yield _stale(tracked)
+                yield from self._stale(tracked)
             if tracked.looked >= ENOUGH:
-                yield _empty(tracked)
-                yield _early(tracked)
+                yield from self._empty(tracked)
 
+    def _missing_step(self, tracked: Tracked) -> Judgements:
+        """DL201."""
+        moved, is_over = tracked.has_moved(), self.run.ended_by in _OVER
+        is_used = bool(tracked.steps) or moved
+        is_enough = tracked.reached >= ENOUGH and (is_used or is_over or tracked.reached >= _MANY)
+        yield self.judgement(
+            "DL201",
+            tracked.seen(tracked.reached, *tracked.backward_stacks),
+            decided(is_enough and not is_used, is_enough),
+            f"{tracked.kind}: {tracked.reached} backward passes, {tracked.steps} steps, parameters "
+            + ("moved" if moved else "never moved"),
+            {"optimizer": tracked.kind, "backwards": tracked.reached, "steps": tracked.steps, "moved": moved},
+            "alarm" if is_over else "note",
+        )
 
-def _missing_step(tracked: Tracked, ended_by: str) -> Judgement:
-    moved = tracked.has_moved()
-    is_used = bool(tracked.steps) or moved
-    enough = tracked.reached >= ENOUGH and (is_used or ended_by in _OVER or tracked.reached >= _MANY)
-    return Judgement(
-        "DL201",
-        "gradients",
-        "INCONCLUSIVE" if not enough else "REFUTED" if is_used else "CONFIRMED",
-        f"{tracked.kind}: {tracked.reached} backward passes, {tracked.steps} steps, parameters "
-        + ("moved" if moved else "never moved"),
-        f"no step and no change in all backward passes of the script, or in {_MANY}",
-        {"optimizer": tracked.kind, "backwards": tracked.reached, "steps": tracked.steps, "moved": moved},
-        tracked.reached,
-        (0, tracked.steps),
-        tuple(tracked.backward_stacks),
-        "alarm" if ended_by in _OVER else "note",
-    )
+    def _stale(self, tracked: Tracked) -> Judgements:
+        """DL202."""
+        yield self.judgement(
+            "DL202",
+            tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks),
+            repeated(tracked.stale),
+            f"{tracked.stale} of {tracked.followed} steps of {tracked.kind} used gradients that were added to those of "
+            "a step before",
+            {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.followed},
+        )
 
-
-def _stale(tracked: Tracked) -> Judgement:
-    return Judgement(
-        "DL202",
-        "gradients",
-        "CONFIRMED" if tracked.stale >= ENOUGH else "INCONCLUSIVE" if tracked.stale else "REFUTED",
-        f"{tracked.stale} of {tracked.followed} steps of {tracked.kind} used gradients that were added to those of a "
-        "step before",
-        "3 or more such steps; none refutes",
-        {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.followed},
-        tracked.followed,
-        (0, tracked.steps),
-        (*tracked.step_stacks, *tracked.backward_stacks),
-        "alarm",
-    )
-
-
-def _empty(tracked: Tracked) -> Judgement:
-    return Judgement(
-        "DL203",
-        "gradients",
-        "CONFIRMED" if tracked.empty >= ENOUGH else "INCONCLUSIVE" if tracked.empty else "REFUTED",
-        f"{tracked.empty} of {tracked.looked} sampled steps of {tracked.kind} found no gradient, after "
-        f"{tracked.reached} backward passes",
-        "all gradients None, or set to zero, in 3 or more sampled steps; none refutes",
-        {"optimizer": tracked.kind, "empty": tracked.empty, "sampled": tracked.looked},
-        tracked.looked,
-        (0, tracked.steps),
-        (*tracked.clear_stacks, *tracked.step_stacks),
-        "alarm",
-    )
-
-
-def _early(tracked: Tracked) -> Judgement:
-    return Judgement(
-        "DL204",
-        "gradients",
-        "CONFIRMED" if tracked.early >= ENOUGH else "INCONCLUSIVE" if tracked.early else "REFUTED",
-        f"{tracked.early} of {tracked.looked} sampled steps of {tracked.kind} came between the call of the model and "
-        "its backward pass, and found no gradient",
-        "all gradients None, or set to zero, and a model called after the last backward pass, in 3 or more sampled "
-        "steps; none refutes",
-        {"optimizer": tracked.kind, "early": tracked.early, "sampled": tracked.looked},
-        tracked.looked,
-        (0, tracked.steps),
-        (*tracked.step_stacks, *tracked.backward_stacks),
-        "alarm",
-    )
+    def _empty(self, tracked: Tracked) -> Judgements:
+        """DL203 and DL204."""
+        steps = f"of {tracked.looked} sampled steps of {tracked.kind}"
+        found = {"optimizer": tracked.kind, "sampled": tracked.looked}
+        yield self.judgement(
+            "DL203",
+            tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks),
+            repeated(tracked.empty),
+            f"{tracked.empty} {steps} found no gradient, after {tracked.reached} backward passes",
+            {**found, "empty": tracked.empty},
+        )
+        yield self.judgement(
+            "DL204",
+            tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks),
+            repeated(tracked.early),
+            f"{tracked.early} {steps} came between the call of the model and its backward pass, and found no gradient",
+            {**found, "early": tracked.early},
+        )
 
 
 def _part(parameter: Tensor) -> Tensor:

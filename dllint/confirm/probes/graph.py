@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from torch import Tensor
@@ -28,27 +29,24 @@ def leaves(roots: Iterable[Tensor]) -> list[Tensor] | None:
 def leaves_behind(starts: Iterable[Any]) -> list[Tensor] | None:
     """The same, from some operations on."""
     found: dict[int, Tensor] = {}
-    open_nodes: list[Any] = list(starts)
-    seen = set(open_nodes)
-    while open_nodes:
-        node = open_nodes.pop()
+    for number, node in enumerate(_behind(starts)):
         variable = getattr(node, "variable", None)
         if variable is not None:
             found[id(variable)] = variable
-        for following, _ in node.next_functions:
-            if following is not None and following not in seen:
-                seen.add(following)
-                open_nodes.append(following)
-        if len(seen) > _MOST_NODES:
+        if number == _MOST_NODES:
             return None
     return list(found.values())
 
 
 def nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
     """The operations behind some tensors, the last first; not all of them where the graph is very large."""
-    open_nodes: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    return islice(_behind(root.grad_fn for root in roots if root.grad_fn is not None), _MOST_NODES)
+
+
+def _behind(starts: Iterable[Any]) -> Iterator[Any]:
+    open_nodes = list(starts)
     seen = set(open_nodes)
-    while open_nodes and len(seen) <= _MOST_NODES:
+    while open_nodes:
         node = open_nodes.pop()
         yield node
         for following, _ in node.next_functions:
@@ -57,17 +55,24 @@ def nodes(roots: Iterable[Tensor]) -> Iterator[Any]:
                 open_nodes.append(following)
 
 
+def nearest(start: Any, most: int, but: tuple[str, ...] = ()) -> Iterator[Any]:
+    """The first operations behind one, with itself, the nearest first; none through those whose names end so."""
+    open_nodes = [start]
+    while open_nodes and most:
+        node = open_nodes.pop(0)
+        if node is not None and not (but and (operation(node).endswith(but) or node.name().endswith(but))):
+            most -= 1
+            yield node
+            open_nodes += [child for child, _ in node.next_functions]
+
+
 def weight_behind(node: Any) -> Tensor | None:
     """The nearest parameter with two or more dimensions that goes into an operation, if it is near."""
-    open_nodes, looked = [node], 0
-    while open_nodes and looked < _NEAR:
-        following = [child for child, _ in open_nodes.pop(0).next_functions if child is not None]
-        looked += 1
-        for child in following:
+    for near in nearest(node, _NEAR):
+        for child, _ in near.next_functions:
             variable = getattr(child, "variable", None)
             if isinstance(variable, Tensor) and variable.dim() > 1:
                 return variable
-        open_nodes += following
     return None
 
 

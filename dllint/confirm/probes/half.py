@@ -7,20 +7,17 @@ is added. Both show in some elements of each matrix before and after a step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import OptimizerStep, Probe, stack_of
 from dllint.confirm.probes.gradients import Tracked
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 from dllint.confirm.probes.movement import sample
-from dllint.events import OptimizerStep
 
 _FIRST = 10  # steps that are all looked at
 _MOST = 50  # parameters of an optimizer that are looked at
@@ -45,6 +42,10 @@ class _Steps:
     lost: list[tuple[float, float]] = field(default_factory=list)  # learning rate, share of updates that were lost
     stacks: dict[Stack, None] = field(default_factory=dict)
 
+    def seen(self, looks: int) -> Samples:
+        """The places of the steps, and that of the optimizer."""
+        return self.tracked.seen(looks, *self.stacks, self.tracked.made)
+
 
 @dataclass(slots=True)
 class _Moved:
@@ -68,33 +69,25 @@ def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
 class Half(Probe):
     """Compares some elements of parameters in half precision before and after steps."""
 
-    name = "half"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor, float]] = []  # parameter, elements of it, learning rate
         self._is_sampled = False
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        steps = self.run.gradients.of(optimizer).steps
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
         self._before = []
-        self._is_sampled = steps < _FIRST or steps % self.run.every == 0
-        if self._is_sampled and type(optimizer).__module__.startswith("torch.optim"):
-            for group in optimizer.param_groups:
+        self._is_sampled = self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1)
+        if self._is_sampled and type(event.optimizer).__module__.startswith("torch.optim"):
+            for group in event.optimizer.param_groups:
                 half = [p for p in group["params"] if p.dtype in (torch.float16, torch.bfloat16) and p.requires_grad]
                 rate = float(group.get("lr", 0.0))
                 self._before += [(p, sample(p), rate) for p in half[:_MOST] if p.numel() and p.layout == torch.strided]
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         if not self._is_sampled:
             return
-        tracked = self.run.gradients.of(optimizer)
-        steps = self._steps.get(tracked)
-        if steps is None:
-            steps = self._steps[tracked] = _Steps(tracked)
+        tracked = self.run.gradients.of(event.optimizer)
+        steps = self._steps.setdefault(tracked, _Steps(tracked))
         steps.looks += 1
         steps.stacks.setdefault(stack_of(event))
         before, self._before = self._before, []
@@ -103,8 +96,8 @@ class Half(Probe):
             for p, begin, rate in before
             if p.grad is not None and not p.grad.is_sparse
         ]
-        if moved and not bool(getattr(optimizer, "found_inf", False)):
-            steps.eps = float(optimizer.param_groups[0].get("eps", 0.0))
+        if moved and not bool(getattr(event.optimizer, "found_inf", False)):
+            steps.eps = float(event.optimizer.param_groups[0].get("eps", 0.0))
             self._compare_16(steps, [item for item in moved if item.begin.dtype == torch.float16])
             self._compare_b16(steps, [item for item in moved if item.begin.dtype == torch.bfloat16])
 
@@ -132,61 +125,42 @@ class Half(Probe):
             lost = float((begins == nows)[must_move].float().mean())
             steps.lost.append((max(item.rate for item in moved), lost))
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for steps in self._steps.values():
             if steps.tracked.kind in _ADAPTIVE and steps.looks >= ENOUGH:
-                yield self._eps(steps)
+                yield from self._eps(steps)
             if steps.lost or steps.looks >= ENOUGH:
-                yield self._lost(steps)
+                yield from self._lost(steps)
 
-    def _eps(self, steps: _Steps) -> Judgement:
-        return Judgement(
-            "DL310",
-            self.name,
-            "CONFIRMED" if steps.broken or steps.wild >= ENOUGH else "INCONCLUSIVE" if steps.wild else "REFUTED",
-            f"{steps.half} of {steps.looks} sampled steps of {steps.tracked.kind} were made in float16 with eps "
-            f"{steps.eps:g}: {steps.broken} left what is not finite, one moved a weight by {steps.furthest:.3g} times "
-            "the learning rate"
-            if steps.half
-            else f"no parameter of {steps.tracked.kind} is in float16",
-            "weights that a step makes infinite or nan, or over 2000 times the learning rate in 3 or more steps; none "
-            "refutes",
-            {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest,
-             "eps": steps.eps},
-            steps.looks,
-            (0, steps.tracked.steps),
-            self._places(steps),
-            "alarm",
-        )  # fmt: skip
+    def _eps(self, steps: _Steps) -> Judgements:
+        """DL310."""
+        what = f"no parameter of {steps.tracked.kind} is in float16"
+        if steps.half:
+            what = (
+                f"{steps.half} of {steps.looks} sampled steps of {steps.tracked.kind} were made in float16 with eps "
+                f"{steps.eps:g}: {steps.broken} left what is not finite, one moved a weight by {steps.furthest:.3g} "
+                "times the learning rate"
+            )
+        found = {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest}
+        verdict = decided(steps.broken or steps.wild >= ENOUGH, not steps.wild)
+        yield self.judgement("DL310", steps.seen(steps.looks), verdict, what, {**found, "eps": steps.eps})
 
-    def _lost(self, steps: _Steps) -> Judgement:
+    def _lost(self, steps: _Steps) -> Judgements:
+        """DL316."""
         rates = [rate for rate, _ in steps.lost]
         top = max(rates, default=0.0)
         shares = [share for rate, share in steps.lost if rate >= _NEAR_TOP * top > 0]
         still_rises = len(rates) > 1 and rates[-1] == top > rates[0]
         share = median(shares) if shares else 0.0
-        verdict: Verdict = "INCONCLUSIVE"
-        if not steps.lost or (len(shares) >= ENOUGH and share < _KEPT):
-            verdict = "REFUTED"
-        elif len(shares) >= _SAMPLES and share > _LOST and not still_rises:
-            verdict = "CONFIRMED"
-        return Judgement(
+        is_good = not steps.lost or (len(shares) >= ENOUGH and share < _KEPT)
+        what = f"no parameter of {steps.tracked.kind} is in bfloat16"
+        if steps.lost:
+            what = f"{share:.0%} of the elements with a gradient stay as they are in a step of {steps.tracked.kind}, "
+            what += "because bfloat16 has no number in between"
+        yield self.judgement(
             "DL316",
-            self.name,
-            verdict,
-            f"{share:.0%} of the elements with a gradient stay as they are in a step of {steps.tracked.kind}, because "
-            "bfloat16 has no number in between"
-            if steps.lost
-            else f"no parameter of {steps.tracked.kind} is in bfloat16",
-            "over half of the elements in 5 or more sampled steps, while the learning rate is high and does not rise; "
-            "under a tenth refutes",
+            steps.seen(len(steps.lost)),
+            decided(len(shares) >= _SAMPLES and share > _LOST and not still_rises, is_good),
+            what,
             {"share": share, "sampled": len(shares), "learning_rate": top},
-            len(steps.lost),
-            (0, steps.tracked.steps),
-            self._places(steps),
-            "alarm",
         )
-
-    def _places(self, steps: _Steps) -> tuple[Stack, ...]:
-        made = (steps.tracked.made,) if steps.tracked.made else ()
-        return (*steps.stacks, *made)

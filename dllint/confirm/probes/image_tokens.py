@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of, unanimous
-from dllint.events import ModelForward
+from dllint.confirm.probes.base import ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import Judgements, Samples
 
 _TOKENS = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
 _IMAGES = ("pixel", "image", "video", "vision", "visual", "patch")  # in the names of arguments that hold them
@@ -28,15 +28,11 @@ class _Batches(Samples):
 class ImageTokens(PlaceProbe[_Batches]):
     """Looks at what models are given whose configuration names a token for images."""
 
-    name = "image_tokens"
-    samples = _Batches
     at_first = 5
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        inputs = event.arguments.positional
-        named = event.arguments.keywords
-        config = getattr(getattr(module, "module", module), "config", None)
+    def on_model_forward(self, event: ModelForward) -> None:
+        inputs, named = event.arguments.positional, event.arguments.keywords
+        config = getattr(getattr(event.model, "module", event.model), "config", None)
         if config is None or event.grad != "on" or any(named.get(name) is not None for name in _ELSEWHERE):
             return
         tokens = [getattr(config, name, None) for name in _TOKENS]
@@ -47,21 +43,13 @@ class ImageTokens(PlaceProbe[_Batches]):
         seen = self.sample(stack_of(event))
         if seen is not None and bool(torch.isin(ids, ids.new_tensor(known)).any()):
             seen.token = known[0]
-            seen.looks += 1
-            seen.wrong += not _has_images(inputs[1:], named)
+            seen.count(not _has_images(inputs[1:], named))
 
-    def judge_place(self, place: Stack, seen: _Batches) -> Iterator[Judgement]:
+    def judge_each(self, seen: _Batches) -> Judgements:
         if seen.looks:
-            yield self.judgement(
-                "DL963",
-                place,
-                seen,
-                unanimous(seen.wrong, seen.looks),
-                f"{seen.wrong} of {seen.looks} batches with tokens for images (such as {seen.token}) came without "
-                "images",
-                "all of 3 or more such batches; none refutes",
-                {"without": seen.wrong, "batches": seen.looks, "token": seen.token},
-            )
+            what = f"{seen.wrong} of {seen.looks} batches with tokens for images (such as {seen.token}) came without "
+            found = {"without": seen.wrong, "batches": seen.looks, "token": seen.token}
+            yield self.judgement("DL963", seen, seen.unanimous, f"{what}images", found)
 
 
 def _has_images(others: Any, named: Mapping[str, Any]) -> bool:

@@ -7,14 +7,12 @@ backward pass comes to, as in an evaluation with gradients on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import ReferenceType, ref
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, stack_of
-from dllint.events import OptimizerStep
+from dllint.confirm.probes.base import BackwardCall, LossCall, OptimizerStep, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _KEY = "dllint"
 _MANY = 5  # graphs at once
@@ -28,16 +26,13 @@ class _Mark:
 
 
 @dataclass(slots=True, eq=False)
-class _Losses:
+class _Losses(Samples):
     """The losses from one place."""
 
     marks: list[tuple[ReferenceType[_Mark], int]] = field(default_factory=list)  # and the steps before each
-    computed: int = 0
     peak: int = 0  # graphs at once since the last backward pass
     thrown: int = 0  # graphs that lived at once and had no backward pass
     outlived: int = 0  # graphs that lived on over steps
-    first: int = 0
-    last: int = 0
 
     def living(self) -> int:
         """How many graphs there still are."""
@@ -45,76 +40,59 @@ class _Losses:
         return len(self.marks)
 
 
-class KeptGraphs(Probe):
+class KeptGraphs(PlaceProbe[_Losses]):
     """Follows the graphs of losses from each place."""
 
-    name = "kept_graphs"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Losses] = {}
+    at_first = _MOST
 
     def on_loss_call(self, call: LossCall) -> None:
-        seen = self._seen.get(stack_of(call))
-        if seen is None:
-            seen = self._seen[stack_of(call)] = _Losses(first=self.run.steps)
-        if seen.computed > _MOST and seen.computed % self.run.every:
-            seen.computed += 1
-            return
-        seen.computed += 1
-        seen.last = self.run.steps
-        metadata = getattr(call.result.grad_fn, "metadata", None)
-        if metadata is not None and len(seen.marks) < _MOST:
-            mark = metadata[_KEY] = _Mark()
-            seen.marks.append((ref(mark), self.run.all_steps))
-        seen.peak = max(seen.peak, seen.living())
+        seen = self.sample(stack_of(call))
+        if seen is not None:
+            metadata = getattr(call.result.grad_fn, "metadata", None)
+            if metadata is not None and len(seen.marks) < _MOST:
+                mark = metadata[_KEY] = _Mark()
+                seen.marks.append((ref(mark), self.run.all_steps))
+            seen.peak = max(seen.peak, seen.living())
 
     def before_backward(self, call: BackwardCall) -> None:
         self._look(is_over=False)
 
     def on_derivative(self) -> None:
-        for seen in self._seen.values():
-            seen.peak = 0
+        self._forget()
 
     def on_gap(self) -> None:
-        for seen in self._seen.values():  # a backward pass may have come to them
+        self._forget()  # a backward pass may have come to them
+
+    def _forget(self) -> None:
+        for seen in self.noted():
             seen.peak = 0
 
     def _look(self, *, is_over: bool) -> None:
         """Note graphs that there were at once since the last backward pass, and that none will come to any more."""
-        for seen in self._seen.values():
+        for seen in self.noted():
             if seen.peak:
                 if seen.peak >= _MANY and (is_over or not seen.living()):
                     seen.thrown = max(seen.thrown, seen.peak)
                 seen.peak = 0
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        for seen in self._seen.values():
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
+        for seen in self.noted():
             if len(seen.marks) >= _MANY:
                 seen.living()
                 older = sum(before < self.run.all_steps for _, before in seen.marks)
                 seen.outlived = max(seen.outlived, older)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         if self.run.ended_by == "end":
             self._look(is_over=True)
-        for stack, seen in self._seen.items():
-            if not seen.computed:
-                continue
-            is_kept = seen.outlived >= _MANY
-            what = f"the graphs of {seen.outlived} losses lived on over steps of the optimizer"
-            if not is_kept:
-                what = f"the graphs of {seen.thrown} losses were kept at once, and no backward pass came"
-            good = not seen.thrown and not seen.outlived and seen.computed >= ENOUGH
-            yield Judgement(
-                "DL211",
-                self.name,
-                "CONFIRMED" if is_kept or seen.thrown else "REFUTED" if good else "INCONCLUSIVE",
-                what,
-                "5 or more graphs over steps, or at once without a backward pass; none of either refutes",
-                {"outlived": seen.outlived, "thrown": seen.thrown, "computed": seen.computed},
-                seen.computed,
-                (seen.first, seen.last),
-                (stack,),
-                "note",
-            )
+        yield from super().judge()
+
+    def judge_each(self, seen: _Losses) -> Judgements:
+        seen.looks = seen.calls
+        is_kept = seen.outlived >= _MANY
+        what = f"the graphs of {seen.outlived} losses lived on over steps of the optimizer"
+        if not is_kept:
+            what = f"the graphs of {seen.thrown} losses were kept at once, and no backward pass came"
+        is_good = not seen.outlived and seen.looks >= ENOUGH
+        found = {"outlived": seen.outlived, "thrown": seen.thrown, "computed": seen.looks}
+        yield self.judgement("DL211", seen, decided(is_kept or seen.thrown, is_good), what, found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean, median, pstdev
 from typing import Any
@@ -18,14 +18,14 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack, Verdict
+from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
 _RECENT = 3  # batches of latents
-_FIRST = 10  # losses that are looked at
 _LEFT = 0.02  # of the deviation of the input, where it is made of latents and target
 _SAME = 0.02  # by which factors may differ, as a share; by which shifts may
 _VARIED = 0.05  # deviation of the share of the target: else all kinds of target look alike
@@ -38,46 +38,43 @@ _KINDS: dict[str, Callable[[float, float], float]] = {
 """The factor of the latents by the kind of target, from how much of the latents and of the target is in the input."""
 
 
+@dataclass(slots=True, eq=False)
+class _Seen(Samples):
+    """Latents that were drawn at one place, what the configuration of their autoencoder says, and how much of them and
+    of the target was in the inputs of a model."""
+
+    factor: float | None = None
+    shift: float = 0.0
+    shares: list[tuple[float, float]] = field(default_factory=list)
+    shifts: list[float] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Drawn:
     """Some of the latents of a batch, and where they were drawn."""
 
     shape: torch.Size
     values: Tensor
-    stack: Stack
+    seen: _Seen
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Latents that were drawn at one place, what the configuration of their autoencoder says, and how much of them and
-    of the target was in the inputs of a model."""
-
-    factor: float | None
-    shift: float
-    losses: int = 0
-    shares: list[tuple[float, float]] = field(default_factory=list)
-    shifts: list[float] = field(default_factory=list)
-
-
-class Latents(Probe):
+class Latents(PlaceProbe[_Seen]):
     """Keeps some of the latents that are drawn, and finds them in the inputs of the model that is trained."""
 
-    name = "latents"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
-        self._seen: dict[Stack, _Seen] = {}
         self._given: list[ref[Tensor]] = []
         self._losses: Counter[Stack] = Counter()
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
         config = getattr(vae, "config", None)
-        factor, shift = (_number(config, name) for name in ("scaling_factor", "shift_factor"))
-        self._seen.setdefault(stack, _Seen(factor, shift or 0.0))
-        self._drawn.append(_Drawn(latents.shape, _some(latents), stack))
+        seen = self.at(stack)
+        if seen.calls == 1:
+            factor, shift = (_number(config, name) for name in ("scaling_factor", "shift_factor"))
+            seen.factor, seen.shift = factor, shift or 0.0
+        self._drawn.append(_Drawn(latents.shape, _some(latents), seen))
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         if self._drawn and event.grad == "on":
             shapes = {drawn.shape for drawn in self._drawn}
             given = (value for value in event.arguments.all() if isinstance(value, Tensor))
@@ -89,11 +86,11 @@ class Latents(Probe):
             return
         self._losses[stack_of(call)] += 1
         number, noisy = self._losses[stack_of(call)], given[0]()
-        if noisy is None or (number > _FIRST and number % self.run.every):
+        if noisy is None or not self.is_sampled(number, self.at_first):
             return
         fitting = [drawn for drawn in self._drawn if drawn.shape == noisy.shape == call.target.shape]
-        for seen in {id(seen): seen for drawn in fitting if (seen := self._seen[drawn.stack])}.values():
-            seen.losses += 1
+        for seen in dict.fromkeys(drawn.seen for drawn in fitting):
+            seen.count()
         for drawn in reversed(fitting):  # the latest are most likely those that it is about
             if self._finds(drawn, _some(noisy), _some(call.target)):
                 break
@@ -103,36 +100,20 @@ class Latents(Probe):
         solved = [parts for parts in found if parts is not None]
         if len(solved) < len(found):
             return False
-        seen = self._seen[drawn.stack]
-        seen.shares += [(latents, share) for latents, share, _ in solved]
-        seen.shifts += [-start / latents for latents, _, start in solved]
+        drawn.seen.shares += [(latents, share) for latents, share, _ in solved]
+        drawn.seen.shifts += [-start / latents for latents, _, start in solved]
         return True
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if self._losses:
-                yield self._judged(stack, seen)
-
-    def _judged(self, stack: Stack, seen: _Seen) -> Judgement:
-        factor = _factor(seen.shares)
-        shift = median(seen.shifts) if factor is not None else 0.0
-        verdict, what = _told(seen, factor, shift)
-        return Judgement(
-            "DL943",
-            self.name,
-            verdict,
-            what,
-            "another factor or shift, by 0.02, in 3 or more losses; the same refutes",
-            {"factor": factor, "shift": shift, "configured": seen.factor, "configured_shift": seen.shift},
-            seen.losses,
-            (0, self.run.steps),
-            (stack,),
-            "note",
-        )
+    def judge_each(self, seen: _Seen) -> Judgements:
+        if self._losses:
+            factor = _factor(seen.shares)
+            shift = median(seen.shifts) if factor is not None else 0.0
+            found = {"factor": factor, "shift": shift, "configured": seen.factor, "configured_shift": seen.shift}
+            yield self.judgement("DL943", seen, *_told(seen, factor, shift), found)
 
 
 def _told(seen: _Seen, factor: float | None, shift: float) -> tuple[Verdict, str]:
-    if factor is None or seen.losses < ENOUGH:
+    if factor is None or seen.looks < ENOUGH:
         return "INCONCLUSIVE", "the inputs of the model are not these latents times a constant, and noise"
     if seen.factor is None:
         return "INCONCLUSIVE", f"the latents are multiplied by {factor:.5g}, and their autoencoder says no factor"
@@ -141,7 +122,7 @@ def _told(seen: _Seen, factor: float | None, shift: float) -> tuple[Verdict, str
         return "INCONCLUSIVE", f"{scaled}: they are not scaled at all, which is DL942"
     if abs(shift - seen.shift) >= _SAME:
         return "CONFIRMED", f"{scaled}; {round(shift, 4):g} is subtracted before, where it says {seen.shift:g}"
-    return "CONFIRMED" if abs(factor / seen.factor - 1) >= _SAME else "REFUTED", scaled
+    return decided(abs(factor / seen.factor - 1) >= _SAME, True), scaled
 
 
 def _factor(shares: list[tuple[float, float]]) -> float | None:

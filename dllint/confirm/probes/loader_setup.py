@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from math import prod
 from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.inside.samples import vars_of
-from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.evidence import Voice
+from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.parts import parts
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _DEPTH = 3  # attributes between a dataset and what it keeps
-_MOST = 20  # items of a container that are looked at
 _FORKED = "fork"
 _BOUND = (type(threading.Lock()), type(threading.RLock()), io.IOBase, GeneratorType, ModuleType)  # to this process
 _OWN_WAYS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__deepcopy__")
@@ -39,7 +39,6 @@ _PLAIN = (type, Tensor, str, bytes, int, float, type(None))
 class _Loader:
     """A loader, as its passes began."""
 
-    made: Stack
     start: str  # how its workers start; empty where it has none
     pins: bool
     unsendable: list[str] = field(default_factory=list)
@@ -51,20 +50,15 @@ class _Loader:
 class LoaderSetup(Probe):
     """Looks at each loader when its first pass begins, and at its first batches."""
 
-    name = "loader_setup"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._loaders: list[_Loader] = []
-        self._by_loader: WeakKeyDictionary[Any, _Loader] = WeakKeyDictionary()
+    def begin(self) -> None:
+        self._loaders: dict[Source, _Loader] = {}
 
     def on_pass(self, batches: Batches) -> None:
         loader = batches.loader
-        if loader is None or loader in self._by_loader:
+        if loader is None or batches.source in self._loaders:
             return
         start = _start_method(loader) if loader.num_workers else ""
-        known = self._by_loader[loader] = _Loader(batches.made, start, bool(loader.pin_memory))
-        self._loaders.append(known)
+        known = self._loaders[batches.source] = _Loader(start, bool(loader.pin_memory))
         if start:
             seen: set[int] = set()
             for name in ("dataset", "collate_fn", "worker_init_fn"):
@@ -72,45 +66,32 @@ class LoaderSetup(Probe):
         known.sharers = _sharers(loader)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        loader = batches.loader
-        known = self._by_loader.get(loader) if loader is not None else None
-        if known is None or batches.taken > ENOUGH:
-            return
-        known.batches += 1
-        if known.pins:
-            known.unpinned = sorted({*known.unpinned, *_unpinned(batch, "the batch", _DEPTH)})
+        known = self._loaders.get(batches.source)
+        if known is not None and batches.taken <= ENOUGH:
+            known.batches += 1
+            if known.pins:
+                known.unpinned = sorted({*known.unpinned, *_unpinned(batch, "the batch", _DEPTH)})
 
-    def judge(self) -> Iterator[Judgement]:
-        for loader in self._loaders:
+    def judge(self) -> Judgements:
+        for source, loader in self._loaders.items():
+            seen = self.whole(source.made)
+            found = {"unpinned": loader.unpinned, "unsendable": loader.unsendable, "shares": loader.sharers}
             if loader.pins and loader.batches:
                 what = f"pinning comes to all but {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
-                yield self._judgement("DL407", loader, bool(loader.unpinned), what, "note")
+                yield self.judgement("DL407", seen, decided(loader.unpinned, True), what, found)
             if loader.start:
                 were_sent = loader.start != _FORKED and loader.batches > 0
                 unsendable = [] if were_sent else loader.unsendable
                 told = f"{', '.join(unsendable)} cannot be pickled" if unsendable else "all that is seen can be pickled"
-                voice: Voice = "alarm" if loader.start != _FORKED else ""
                 what = f"{told}, and workers start by `{loader.start}`"
-                yield self._judgement("DL408", loader, bool(unsendable), what, voice)
+                voice: Voice = "" if loader.start == _FORKED else "alarm"
+                yield self.judgement("DL408", seen, decided(unsendable, True), what, found, voice)
             if loader.sharers:
                 is_set_up = dist.is_available() and dist.is_initialized()
                 ranks = dist.get_world_size() if is_set_up else max(loader.sharers)
                 told = " and by ".join(map(str, loader.sharers))
                 what = f"the samples are divided by {told}, among {ranks} ranks"
-                yield self._judgement("DL417", loader, prod(loader.sharers) > ranks, what, "alarm")
-
-    def _judgement(self, rule: str, loader: _Loader, is_wrong: bool, what: str, voice: Voice) -> Judgement:
-        verdict: Verdict = "CONFIRMED" if is_wrong else "REFUTED"
-        found = {"unpinned": loader.unpinned, "unsendable": loader.unsendable, "shares": loader.sharers}
-        steps = (0, self.run.steps)
-        return Judgement(rule, self.name, verdict, what, _THRESHOLDS[rule], found, 1, steps, (loader.made,), voice)
-
-
-_THRESHOLDS = {
-    "DL407": "any tensor, in the first batches; none refutes",
-    "DL408": "any such object, as far as can be told without pickling, unless it has been sent; none refutes",
-    "DL417": "into more shares than there are ranks; else refuted",
-}
+                yield self.judgement("DL417", seen, decided(prod(loader.sharers) > ranks, True), what, found)
 
 
 def _start_method(loader: Any) -> str:
@@ -131,7 +112,7 @@ def _unsendable(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[s
     elif isinstance(value, (*_BOUND, torch.Generator)):
         yield f"`{name}` ({type(value).__name__})"
     elif depth and (isinstance(value, (list, tuple, dict)) or not any(_is_own(value, way) for way in _OWN_WAYS)):
-        for key, item in _parts(value):
+        for key, item in parts(value):
             yield from _unsendable(item, f"{name}{key}", depth - 1, seen)
 
 
@@ -147,15 +128,6 @@ def _can_be_found(function: FunctionType) -> bool:
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)
     return found is not None
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, (list, tuple)):
-        yield from ((f"[{number}]", item) for number, item in enumerate(value[:_MOST]))
-    elif isinstance(value, dict):
-        yield from ((f"[{key!r}]", value[key]) for key in list(value)[:_MOST])
-    else:
-        yield from ((f".{name}", item) for name, item in list(vars_of(value).items())[:_MOST])
 
 
 def _sharers(loader: Any) -> list[int]:
@@ -176,7 +148,7 @@ def _unpinned(value: Any, name: str, depth: int) -> Iterator[str]:
     if isinstance(value, (Tensor, str, bytes)) or hasattr(value, "pin_memory"):
         return
     is_container = isinstance(value, (dict, list, tuple))
-    for key, item in _parts(value) if is_container or depth else ():
+    for key, item in parts(value) if is_container or depth else ():
         if isinstance(item, Tensor) and not is_container:
             yield f"`{name}{key}`"
         else:

@@ -6,39 +6,34 @@ often as another. What is given as logits lies in [0, 1], with rows that sum to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import LossCall, PlaceProbe, Samples, stack_of, unanimous
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
 _WORDS = 512  # classes from which on these are words
 _SPACING = 25  # steps between sums that are looked at
 _STEPS = 500  # over which a drift is one
 _PARTS = 5  # of that time, in each of which it has to go on
-_DRIFT = 2.0
+_DRIFT, _STEADY = 2.0, 1.5
 
 
 class Logits(PlaceProbe[Samples]):
     """Looks at the first logits from each place, and at some later."""
 
-    name = "logits"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
 
     def on_logits(self, logits: Tensor, stack: Stack) -> None:
         seen = self.sample(stack)
-        if seen is None or logits.shape[-1:] < (2,):
-            return
-        seen.looks += 1
-        seen.wrong += _are_probabilities(logits.detach())
+        if seen is not None and logits.shape[-1:] >= (2,):
+            seen.count(_are_probabilities(logits.detach()))
 
     def on_loss_call(self, call: LossCall) -> None:
         if call.function != "cross_entropy" or call.input.dim() != 2 or call.input.shape[1] < _WORDS:
@@ -48,24 +43,17 @@ class Logits(PlaceProbe[Samples]):
             mean = float(torch.logsumexp(call.input.detach().float(), 1).abs().mean())
             sums.append((self.run.steps, mean))
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         yield from super().judge()
         for stack, sums in self._sums.items():
             yield from self._drift(stack, sums)
 
-    def judge_place(self, place: Stack, seen: Samples) -> Iterator[Judgement]:
+    def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
-            yield self.judgement(
-                "DL116",
-                place,
-                seen,
-                unanimous(seen.wrong, seen.looks),
-                f"{seen.wrong} of {seen.looks} distributions were given probabilities as their logits",
-                "rows in [0, 1] that sum to 1 within 1e-3, in all of 3 or more; in none refutes",
-                {"wrong": seen.wrong, "sampled": seen.looks},
-            )
+            what = f"{seen.wrong} of {seen.looks} distributions were given probabilities as their logits"
+            yield self.judgement("DL116", seen, seen.unanimous, what, {"wrong": seen.wrong, "sampled": seen.looks})
 
-    def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Iterator[Judgement]:
+    def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Judgements:
         """Whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""
         steps = sums[-1][0] - sums[0][0] if sums else 0
         size = len(sums) // _PARTS
@@ -75,17 +63,12 @@ class Logits(PlaceProbe[Samples]):
             return
         rises = all(after > before for before, after in pairwise(means))
         factor = means[-1] / means[0] if means[0] else 1.0
-        yield Judgement(
+        yield self.judgement(
             "DL907",
-            self.name,
-            "CONFIRMED" if rises and factor > _DRIFT else "REFUTED" if factor < 1.5 else "INCONCLUSIVE",
+            Samples(stacks=(stack,), first=sums[0][0], last=sums[-1][0], looks=len(sums)),
+            decided(rises and factor > _DRIFT, factor < _STEADY),
             f"the mean of |log Z| went from {means[0]:.3g} to {means[-1]:.3g} in {steps} steps",
-            "over twice as large after 500 steps, and larger in each fifth of them; less than 1.5 times refutes",
             {"means": means, "steps": steps},
-            len(sums),
-            (sums[0][0], sums[-1][0]),
-            (stack,),
-            "note",
         )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import LossCall, PlaceProbe, Samples, stack_of, unanimous
+from dllint.confirm.probes.base import LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.graph import origin
+from dllint.confirm.probes.judging import Judgements, Samples
 
 _RULES = {
     "cross_entropy": "DL101",
@@ -20,19 +20,12 @@ _RULES = {
 }
 _TOLERANCE = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # of the sum of a row; 1e-3 otherwise
 _SQUASHING = ("Softmax", "Sigmoid")
-_THRESHOLDS = {
-    "DL101": "rows in [0, 1] that sum to 1 within 1e-3, or softmax or sigmoid in front, in all of 3 or more calls; in "
-    "none refutes",
-    "DL103": "sigmoid or softmax in front in all of 3 or more calls; in none, and numbers outside of [0, 1], refutes",
-    "DL104": "rows whose exponentials do not sum to 1 within 5e-3 in all of 3 or more calls; in none refutes",
-}
 
 
 @dataclass(slots=True, eq=False)
 class _Inputs(Samples):
     """What was seen of the inputs of a loss at one place."""
 
-    function: str = ""
     low: float = float("inf")
     high: float = float("-inf")
     origins: list[str] = field(default_factory=list)
@@ -41,15 +34,13 @@ class _Inputs(Samples):
 class LossInput(PlaceProbe[_Inputs]):
     """Looks at the first calls from each place, and then at one in so many."""
 
-    name = "loss_input"
-    samples = _Inputs
     at_first = 5
 
     def on_loss_call(self, call: LossCall) -> None:
         rule = _RULES.get(call.function)
         if rule is None or not call.input.is_floating_point() or not call.input.numel():
             return
-        seen = self.sample((rule, stack_of(call)))
+        seen = self.sample(rule, stack_of(call))
         if seen is None:
             return
         before = origin(call.input)
@@ -58,26 +49,26 @@ class LossInput(PlaceProbe[_Inputs]):
         if wrong is None:
             return
         low, high = (float(value) for value in torch.aminmax(values))
-        seen.function = call.function
-        seen.looks += 1
-        seen.wrong += wrong
+        seen.what = call.function
+        seen.count(wrong)
         seen.low, seen.high = min(seen.low, low), max(seen.high, high)
         if before not in seen.origins:
             seen.origins.append(before)
 
-    def judge_place(self, place: tuple[str, Stack], seen: _Inputs) -> Iterator[Judgement]:
-        rule, stack = place
+    def judge_each(self, seen: _Inputs) -> Judgements:
         if seen.looks:
-            statistics = {
-                "function": seen.function,
-                "wrong": seen.wrong,
-                "sampled": seen.looks,
-                "low": seen.low,
-                "high": seen.high,
-                "computed_by": seen.origins,
-            }
+            rule = seen.place[0]
+            is_narrow = rule == "DL103" and seen.low >= 0 and seen.high <= 1
+            by = ", ".join(name for name in seen.origins if name)
+            found = {"function": seen.what, "wrong": seen.wrong, "sampled": seen.looks}
             yield self.judgement(
-                rule, stack, seen, _verdict(rule, seen), _message(rule, seen), _THRESHOLDS[rule], statistics
+                rule,
+                seen,
+                "INCONCLUSIVE" if is_narrow and not seen.wrong else seen.unanimous,
+                f"the input of {seen.what} lies in [{seen.low:.3g}, {seen.high:.3g}]"
+                + (f", computed by {by}" if by else "")
+                + f": {'no log-' if rule == 'DL104' else ''}probabilities in {seen.wrong} of {seen.looks} calls",
+                {**found, "low": seen.low, "high": seen.high, "computed_by": seen.origins},
             )
 
 
@@ -96,18 +87,3 @@ def _is_wrong(rule: str, values: Tensor, before: str) -> bool | None:
     rows = numbers.sum(dim=classes)
     sums_to_one = bool(((rows - 1).abs() < tolerance).all())
     return sums_to_one and bool((numbers >= 0).all()) and bool((numbers <= 1).all())
-
-
-def _verdict(rule: str, seen: _Inputs) -> Verdict:
-    is_narrow = rule == "DL103" and seen.low >= 0 and seen.high <= 1
-    return "INCONCLUSIVE" if is_narrow and not seen.wrong else unanimous(seen.wrong, seen.looks)
-
-
-def _message(rule: str, seen: _Inputs) -> str:
-    by = ", ".join(name for name in seen.origins if name)
-    what = "no log-probabilities" if rule == "DL104" else "probabilities"
-    return (
-        f"the input of {seen.function} lies in [{seen.low:.3g}, {seen.high:.3g}]"
-        + (f", computed by {by}" if by else "")
-        + f": {what} in {seen.wrong} of {seen.looks} calls"
-    )

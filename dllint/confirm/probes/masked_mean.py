@@ -8,18 +8,18 @@ divided by their share since.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, LossCall, Probe, spread, stack_of
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import BackwardCall, LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
 from dllint.confirm.probes.graph import operation, through_views
+from dllint.confirm.probes.judging import Judgements, Samples, spread
 
-_FIRST = 10  # backward passes from each place that are looked at
 _FEW = 0.95  # share of what counts, above which nothing can be told
 _SAME = 0.02  # of the share, by which a mean may have been divided by hand
 _NEAR = 4  # operations between the root and the mean: factors, and what only changes the type
@@ -28,27 +28,18 @@ _LOSSES = ("NllLoss", "NllLoss2D", "BinaryCrossEntropy", "BinaryCrossEntropyWith
 _PASSING = ("Mul", "Div", "ToCopy", "Add")
 
 
-@dataclass(slots=True)
-class _Means:
-    """The means that were sent backward from one place."""
+@dataclass(slots=True, eq=False)
+class _Means(Samples):
+    """The means that were sent backward from one place; wrong are those over what does not count as well."""
 
-    looked: int = 0
-    calls: int = 0
     shares: list[float] = field(default_factory=list)  # of what counts, where the mean was over all of it
     padded: int = 0  # those of them in which what does not count ends or begins the rows
-    whole: int = 0  # means in which everything counts, or over what counts
-    first: int = 0
-    last: int = 0
 
 
-class MaskedMean(Probe):
+class MaskedMean(PlaceProbe[_Means]):
     """Reads masks from the graph of the loss."""
 
-    name = "masked_mean"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[tuple[Stack, Stack], _Means] = {}
+    def begin(self) -> None:
         self._latest: Stack = ()  # of the last loss that was not reduced
         self._rows = torch.Size()  # of its targets, before they were made flat
 
@@ -63,52 +54,32 @@ class MaskedMean(Probe):
         self._latest = ()
 
     def before_backward(self, call: BackwardCall) -> None:
-        key = stack_of(call), self._latest
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = self._seen[key] = _Means(first=self.run.steps)
-        seen.calls += 1
-        is_sampled = not self.run.packs and (seen.calls <= _FIRST or seen.calls % self.run.every == 0)
-        if not is_sampled or len(call.roots) != 1 or call.roots[0].numel() != 1 or call.roots[0].grad_fn is None:
+        seen = self.sample(stack_of(call), self._latest)
+        if seen is None or self.run.packs or len(call.roots) != 1 or call.roots[0].numel() != 1:
             return
-        seen.looked += 1
-        seen.last = self.run.steps
         try:
             found = _mask_of_mean(call.roots[0].grad_fn)
         except RuntimeError:  # a backward pass before this one has freed what was kept
             return
-        if found is None:
-            return
-        mask, factor = found
-        share = float(mask.float().mean())
-        if factor is None or share >= _FEW or not share or abs(factor * share - 1) < _SAME:
-            seen.whole += 1
-            return
-        seen.shares.append(share)
-        seen.padded += _ends_rows(mask, self._rows)
+        if found is not None:
+            mask, factor = found
+            share = float(mask.float().mean())
+            is_whole = factor is None or share >= _FEW or not share or abs(factor * share - 1) < _SAME
+            seen.count(not is_whole)
+            seen.shares += [] if is_whole else [share]
+            seen.padded += not is_whole and _ends_rows(mask, self._rows)
 
-    def judge(self) -> Iterator[Judgement]:
-        for (backward, loss), seen in self._seen.items():
-            wrong = len(seen.shares)
-            if not wrong and not seen.whole:
-                continue
-            verdict: Verdict = "INCONCLUSIVE"
-            if wrong >= ENOUGH and not seen.whole:
-                verdict = "CONFIRMED"
-            elif not wrong and seen.whole >= ENOUGH:
-                verdict = "REFUTED"
-            yield Judgement(
+    def judge_each(self, seen: _Means) -> Judgements:
+        if seen.looks:
+            whole = seen.looks - seen.wrong
+            what = f"{seen.wrong} of {seen.looks} losses were means over all elements, though a mask had made some zero"
+            yield self.judgement(
                 "DL109",
-                self.name,
-                verdict,
-                f"{wrong} of {wrong + seen.whole} losses were means over all elements, though a mask had made some zero"
-                + (f": {spread(seen.shares)} of them count" if wrong else ""),
-                "means over less than 0.95 that counts, in all of 3 or more backward passes; none of 3 refutes",
-                {"wrong": wrong, "whole": seen.whole, "shares": seen.shares[:50], "padded": seen.padded},
-                wrong + seen.whole,
-                (seen.first, seen.last),
-                (backward, loss) if loss else (backward,),
-                "alarm" if seen.padded == wrong else "note",
+                seen,
+                seen.unanimous,
+                what + (f": {spread(seen.shares)} of them count" if seen.wrong else ""),
+                {"wrong": seen.wrong, "whole": whole, "shares": seen.shares[:50], "padded": seen.padded},
+                "alarm" if seen.padded == seen.wrong else "note",
             )
 
 
@@ -117,7 +88,7 @@ def _mask_of_mean(node: Any) -> tuple[Tensor, float | None] | None:
     that it has computed. None where the loss is no mean of masked losses.
     """
     factor: float | None = 1.0
-    for _ in range(_NEAR):
+    for _ in range(_NEAR if node is not None else 0):
         kind = operation(node)
         if kind == "Mean" or (kind == "Sum" and factor is None):
             mask = _mask(node.next_functions[0][0])

@@ -6,50 +6,31 @@ class that the loss ignores, and ignores none or another, tells of another task 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
 from typing import Any
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
-
-_FIRST = 10  # calls from each place that are looked at
-
-
-@dataclass(slots=True)
-class _Metric:
-    """The calls of a metric from one place."""
-
-    name: str
-    ignores: int | None
-    calls: int = 0
-    looked: int = 0
-    counted: int = 0  # those whose targets had the class that the loss ignores
-    first: int = 0
-    last: int = 0
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
 
 
-class Metrics(Probe):
-    """Compares the targets that metrics count with those that the loss ignores."""
+class Metrics(PlaceProbe[Samples]):
+    """Compares the targets that metrics count with those that the loss ignores; wrong are calls that count such."""
 
-    name = "metrics"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._calls: dict[Stack, int] = {}
-        self._ignored: dict[int, int] = {}  # by class, the calls of losses that ignored some
-        self._seen: dict[tuple[Stack, int | None], _Metric] = {}
+    def begin(self) -> None:
+        self._calls: Counter[Stack] = Counter()
+        self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 
     def on_loss_call(self, call: LossCall) -> None:
         ignored = call.options.get("ignore_index")
         if not isinstance(ignored, int) or call.target.is_floating_point():
             return
-        calls = self._calls[stack_of(call)] = self._calls.get(stack_of(call), 0) + 1
-        if calls <= _FIRST or calls % self.run.every == 0:
-            found = bool((call.target == ignored).any())
-            self._ignored[ignored] = self._ignored.get(ignored, 0) + found
+        self._calls[stack_of(call)] += 1
+        if self.is_sampled(self._calls[stack_of(call)], self.at_first):
+            self._ignored[ignored] += bool((call.target == ignored).any())
 
     def on_call_aside(self, module: nn.Module, inputs: Any, named: Any, stack: Stack) -> None:
         kind = type(module)
@@ -57,34 +38,26 @@ class Metrics(Probe):
             return
         given = vars(module)["ignore_index"]
         ignores = given if isinstance(given, int) else None
-        seen = self._seen.get((stack, ignores))
-        if seen is None:
-            seen = self._seen[stack, ignores] = _Metric(type(module).__name__, ignores, first=self.run.steps)
-        seen.calls += 1
+        seen = self.sample(stack, ignores)
         target = named.get("target", inputs[1] if len(inputs) > 1 else None)
-        if not isinstance(target, Tensor) or (seen.calls > _FIRST and seen.calls % self.run.every):
-            return
-        seen.looked += 1
-        seen.last = self.run.steps
-        common = [index for index, calls in self._ignored.items() if calls >= ENOUGH]
-        seen.counted += any(index != ignores and bool((target == index).any()) for index in common)
+        if seen is not None and isinstance(target, Tensor):
+            seen.what = kind.__name__
+            seen.count(any(index != ignores and bool((target == index).any()) for index in self._common()))
 
-    def judge(self) -> Iterator[Judgement]:
-        ignored = [index for index, calls in self._ignored.items() if calls >= ENOUGH]
-        for (stack, _), seen in self._seen.items():
-            if not ignored or seen.looked < ENOUGH:
-                continue
-            other = "none" if seen.ignores is None else f"class {seen.ignores}"
-            yield Judgement(
+    def _common(self) -> list[int]:
+        """The classes that losses ignore often enough."""
+        return [index for index, calls in self._ignored.items() if calls >= ENOUGH]
+
+    def judge_each(self, seen: Samples) -> Judgements:
+        ignored, own = self._common(), seen.place[1]
+        if ignored and seen.looks >= ENOUGH:
+            other = "none" if own is None else f"class {own}"
+            yield self.judgement(
                 "DL110",
-                self.name,
-                "CONFIRMED" if seen.counted >= ENOUGH else "INCONCLUSIVE" if seen.counted else "REFUTED",
-                f"{seen.name} ignores {other}, and counted targets that the loss ignores (class "
-                f"{', '.join(map(str, ignored))}) in {seen.counted} of {seen.looked} calls",
-                "in 3 or more calls; in none of 3 refutes",
-                {"counted": seen.counted, "sampled": seen.looked, "metric": seen.ignores, "losses": ignored},
-                seen.looked,
-                (seen.first, seen.last),
-                (stack,),
-                "note" if seen.ignores is None else "alarm",
+                seen,
+                repeated(seen.wrong),
+                f"{seen.what} ignores {other}, and counted targets that the loss ignores (class "
+                f"{', '.join(map(str, ignored))}) in {seen.wrong} of {seen.looks} calls",
+                {"counted": seen.wrong, "sampled": seen.looks, "metric": own, "losses": ignored},
+                "note" if own is None else "alarm",
             )

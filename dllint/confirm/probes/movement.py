@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
 from weakref import ref
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Stack
 from dllint.confirm.pictures import Layer, histogram
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.probes.base import OptimizerStep, Probe, parameters_of, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.events import OptimizerStep
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
 
 _FIRST = 12  # steps that are all looked at
 _SAMPLE = 512  # elements of a parameter that are compared
@@ -58,35 +55,30 @@ class _Steps:
 class Movement(Probe):
     """Compares some elements of each matrix before and after some steps, all at once."""
 
-    name = "movement"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor]] = []
         self._rates: dict[int, float] = {}
         self._is_sampled = False
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        steps = self.run.gradients.of(optimizer).steps
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        groups = event.optimizer.param_groups
         self._before = []
-        self._is_sampled = steps < _FIRST or steps % self.run.every == 0
+        self._is_sampled = self.is_sampled(self.run.gradients.of(event.optimizer).steps, _FIRST - 1)
         if self._is_sampled:
-            self._rates = {id(p): float(g.get("lr", 1.0)) for g in optimizer.param_groups for p in g["params"]}
-            matrices = [p for group in optimizer.param_groups for p in group["params"] if p.dim() > 1]
+            self._rates = {id(p): float(group.get("lr", 1.0)) for group in groups for p in group["params"]}
+            matrices = [p for p in parameters_of(event.optimizer) if p.dim() > 1]
             trainable = [p for p in matrices if p.requires_grad and p.is_floating_point() and p.layout == torch.strided]
             self._before = [(p, sample(p)) for p in trainable[:_MOST_LAYERS] if p.numel()]
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        if not self._is_sampled or bool(getattr(optimizer, "found_inf", False)):
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
+        if not self._is_sampled or bool(getattr(event.optimizer, "found_inf", False)):
             return
-        tracked = self.run.gradients.of(optimizer)
+        tracked = self.run.gradients.of(event.optimizer)
         steps = self._steps.setdefault(tracked, _Steps(tracked))
         steps.stacks.setdefault(stack_of(event))
         steps.looks += 1
-        steps.empty += all(p.grad is None for group in optimizer.param_groups for p in group["params"])
+        steps.empty += all(p.grad is None for p in parameters_of(event.optimizer))
         with_gradient = [(p, begin) for p, begin in self._before if p.grad is not None and not p.grad.is_sparse]
         for parameter, _ in self._before:
             seen = self._of(steps, parameter)
@@ -135,109 +127,81 @@ class Movement(Probe):
             steps.ratios.append((step, median(ratios), rate))
             self.run.trace("update_ratio", median(ratios))
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for steps in self._steps.values():
-            yield from _empty(steps, self.run.backwards)
-            yield _vain(steps)
-            yield from _unmoved(steps)
-            yield from _band(steps)
+            yield from self._empty(steps)
+            yield from self._vain(steps)
+            yield from self._unmoved(steps)
+            yield from self._band(steps)
             for seen in steps.layers:
                 seen.layer.weights = histogram([] if seen.values is None else seen.values.float().tolist())
                 seen.layer.gradient = histogram([] if seen.gradient is None else seen.gradient.float().tolist())
-                self.run.pictures.layers.append(seen.layer)
+                self.run.record.pictures.layers.append(seen.layer)
+
+    def _empty(self, steps: _Steps) -> Judgements:
+        """An optimizer that no gradient ever comes to. One whose gradients are cleared too early has another rule."""
+        if steps.looks >= ENOUGH and self.run.backwards >= ENOUGH and not steps.tracked.reached:
+            frozen = all(not parameter.requires_grad for parameter in steps.tracked.parameters())
+            what = f"no parameter of {steps.tracked.kind} had a gradient in {steps.empty} of {steps.looks} sampled "
+            yield self.judgement(
+                "optimizer-trains-nothing",
+                steps.tracked.seen(steps.looks, *steps.stacks),
+                decided(steps.empty == steps.looks, True),
+                what + ("steps, and all of them are frozen" if frozen else "steps"),
+                {"empty": steps.empty, "sampled": steps.looks, "frozen": frozen},
+            )
+
+    def _vain(self, steps: _Steps) -> Judgements:
+        yield self.judgement(
+            "step-without-update",
+            steps.tracked.seen(steps.compared, *steps.stacks),
+            decided(steps.vain >= ENOUGH, not steps.vain and steps.compared >= ENOUGH),
+            f"{steps.vain} of {steps.compared} sampled steps of {steps.tracked.kind} moved no matrix, though gradients "
+            "and learning rate are not zero",
+            {"vain": steps.vain, "sampled": steps.compared, "optimizer": steps.tracked.kind},
+        )
+
+    def _unmoved(self, steps: _Steps) -> Judgements:
+        """Matrices whose gradient is zero, or never comes, while others of the optimizer have one."""
+        looked = [seen for seen in steps.layers if seen.looks >= ENOUGH]
+        zero = [seen for seen in looked if seen.zero == seen.looks]
+        without = [seen for seen in looked if seen.without == seen.looks]
+        has_gradients = len(zero) + len(without) < len(looked)
+        facts = (
+            ("gradient-always-zero", zero, "have a gradient that is zero throughout"),
+            ("gradient-never-comes", without, "never get a gradient"),
+        )
+        for rule, found, what in facts if looked else ():
+            names = [seen.layer.name for seen in found]
+            yield self.judgement(
+                rule,
+                steps.tracked.seen(min(seen.looks for seen in looked), *steps.stacks),
+                decided(found and has_gradients, not found),
+                f"{len(found)} of {len(looked)} matrices of {steps.tracked.kind} {what}{shown(names)}",
+                {"parameters": names[:20], "number": len(names), "matrices": len(looked)},
+            )
+
+    def _band(self, steps: _Steps) -> Judgements:
+        """DL312: updates that are far too long at the beginning, or far too short once it is over."""
+        early = [ratio for step, ratio, _ in steps.ratios if step < _EARLY]
+        settled = [(ratio, rate) for step, ratio, rate in steps.ratios if _SETTLED[0] <= step <= _SETTLED[1]]
+        fast = median(early) if len(early) >= ENOUGH else 0.0
+        slow = median(ratio for ratio, _ in settled) if settled else None
+        rises = len(settled) > 1 and settled[-1][1] > settled[0][1]
+        if (slow is None and fast <= _TOO_FAST) or steps.tracked.kind not in _COMPARABLE:
+            return
+        is_slow = slow is not None and 0 < slow < _TOO_SLOW and not rises
+        what = f"the median matrix of {steps.tracked.kind} moves by {fast:.2g} of its length in a step at the beginning"
+        yield self.judgement(
+            "DL312",
+            steps.tracked.seen(len(steps.ratios), *steps.stacks, steps.tracked.made),
+            decided(fast > _TOO_FAST or is_slow, slow is not None and slow >= _ENOUGH),
+            what + (f", and by {slow:.2g} later" if slow is not None else ""),
+            {"early": fast, "later": slow, "optimizer": steps.tracked.kind},
+        )
 
 
 def sample(tensor: Tensor) -> Tensor:
     """Some elements from all over a tensor, copied."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()
-
-
-def _empty(steps: _Steps, backwards: int) -> Iterator[Judgement]:
-    """An optimizer that no gradient ever comes to. One whose gradients are cleared too early has a rule of its own."""
-    if steps.looks >= ENOUGH and backwards >= ENOUGH and not steps.tracked.reached:
-        frozen = all(not parameter.requires_grad for parameter in steps.tracked.parameters())
-        yield Judgement(
-            "optimizer-trains-nothing",
-            "movement",
-            "CONFIRMED" if steps.empty == steps.looks else "REFUTED",
-            f"no parameter of {steps.tracked.kind} had a gradient in {steps.empty} of {steps.looks} sampled steps"
-            + (", and all of them are frozen" if frozen else ""),
-            "all of 3 or more sampled steps, and no backward pass that reached it; any gradient refutes",
-            {"empty": steps.empty, "sampled": steps.looks, "frozen": frozen},
-            steps.looks,
-            (0, steps.tracked.steps),
-            tuple(steps.stacks),
-            "alarm",
-        )
-
-
-def _vain(steps: _Steps) -> Judgement:
-    few = steps.compared < ENOUGH
-    return Judgement(
-        "step-without-update",
-        "movement",
-        "CONFIRMED" if steps.vain >= ENOUGH else "INCONCLUSIVE" if few or steps.vain else "REFUTED",
-        f"{steps.vain} of {steps.compared} sampled steps of {steps.tracked.kind} moved no matrix, though gradients and "
-        "learning rate are not zero",
-        "3 or more such steps; none of 3 refutes",
-        {"vain": steps.vain, "sampled": steps.compared, "optimizer": steps.tracked.kind},
-        steps.compared,
-        (0, steps.tracked.steps),
-        tuple(steps.stacks),
-        "alarm",
-    )
-
-
-def _unmoved(steps: _Steps) -> Iterator[Judgement]:
-    """Matrices whose gradient is zero, or never comes, while others of the optimizer have one."""
-    looked = [seen for seen in steps.layers if seen.looks >= ENOUGH]
-    zero = [seen for seen in looked if seen.zero == seen.looks]
-    without = [seen for seen in looked if seen.without == seen.looks]
-    has_gradients = len(zero) + len(without) < len(looked)
-    facts = (
-        ("gradient-always-zero", zero, "have a gradient that is zero throughout", "alarm"),
-        ("gradient-never-comes", without, "never get a gradient", "note"),
-    )
-    for rule, found, what, voice in facts if looked else ():
-        names = [seen.layer.name for seen in found]
-        shown = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
-        yield Judgement(
-            rule,
-            "movement",
-            "REFUTED" if not found else "CONFIRMED" if has_gradients else "INCONCLUSIVE",
-            f"{len(found)} of {len(looked)} matrices of {steps.tracked.kind} {what}{shown}",
-            "any matrix, in each of 3 or more sampled steps, while others have gradients; none refutes",
-            {"parameters": names[:20], "number": len(names), "matrices": len(looked)},
-            min(seen.looks for seen in looked),
-            (0, steps.tracked.steps),
-            tuple(steps.stacks),
-            voice,  # type: ignore[arg-type]
-        )
-
-
-def _band(steps: _Steps) -> Iterator[Judgement]:
-    """Updates that are far too long at the beginning, or far too short once it is over."""
-    early = [ratio for step, ratio, _ in steps.ratios if step < _EARLY]
-    settled = [(ratio, rate) for step, ratio, rate in steps.ratios if _SETTLED[0] <= step <= _SETTLED[1]]
-    fast = median(early) if len(early) >= ENOUGH else 0.0
-    slow = median(ratio for ratio, _ in settled) if settled else None
-    rises = len(settled) > 1 and settled[-1][1] > settled[0][1]
-    if (slow is None and fast <= _TOO_FAST) or steps.tracked.kind not in _COMPARABLE:
-        return
-    is_slow = slow is not None and 0 < slow < _TOO_SLOW and not rises
-    good = slow is not None and slow >= _ENOUGH and fast <= _TOO_FAST
-    yield Judgement(
-        "DL312",
-        "movement",
-        "CONFIRMED" if fast > _TOO_FAST or is_slow else "REFUTED" if good else "INCONCLUSIVE",
-        f"the median matrix of {steps.tracked.kind} moves by {fast:.2g} of its length in a step at the beginning"
-        + (f", and by {slow:.2g} later" if slow is not None else ""),
-        "over 0.5 in the first 3 steps, or under 3e-5 in steps 10 to 20 while the learning rate does not rise; 3e-4 "
-        "or more then refutes",
-        {"early": fast, "later": slow, "optimizer": steps.tracked.kind},
-        len(steps.ratios),
-        (0, steps.tracked.steps),
-        (*steps.stacks, steps.tracked.made) if steps.tracked.made else tuple(steps.stacks),
-        "note",
-    )

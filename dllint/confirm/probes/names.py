@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
 from weakref import WeakSet
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import Probe
-from dllint.events import ModelForward
+from dllint.confirm.probes.base import ModelForward, Probe
 
 
 class Names(Probe):
     """Knows the modules that were called, for itself and for the probes behind it."""
 
-    name = "names"
     turn = -1
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._modules: WeakSet[nn.Module] = WeakSet()
         self._known: dict[int, str] = {}
-        run.names = self
+        self.run.names = self
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        if module not in self._modules:
-            self._modules.add(module)
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.model not in self._modules:
+            self._modules.add(event.model)
             self._known = {}
 
     def of(self, parameter: Tensor) -> str:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, Probe, stack_of
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _LOOKS = 6  # calls of a model that are all looked at
 _MATERIAL = 0.1  # standard deviations
@@ -40,22 +38,16 @@ class _Frozen:
 class Normalization(Probe):
     """Follows the statistics of batch norms that are frozen in every call of their model."""
 
-    name = "normalization"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._calls: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
         self._frozen: dict[Stack, list[_Frozen]] = {}
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
+    def on_model_forward(self, event: ModelForward) -> None:
         if event.grad != "on":
             return
-        calls = self._calls[module] = self._calls.get(module, 0) + 1
-        if calls > _LOOKS and calls % self.run.every:
-            return
-        for layer in module.modules():
+        calls = self._calls[event.model] = self._calls.get(event.model, 0) + 1
+        for layer in event.model.modules() if self.is_sampled(calls, _LOOKS) else ():
             if isinstance(layer, _BatchNorm) and layer.affine and layer.running_mean is not None:
                 self._look(layer, stack_of(event))
 
@@ -76,7 +68,7 @@ class Normalization(Probe):
             if known in frozen:
                 frozen.remove(known)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for layer, known in self._layers.items():
             if known is not None:
                 known.look(layer)
@@ -85,16 +77,12 @@ class Normalization(Probe):
             moved = [item for item in looked if item.moved]
             if looked and self.run.steps >= ENOUGH:
                 shift = max((item.shift for item in moved), default=0.0)
-                yield Judgement(
+                yield self.judgement(
                     "DL602",
-                    self.name,
-                    "CONFIRMED" if moved else "REFUTED",
+                    self.whole(stack, looks=len(looked)),
+                    decided(moved, True),
                     f"the statistics of {len(moved)} of {len(looked)} batch norms with frozen scale and shift changed, "
                     f"by {shift:.3g} standard deviations at most",
-                    "any change of the statistics over 3 or more calls; none refutes. It matters from 0.1 on",
                     {"moved": len(moved), "frozen": len(looked), "shift": shift},
-                    len(looked),
-                    (0, self.run.steps),
-                    (stack,),
                     "alarm" if shift > _MATERIAL else "note",
                 )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.evidence import Judgement, Verdict
-from dllint.confirm.probes.base import BackwardCall, Probe
+from dllint.confirm.evidence import Verdict
+from dllint.confirm.probes.base import BackwardCall, ModelForward, OptimizerStep, Probe
 from dllint.confirm.probes.gradients import Tracked
-from dllint.events import ModelForward, OptimizerStep
+from dllint.confirm.probes.judging import Judgements
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
 _STEADY, _ON = 0.8, 0.1  # of the last quarter's steps, and of the way, that the loss falls in it
@@ -23,17 +21,15 @@ _FEWEST = 50  # steps from which it counts that a batch is not learned
 class Losses(Probe):
     """Collects the loss of each step."""
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self.losses: list[float] = []
         self.optimizers: set[Tracked] = set()
         self._pending: float | None = None
 
     def before_backward(self, call: BackwardCall) -> None:
-        if self._pending is None and len(call.roots) == 1 and call.roots[0].numel() == 1:
-            self._pending = float(call.roots[0].detach()) / (self.run.gradients.scale_of(call.roots) or 1.0)
+        self._pending = call.value if self._pending is None else self._pending
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         self.optimizers.add(self.run.gradients.of(event.optimizer))
         self.losses.append(math.nan if self._pending is None else self._pending)
         self._pending = None
@@ -42,34 +38,25 @@ class Losses(Probe):
 class Overfit(Losses):
     """Sees whether the loss falls when the script is given the same batch in every step, without regularization."""
 
-    name = "overfit"
-
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         for layer in event.model.modules():
             if isinstance(layer, _DropoutNd):
                 layer.p = 0.0
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
         for group in event.optimizer.param_groups:
             if "weight_decay" in group:
                 group["weight_decay"] = 0.0
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         losses = [loss for loss in self.losses if math.isfinite(loss)]
         if len(losses) < 2:
             return
         first, last = losses[0], median(losses[-5:])
-        yield Judgement(
-            "overfit-one-batch",
-            self.name,
-            self._verdict(first, last),
-            f"on one batch, the loss went from {first:.3g} to {last:.3g} in {len(losses)} steps" + self._doubt(),
-            "half of the first loss or more after 50 steps or more, and no steady fall; 0.3 of it or less refutes",
-            {"first": first, "last": last, "steps": len(losses), "frozen": self.run.frozen_batches},
-            len(losses),
-            (0, self.run.steps),
-            voice="alarm",
-        )
+        what = f"on one batch, the loss went from {first:.3g} to {last:.3g} in {len(losses)} steps{self._doubt()}"
+        found = {"first": first, "last": last, "steps": len(losses), "frozen": self.run.frozen_batches}
+        seen = self.whole(looks=len(losses))
+        yield self.judgement("overfit-one-batch", seen, self._verdict(first, last), what, found)
         for loss in self.losses:
             self.run.trace("loss on one batch", loss)
 

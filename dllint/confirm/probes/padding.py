@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, PlaceProbe, Samples, spread, stack_of
+from dllint.confirm.probes.base import LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, spread
 
 _BATCHES = 5  # from which padding is told from labels that happen to repeat
 _ROWS, _SHARE, _CONCENTRATION = 0.5, 0.05, 0.9
@@ -29,8 +29,6 @@ class _Targets(Samples):
 class Padding(PlaceProbe[_Targets]):
     """Looks for one value that fills the ends of rows, and hardly stands elsewhere."""
 
-    name = "padding"
-    samples = _Targets
     at_first = 2 * _BATCHES
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -38,41 +36,26 @@ class Padding(PlaceProbe[_Targets]):
         seen = None if rows is None else self.sample(stack_of(call))
         if rows is None or seen is None:
             return
-        seen.looks += 1
         value, share, is_padding = _padding(rows)
         is_ignored = value == call.options.get("ignore_index", -100)
+        seen.count(is_padding and not is_ignored)
         seen.values[value] += 1
         seen.shares.append(share)
-        seen.wrong += is_padding and not is_ignored
         seen.clean += is_ignored or share < _NONE
 
-    def judge_place(self, place: Stack, seen: _Targets) -> Iterator[Judgement]:
-        if not seen.looks:
-            return
-        value, times = seen.values.most_common(1)[0]
-        yield self.judgement(
-            "DL108",
-            place,
-            seen,
-            _verdict(seen, times == seen.looks),
-            f"{value} fills the ends of rows: {spread(seen.shares)} of the targets; counted as a class in "
-            f"{seen.wrong} of {seen.looks} batches",
-            "one value at the end of over half of the rows, over 5 % of the targets, 90 % of it there, not ignored, in "
-            "5 or more batches; ignored or under 1 % in 3 or more refutes",
-            {
-                "value": value,
-                "padded": seen.wrong,
-                "clean": seen.clean,
-                "sampled": seen.looks,
-                "shares": seen.shares,
-            },
-        )
-
-
-def _verdict(seen: _Targets, is_constant: bool) -> Verdict:
-    if seen.wrong == seen.looks >= _BATCHES and is_constant:
-        return "CONFIRMED"
-    return "REFUTED" if seen.clean == seen.looks >= ENOUGH else "INCONCLUSIVE"
+    def judge_each(self, seen: _Targets) -> Judgements:
+        if seen.looks:
+            value, times = seen.values.most_common(1)[0]
+            found = {"value": value, "padded": seen.wrong, "clean": seen.clean, "sampled": seen.looks}
+            is_wrong = seen.wrong == seen.looks == times >= _BATCHES
+            yield self.judgement(
+                "DL108",
+                seen,
+                decided(is_wrong, seen.clean == seen.looks >= ENOUGH),
+                f"{value} fills the ends of rows: {spread(seen.shares)} of the targets; counted as a class in "
+                f"{seen.wrong} of {seen.looks} batches",
+                {**found, "shares": seen.shares},
+            )
 
 
 def _rows(target: Tensor) -> Tensor | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import mean
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe
+from dllint.confirm.evidence import Stack, Verdict
+from dllint.confirm.probes.base import BackwardCall
+from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _LOSSES = 10  # backward passes after each metric whose losses are read
 _METRICS = 4  # from which they have a trend
@@ -19,66 +19,43 @@ _BOUNDS = (1.0, 100.0)  # of what is to grow, as a share or in percent
 
 
 @dataclass(slots=True, eq=False)
-class _Metrics:
+class _Metrics(Samples):
     """What a scheduler was told, and the losses of training after each."""
 
-    mode: str
+    mode: str = "min"
     values: list[float] = field(default_factory=list)
     losses: list[list[float]] = field(default_factory=list)
     missing: int = 0
-    stacks: dict[Stack, None] = field(default_factory=dict)
+    places: dict[Stack, None] = field(default_factory=dict)
 
 
-class Plateau(Probe):
+class Plateau(ObjectProbe[_Metrics]):
     """DL315: whether a metric goes the way that its scheduler takes for the wrong one, while training goes well."""
 
-    name = "plateau"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._known: WeakKeyDictionary[Any, _Metrics] = WeakKeyDictionary()
-        self._all: list[_Metrics] = []
-
     def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
-        known = self._known.get(scheduler)
-        if known is None:
-            known = self._known[scheduler] = _Metrics(str(getattr(scheduler, "mode", "min")))
-            self._all.append(known)
-        known.stacks.setdefault(stack)
-        if metric is None:
-            known.missing += 1
-        else:
-            known.values.append(metric)
-            known.losses.append([])
+        known = self.of(scheduler)
+        if known is not None:
+            known.places.setdefault(stack)
+            known.missing += metric is None
+            known.values += [] if metric is None else [metric]
+            known.losses += [] if metric is None else [[]]
+
+    def describe(self, thing: Any, *place: Stack) -> _Metrics:
+        return _Metrics(mode=str(getattr(thing, "mode", "min")))
 
     def before_backward(self, call: BackwardCall) -> None:
-        if not self._all:
-            return
-        for known in self._known.values():
-            if known.losses and len(known.losses[-1]) < _LOSSES and call.roots[0].numel() == 1:
-                scale = self.run.gradients.scale_of(call.roots) or 1.0
-                known.losses[-1].append(float(call.roots[0].detach()) / scale)
+        for known in self.known.values() if self.seen else ():
+            if known is not None and known.losses and len(known.losses[-1]) < _LOSSES and call.value is not None:
+                known.losses[-1].append(call.value)
 
-    def judge(self) -> Iterator[Judgement]:
-        for known in self._all:
-            values = known.values
-            shown = (
-                f"went from {values[0]:.3g} to {values[-1]:.3g} in {len(values)} calls" if values else "was not given"
-            )
-            yield Judgement(
-                "DL315",
-                self.name,
-                _verdict(known),
-                f"the metric {shown}, where mode '{known.mode}' waits for it to "
-                + ("grow" if known.mode == "max" else "fall"),
-                "no metric; or one that moves the other way in three of four steps or more, of 4 or more, while the "
-                "loss of training falls; one that moves as it should refutes",
-                {"values": values[:50], "mode": known.mode, "missing": known.missing},
-                len(values) + known.missing,
-                (0, self.run.steps),
-                tuple(known.stacks),
-                "note",
-            )
+    def judge_each(self, seen: _Metrics) -> Judgements:
+        values = seen.values
+        seen.stacks, seen.looks = tuple(seen.places), len(values) + seen.missing
+        moved = f"went from {values[0]:.3g} to {values[-1]:.3g} in {len(values)} calls" if values else "was not given"
+        wanted = "grow" if seen.mode == "max" else "fall"
+        what = f"the metric {moved}, where mode '{seen.mode}' waits for it to {wanted}"
+        found = {"values": values[:50], "mode": seen.mode, "missing": seen.missing}
+        yield self.judgement("DL315", seen, _verdict(seen), what, found)
 
 
 def _verdict(known: _Metrics) -> Verdict:
@@ -93,7 +70,7 @@ def _verdict(known: _Metrics) -> Verdict:
     is_share = any(all(0 <= value <= bound for value in known.values) for bound in _BOUNDS)
     may_be_meant = known.mode == "min" and not is_share
     learns = len(losses) > 1 and losses[-1] < losses[0]
-    return "CONFIRMED" if len(known.values) >= _METRICS and learns and not may_be_meant else "INCONCLUSIVE"
+    return decided(len(known.values) >= _METRICS and learns and not may_be_meant, False)
 
 
 def _trend(values: list[float]) -> str:

@@ -9,7 +9,6 @@ of the same kind without gradients.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
@@ -19,13 +18,12 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
-from dllint.confirm.probes.graph import operation
+from dllint.confirm.probes.base import BackwardCall, ModelForward, StateRestored, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.graph import nearest, operation
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 from dllint.confirm.probes.movement import sample
-from dllint.events import ModelForward, StateRestored
 
-_FIRST = 5  # backward passes from each place that are looked at
 _NEAR = 40  # operations between the loss and the logarithm of the sigmoid
 _CALLS = 32  # before a backward pass that are remembered
 _LN2, _OFF = math.log(2), 1e-3
@@ -51,12 +49,10 @@ class _Reference:
                 self.moved = True
 
 
-@dataclass(slots=True)
-class _Pairs:
+@dataclass(slots=True, eq=False)
+class _Pairs(Samples):
     """The backward passes from one place that pairs of answers were behind."""
 
-    calls: int = 0
-    looked: int = 0
     loss: float = 0.0  # of the first
     begins: bool = False  # the first was before any step
     drops: bool = False  # the policy had dropout then
@@ -66,25 +62,21 @@ class _Pairs:
     rate: float = 0.0
     share: float = 1.0  # of the parameters of the policy that is trained
     references: list[_Reference] = field(default_factory=list)
-    shares_model: bool = False
-    last: int = 0
 
 
-class Preferences(Probe):
+class Preferences(PlaceProbe[_Pairs]):
     """Reads margins from the graph of the loss."""
 
-    name = "preferences"
+    at_first = 6
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._seen: dict[Stack, _Pairs] = {}
+    def begin(self) -> None:
         self._calls: list[tuple[ReferenceType[nn.Module], bool]] = []
         self._is_resumed = False
 
-    def on_state_restored(self, event: StateRestored[Any]) -> None:
+    def on_state_restored(self, event: StateRestored) -> None:
         self._is_resumed = self._is_resumed or isinstance(event.target, Optimizer)
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         if len(self._calls) < _CALLS:
             self._calls.append((ref(event.model), event.grad == "on"))
 
@@ -95,33 +87,27 @@ class Preferences(Probe):
         calls, self._calls = self._calls, []
         if self.run.packs or all(with_gradients for _, with_gradients in calls) or len(call.roots) != 1:
             return
-        seen = self._seen.get(stack_of(call))
-        number = 0 if seen is None else seen.calls
-        if seen is not None:
-            seen.calls += 1
-        if number > _FIRST and number % self.run.every:
+        place = (stack_of(call),)
+        if place in self.seen and self.sample(*place) is None:
             return
-        node = _log_sigmoid(call.roots[0])
+        near = nearest(call.roots[0].grad_fn, _NEAR)
+        node = next((node for node in near if operation(node) == "LogSigmoid"), None)
         pair = _policy_and_reference(calls) if node is not None else None
         if pair is not None:
-            if seen is None:
-                seen = self._seen[stack_of(call)] = _Pairs(calls=1)
-            self._look(seen, node, *pair)
+            self._look(self.seen.get(place) or self.at(*place), node, *pair)
 
     def _look(self, seen: _Pairs, node: Any, policy: nn.Module, reference: nn.Module) -> None:
         margins = node._saved_self.detach().float()
         steps, rate = self._training(policy)
         seen.rate = max(seen.rate, rate)
-        if not seen.looked:
+        if not seen.looks:
             seen.loss = float(torch.nn.functional.softplus(-margins).mean())
             seen.begins = not steps and not self._is_resumed
             seen.drops = any(part.training and part.p > 0 for part in policy.modules() if isinstance(part, _DropoutNd))
             sizes = [(parameter.numel(), parameter.requires_grad) for parameter in policy.parameters()]
             seen.share = sum(size for size, trained in sizes if trained) / max(sum(size for size, _ in sizes), 1)
             seen.beta = _factor(node.next_functions[0][0])
-        seen.looked += 1
-        seen.last = self.run.steps
-        seen.shares_model = seen.shares_model or reference is policy
+        seen.count()
         if steps and seen.rate:
             seen.after += 1
             seen.still += float(margins.abs().max()) <= _NOTHING
@@ -141,66 +127,37 @@ class Preferences(Probe):
         rates = [float(group.get("lr", 0.0)) for optimizer in optimizers for group in optimizer.param_groups]
         return sum(each.steps for each in holders), max(rates, default=0.0)
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, seen in self._seen.items():
-            if seen.looked >= ENOUGH:
-                yield self._reference(stack, seen)
-                yield self._numbers(stack, seen)
+    def judge_each(self, seen: _Pairs) -> Judgements:
+        if seen.looks >= ENOUGH:
+            seen.first = 0
+            yield from self._reference(seen)
+            yield from self._numbers(seen)
 
-    def _reference(self, stack: Stack, seen: _Pairs) -> Judgement:
+    def _reference(self, seen: _Pairs) -> Judgements:
+        """DL911."""
         is_off = seen.begins and abs(seen.loss - _LN2) > _OFF
-        is_still = seen.still == seen.after >= ENOUGH
         has_moved = any(item.moved for item in seen.references)
-        reasons = [
-            *(["the reference moves while the policy is trained"] if has_moved else []),
-            *(["the reference gives what the policy gives, after it has been trained"] if is_still else []),
-            *([f"the loss is {seen.loss:.4f} before the first step, instead of ln 2: the reference is another model "
-               "than the policy"] if is_off and not seen.drops else []),
-        ]  # fmt: skip
+        reasons = []
+        if has_moved:
+            reasons.append("the reference moves while the policy is trained")
+        if seen.still == seen.after >= ENOUGH:
+            reasons.append("the reference gives what the policy gives, after it has been trained")
+        if is_off and not seen.drops:
+            told = f"the loss is {seen.loss:.4f} before the first step, instead of ln 2"
+            reasons.append(f"{told}: the reference is another model than the policy")
         is_good = not is_off and seen.begins and seen.after >= ENOUGH and not seen.still
-        return Judgement(
-            "DL911",
-            self.name,
-            "CONFIRMED" if reasons else "REFUTED" if is_good else "INCONCLUSIVE",
-            "; ".join(reasons) or f"the first loss is {seen.loss:.4f}, and the reference stays as it is",
-            "weights of the reference that change; margins of 0 after 3 or more steps; a loss that differs from ln 2 "
-            "by over 1e-3 before the first step, without dropout. None of these refutes",
-            {"first_loss": seen.loss, "moved": has_moved, "still": seen.still, "after": seen.after},
-            seen.looked,
-            (0, seen.last),
-            (stack,),
-            "alarm",
-        )
+        what = "; ".join(reasons) or f"the first loss is {seen.loss:.4f}, and the reference stays as it is"
+        found = {"first_loss": seen.loss, "moved": has_moved, "still": seen.still, "after": seen.after}
+        yield self.judgement("DL911", seen, decided(reasons, is_good), what, found)
 
-    def _numbers(self, stack: Stack, seen: _Pairs) -> Judgement:
-        most = _FULL if seen.share > 0.5 else _ADAPTER
-        beta = seen.beta
+    def _numbers(self, seen: _Pairs) -> Judgements:
+        """DL910."""
+        most, beta = _FULL if seen.share > 0.5 else _ADAPTER, seen.beta
         is_wild = beta is not None and not _BETAS[0] <= beta <= _BETAS[1]
-        return Judgement(
-            "DL910",
-            self.name,
-            "CONFIRMED" if seen.rate > most or is_wild else "REFUTED",
-            f"the learning rate is {seen.rate:.3g}, with {seen.share:.0%} of the parameters trained"
-            + (f", and beta {beta:.3g}" if beta is not None else ""),
-            "a learning rate over 1e-5, or 1e-4 where less than half is trained, or beta outside of 0.01 to 0.5",
-            {"learning_rate": seen.rate, "beta": beta, "trained": seen.share},
-            seen.looked,
-            (0, seen.last),
-            (stack,),
-            "note",
-        )
-
-
-def _log_sigmoid(root: Tensor) -> Any:
-    """The operation near a loss that takes the logarithm of a sigmoid; None if there is none."""
-    open_nodes, looked = [root.grad_fn], 0
-    while open_nodes and looked < _NEAR:
-        node = open_nodes.pop(0)
-        looked += 1
-        if node is not None and operation(node) == "LogSigmoid":
-            return node
-        open_nodes += [child for child, _ in node.next_functions if child is not None] if node is not None else []
-    return None
+        what = f"the learning rate is {seen.rate:.3g}, with {seen.share:.0%} of the parameters trained"
+        what += f", and beta {beta:.3g}" if beta is not None else ""
+        found = {"learning_rate": seen.rate, "beta": beta, "trained": seen.share}
+        yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), what, found)
 
 
 def _factor(node: Any) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -12,9 +11,9 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import PlaceProbe, Samples, stack_of, unanimous
-from dllint.events import ModelForward, StateRestored
+from dllint.confirm.probes.base import ModelForward, StateRestored, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import Judgements, Samples
 
 _LIBRARIES = ("torchvision.models", "timm.")
 _FRAMES = 15  # between the library and what loads
@@ -33,32 +32,26 @@ class _Images(Samples):
 class Pretrained(PlaceProbe[_Images]):
     """Knows the models that a library loaded weights into, and looks at what they are trained with."""
 
-    name = "pretrained"
-    samples = _Images
     at_first = 5
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._loaded: WeakSet[nn.Module] = WeakSet()
         self._models: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
-    def on_state_restored(self, event: StateRestored[Any]) -> None:
-        owner: Any = event.target
-        if isinstance(owner, nn.Module) and _is_called_by_library():
-            self._loaded.add(owner)
+    def on_state_restored(self, event: StateRestored) -> None:
+        if isinstance(event.target, nn.Module) and _is_called_by_library():
+            self._loaded.add(event.target)
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         if event.grad != "on" or not self._loaded or not self._is_meant(event.model):
             return
         found = [value for value in event.arguments.all() if _are_images(value)]
         seen = self.sample(stack_of(event)) if found else None
-        if seen is None:
-            return
-        images = found[0].detach().float()
-        low, high, mean = torch.stack([*images.aminmax(), images.mean()]).tolist()
-        seen.looks += 1
-        seen.low, seen.high = min(seen.low, low), max(seen.high, high)
-        seen.wrong += low >= 0 and high <= 1 and mean > _BRIGHT
+        if seen is not None:
+            images = found[0].detach().float()
+            low, high, mean = torch.stack([*images.aminmax(), images.mean()]).tolist()
+            seen.count(low >= 0 and high <= 1 and mean > _BRIGHT)
+            seen.low, seen.high = min(seen.low, low), max(seen.high, high)
 
     def _is_meant(self, module: nn.Module) -> bool:
         """Whether a model is or has one that was loaded, and does not normalize by itself."""
@@ -68,18 +61,11 @@ class Pretrained(PlaceProbe[_Images]):
             self._models[module] = not normalizes and any(part in self._loaded for part in parts)
         return self._models[module]
 
-    def judge_place(self, place: Stack, seen: _Images) -> Iterator[Judgement]:
+    def judge_each(self, seen: _Images) -> Judgements:
         if seen.looks:
-            yield self.judgement(
-                "DL510",
-                place,
-                seen,
-                unanimous(seen.wrong, seen.looks),
-                f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}",
-                "between 0 and 1 with a mean over 0.2, in all of 3 or more calls; else refuted",
-                {"low": seen.low, "high": seen.high, "plain": seen.wrong},
-                "note",
-            )
+            what = f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}"
+            found = {"low": seen.low, "high": seen.high, "plain": seen.wrong}
+            yield self.judgement("DL510", seen, seen.unanimous, what, found)
 
 
 def _is_called_by_library() -> bool:

@@ -9,14 +9,14 @@ import sys
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from dllint.confirm.evidence import Shard
-from dllint.confirm.inside.workers import key_of
-from dllint.confirm.probes.base import ENOUGH, Batches, Probe, stack_of
-from dllint.confirm.probes.contents import tensors
-from dllint.events import ModelForward, OptimizerStep, StateSaved
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.inside.parts import tensors
+from dllint.confirm.inside.ranks import are_several_ranks
+from dllint.confirm.probes.base import ModelForward, OptimizerStep, Probe, StateSaved, stack_of
+from dllint.confirm.probes.judging import ENOUGH
 
 _MOST = 50  # passes of a dataset, and files
 
@@ -24,35 +24,31 @@ _MOST = 50  # passes of a dataset, and files
 class RankComparison(Probe):
     """Notes it where several ranks train."""
 
-    name = "rank_comparison"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._before: dict[str, str] = {}
         self._steps = 0
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        if event.grad == "on" and not self._before and self._steps < ENOUGH and _are_several():
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.grad == "on" and not self._before and self._steps < ENOUGH and are_several_ranks():
             self._before = _random_states()
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         if self._before:
             self._steps += 1
             for name, after in _random_states().items():
                 if name in self._before:
-                    self.run.notes.draws.setdefault(name, []).append([self._before[name], after])
+                    self.run.record.notes.draws.setdefault(name, []).append([self._before[name], after])
             self._before = {}
 
     def on_pass_end(self, batches: Batches) -> None:
-        loader = batches.loader
-        if loader is not None and _are_several():
-            lengths = self.run.notes.lengths.setdefault(key_of(loader.dataset), [])
+        if are_several_ranks():
+            lengths = self.run.record.notes.lengths.setdefault(batches.source.dataset, [])
             if len(lengths) < _MOST:
                 lengths.append(batches.taken)
 
-    def on_state_saved(self, event: StateSaved[Any]) -> None:
-        if len(self.run.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
-            self.run.notes.shards.append(Shard(str(event.path), stack_of(event)))
+    def on_state_saved(self, event: StateSaved) -> None:
+        if len(self.run.record.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
+            self.run.record.notes.shards.append(Shard(str(event.path), stack_of(event)))
 
 
 def _random_states() -> dict[str, str]:
@@ -70,7 +66,3 @@ def _is_part(tensor: Tensor) -> bool:
     placements = getattr(tensor, "placements", ())
     mesh = getattr(tensor, "device_mesh", None)
     return mesh is not None and mesh.size() > 1 and any(placement.is_shard() for placement in placements)
-
-
-def _are_several() -> bool:
-    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from statistics import median
-from typing import Any
 
-from torch.optim import Optimizer
-
-from dllint.confirm.evidence import Judgement
+from dllint.confirm.probes.base import OptimizerStep
+from dllint.confirm.probes.judging import Judgements, decided
 from dllint.confirm.probes.overfit import Losses
-from dllint.events import OptimizerStep
 
 _LOWEST_RATE, _HIGHEST_RATE = 1e-7, 10.0
 _MOST_OF = 0.8  # of the rates, from which a curve says something
@@ -24,43 +20,37 @@ _AROUND = 4  # steps to both sides that a loss is smoothed with
 class RateRange(Losses):
     """Raises the learning rate from step to step, whatever schedule the script has, and looks at the loss."""
 
-    name = "rate_range"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
+        super().begin()
         self._own: float | None = None
         self._rates: list[float] = []
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        groups = event.optimizer.param_groups
         if self._own is None:
-            self._own = float(optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"]))
+            self._own = float(groups[0].get("initial_lr", groups[0]["lr"]))
         share = min(1.0, len(self._rates) / max(self.run.settings.steps - 1, 1))
         rate = _LOWEST_RATE ** (1 - share) * _HIGHEST_RATE**share
         self._rates.append(rate)
-        for group in optimizer.param_groups:
+        for group in groups:
             group["lr"] = rate
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         curve = _smooth([pair for pair in zip(self._rates, self.losses, strict=False) if math.isfinite(pair[1])])
         if len(curve) < _MOST_OF * self.run.settings.steps:
             return
         flat, steepest, lowest, diverging = _landmarks(curve)
         first, best = curve[0][1], min(loss for _, loss in curve)
         falls = first - best > _FALLS * abs(first)
-        yield Judgement(
+        yield self.judgement(
             "lr-range",
-            self.name,
-            "CONFIRMED" if falls else "INCONCLUSIVE",
+            self.whole(looks=len(curve)),
+            decided(falls, False),
             f"{'' if falls else 'the loss hardly falls at any rate: '}it is flat below {flat:.1g}, falls fastest at "
             f"{steepest:.1g}, is lowest at {lowest:.1g}, "
             + (f"and diverges at {diverging:.1g}" if diverging else "and does not diverge")
             + f"; the script's rate is {self._own:.1g}",
-            "loss against rate, smoothed; diverging is four times the lowest loss",
             {"own": self._own, "flat": flat, "steepest": steepest, "lowest": lowest, "diverges": diverging},
-            len(curve),
-            (0, self.run.steps),
-            voice="note",
         )
         for rate, loss in curve:
             self.run.trace("rate", rate)

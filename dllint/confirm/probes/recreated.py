@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from weakref import ReferenceType, ref
 
 from torch import Tensor
-from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import OptimizerCreated, Probe, parameters_of, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.events import OptimizerCreated
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _WITHOUT_MEMORY = ("SGD", "LBFGS")  # the first unless it has momentum
 
@@ -34,48 +31,37 @@ class _Made:
 class Recreated(Probe):
     """Compares each optimizer with the last one that was made at the same place."""
 
-    name = "recreated"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._made: dict[Stack, list[_Made]] = {}
 
-    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        stack = stack_of(event)
-        first = next((p for group in optimizer.param_groups for p in group["params"]), None)
+    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+        optimizer, stack = event.optimizer, stack_of(event)
+        first = next(iter(parameters_of(optimizer)), None)
         if first is None or not stack:
             return
         tracked = self.run.gradients.of(optimizer)
         known = self._made.setdefault(stack, [])
         same = next((made for made in known if made.parameter() is first), None)
         if same is None:
-            group = optimizer.param_groups[0]
-            remembers = type(optimizer).__name__ not in _WITHOUT_MEMORY or bool(group.get("momentum"))
-            known.append(_Made(type(optimizer).__name__, ref(first), remembers, tracked))
+            remembers = tracked.kind not in _WITHOUT_MEMORY or bool(optimizer.param_groups[0].get("momentum"))
+            known.append(_Made(tracked.kind, ref(first), remembers, tracked))
             return
         same.number += 1
         same.steps += same.latest.steps
         same.used += bool(same.latest.steps)
         same.latest = tracked
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for stack, known in self._made.items():
             most = max(known, key=lambda made: made.used)
             used = most.used + bool(most.latest.steps)
             steps = most.steps + most.latest.steps
-            if not steps:
-                continue
-            is_again = used >= ENOUGH
-            yield Judgement(
-                "DL217",
-                self.name,
-                "CONFIRMED" if is_again else "REFUTED" if used == 1 and steps >= ENOUGH else "INCONCLUSIVE",
-                f"{used} of {most.kind} were made here for the same parameters, with {steps} steps in all",
-                "3 or more for the same parameters that step; one that makes 3 or more steps refutes",
-                {"made": most.number, "used": used, "steps": steps, "optimizer": most.kind},
-                used,
-                (0, self.run.steps),
-                (stack,),
-                "alarm" if most.remembers and steps <= used else "note",
-            )
+            if steps:
+                yield self.judgement(
+                    "DL217",
+                    self.whole(stack, looks=used),
+                    decided(used >= ENOUGH, used == 1 and steps >= ENOUGH),
+                    f"{used} of {most.kind} were made here for the same parameters, with {steps} steps in all",
+                    {"made": most.number, "used": used, "steps": steps, "optimizer": most.kind},
+                    "alarm" if most.remembers and steps <= used else "note",
+                )

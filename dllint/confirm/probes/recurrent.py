@@ -6,88 +6,53 @@ forward, and those for its input, have one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import WeakSet
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
-from dllint.events import ModelForward, OptimizerStep
+from dllint.confirm.probes.base import ModelForward, OptimizerStep, stack_of
+from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
 
 
-@dataclass(slots=True, eq=False)
-class _Layer:
-    """A recurrent layer that runs both ways."""
+class Recurrent(ObjectProbe[Samples]):
+    """Looks at the gradients of these layers when an optimizer steps; wrong is where the way back saw one step."""
 
-    layer: ReferenceType[nn.RNNBase]
-    places: tuple[Stack, ...]  # the call of the model, and the function that calls the layer
-    looks: int = 0
-    cut: int = 0  # steps in which the way back saw one step
+    def begin(self) -> None:
+        self._met: WeakSet[nn.Module] = WeakSet()
 
-    def look(self) -> bool:
-        """Note whether the gradients are those of one step. Returns whether there are any."""
-        layer = self.layer()
-        if layer is None:
-            return False
-        last = layer.num_layers - 1
-        names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")
-        gradients = [getattr(layer, name).grad for name in names]
-        if any(not isinstance(gradient, Tensor) for gradient in gradients):
-            return False
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.grad == "on" and event.model not in self._met:
+            self._met.add(event.model)
+            for owner in event.model.modules():
+                for layer in owner.children():
+                    if isinstance(layer, nn.RNNBase) and layer.bidirectional:
+                        self.of(layer, stack_of(event), defined_at(type(owner).forward))
+
+    def describe(self, thing: Any, *place: Stack) -> Samples:
+        return Samples(stacks=tuple(filter(None, place)))
+
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
+        for layer, seen in self.known.items() if self.seen else ():
+            if seen is not None and (seen.looks < ENOUGH or self.run.steps % self.run.every == 0):
+                _look(layer, seen)
+
+    def judge_each(self, seen: Samples) -> Judgements:
+        if seen.looks:
+            what = f"in {seen.wrong} of {seen.looks} sampled steps the way back of a layer that runs both ways had "
+            what += "seen one step of each sequence only"
+            yield self.judgement("DL219", seen, seen.unanimous, what, {"cut": seen.wrong, "sampled": seen.looks})
+
+
+def _look(layer: nn.RNNBase, seen: Samples) -> None:
+    """Note whether the gradients are those of one step, if there are any."""
+    last = layer.num_layers - 1
+    names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")
+    gradients = [getattr(layer, name).grad for name in names]
+    if all(isinstance(gradient, Tensor) for gradient in gradients):
         forth, back, inputs = (bool(gradient.any()) for gradient in gradients)
         if forth and inputs:
-            self.looks += 1
-            self.cut += not back
-        return True
-
-
-class Recurrent(Probe):
-    """Looks at the gradients of these layers when an optimizer steps."""
-
-    name = "recurrent"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._known: WeakKeyDictionary[nn.Module, list[_Layer]] = WeakKeyDictionary()
-        self._all: list[_Layer] = []
-
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        if event.grad != "on" or module in self._known:
-            return
-        found = [
-            _Layer(ref(layer), (stack_of(event), defined_at(type(owner).forward)))
-            for owner in module.modules()
-            for layer in owner.children()
-            if isinstance(layer, nn.RNNBase) and layer.bidirectional
-        ]
-        self._known[module] = found
-        self._all += found
-
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        for layer in self._all:
-            if layer.looks < ENOUGH or self.run.steps % self.run.every == 0:
-                layer.look()
-
-    def judge(self) -> Iterator[Judgement]:
-        for layer in self._all:
-            if layer.looks:
-                few = layer.looks < ENOUGH or 0 < layer.cut < layer.looks
-                yield Judgement(
-                    "DL219",
-                    self.name,
-                    "INCONCLUSIVE" if few else "CONFIRMED" if layer.cut else "REFUTED",
-                    f"in {layer.cut} of {layer.looks} sampled steps the way back of a layer that runs both ways had "
-                    "seen one step of each sequence only",
-                    "the weights between its steps have no gradient in all of 3 or more steps, while others have; one "
-                    "in all of them refutes",
-                    {"cut": layer.cut, "sampled": layer.looks},
-                    layer.looks,
-                    (0, self.run.steps),
-                    tuple(place for place in layer.places if place),
-                    "alarm",
-                )
+            seen.count(not back)

@@ -4,37 +4,23 @@ embedding does not have (DL904). Such a run ends there, and the probe tells the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack, Voice
-from dllint.confirm.probes.base import ENOUGH, LossCall, Probe, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import LossCall, ModelForward, Probe, stack_of
+from dllint.confirm.probes.judging import ENOUGH, Judgements
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """What has been refused at a place."""
-
-    what: str
-    step: int
 
 
 class Refusals(Probe):
     """Counts what goes well, and looks at what does not."""
 
-    name = "refusals"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._good: Counter[tuple[str, Stack]] = Counter()
-        self._refused: dict[tuple[str, Stack], _Refusal] = {}
+        self._refused: dict[tuple[str, Stack], tuple[str, int]] = {}  # what, and at which step
         self._embeds: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -45,20 +31,20 @@ class Refusals(Probe):
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
         kind = str(target.dtype).removeprefix("torch.")
-        if target.is_floating_point() or target.is_complex():
+        if target.is_floating_point() or target.is_complex() or target.shape != input.shape:
             return
-        if function == "cross_entropy" and target.shape == input.shape and target.dim() > 1:
+        if function == "cross_entropy" and target.dim() > 1:
             what = f"cross_entropy refused a one-hot target of type {kind}: it takes class indices, or floating numbers"
-            self._refused["DL105", stack] = _Refusal(what, self.run.steps)
-        elif function in _BINARY and target.shape == input.shape:
+            self._refused["DL105", stack] = what, self.run.steps
+        elif function in _BINARY:
             what = f"{function} refused a target of type {kind}: it takes floating numbers"
-            self._refused["DL107", stack] = _Refusal(what, self.run.steps)
+            self._refused["DL107", stack] = what, self.run.steps
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        embeds = self._embeds.get(module)
+    def on_model_forward(self, event: ModelForward) -> None:
+        embeds = self._embeds.get(event.model)
         if embeds is None:
-            embeds = self._embeds[module] = any(isinstance(part, nn.Embedding) for part in module.modules())
+            embeds = any(isinstance(part, nn.Embedding) for part in event.model.modules())
+            self._embeds[event.model] = embeds
         if embeds:
             self._good["DL904", stack_of(event)] += 1
 
@@ -67,32 +53,18 @@ class Refusals(Probe):
             low, high = int(indices.min()), int(indices.max())
             if high >= weight.shape[0]:
                 what = f"token {high} was looked up in an embedding of {weight.shape[0]} rows"
-                self._refused["DL904", stack] = _Refusal(what, self.run.steps)
+                self._refused["DL904", stack] = what, self.run.steps
             elif low < 0:
-                what = f"the index {low} was looked up in an embedding"
-                self._refused["DL904", stack] = _Refusal(what, self.run.steps)
+                self._refused["DL904", stack] = f"the index {low} was looked up in an embedding", self.run.steps
 
-    def judge(self) -> Iterator[Judgement]:
-        for (rule, stack), refusal in self._refused.items():
-            voice: Voice = "alarm" if rule == "DL904" else "note"
-            yield self._judgement(rule, stack, True, refusal.what, self._good[rule, stack] + 1, refusal.step, voice)
+    def judge(self) -> Judgements:
+        for (rule, stack), (what, step) in self._refused.items():
+            seen = self.whole(stack, looks=self._good[rule, stack] + 1)
+            seen.last = step
+            yield self.judgement(rule, seen, "CONFIRMED", what, {"calls": seen.looks, "refused": True})
         refused = {(rule, place) for rule, stack in self._refused for place in stack}
         for (rule, stack), calls in self._good.items():
             if calls >= ENOUGH and not any((rule, place) in refused for place in stack[:1]):
-                yield self._judgement(rule, stack, False, f"{calls} calls went well", calls, self.run.steps, "")
-
-    def _judgement(
-        self, rule: str, stack: Stack, is_wrong: bool, what: str, calls: int, step: int, voice: Voice
-    ) -> Judgement:
-        return Judgement(
-            rule,
-            self.name,
-            "CONFIRMED" if is_wrong else "REFUTED",
-            what,
-            "any call that raises for this reason; 3 or more that do not refute",
-            {"calls": calls, "refused": is_wrong},
-            calls,
-            (0, step),
-            (stack,),
-            voice,
-        )
+                seen = self.whole(stack, looks=calls)
+                what, found = f"{calls} calls went well", {"calls": calls, "refused": False}
+                yield self.judgement(rule, seen, "REFUTED", what, found, "")

@@ -10,22 +10,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
-from dllint.confirm.evidence import Stack
+from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
+from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.inside.stacks import stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.probes.base import ModelForward, Probe, stack_of
+from dllint.confirm.probes.judging import ENOUGH, Samples
 from dllint.confirm.probes.random_states import random_states_kept
-from dllint.events import ModelForward
 
-_MOST_MODELS = 8
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
 _MOST_WEIGHTS = 100_000_000  # of a model that is copied
 _MOST_TRACED = 50_000_000  # elements of activations that are compared
@@ -36,7 +35,7 @@ Inputs = dict[str | int, Any]  # arguments by position or name
 
 @dataclass(slots=True)
 class KeptCall:
-    """The last call of a model with gradients."""
+    """The last call of a model."""
 
     module: ref[nn.Module]
     inputs: Inputs
@@ -45,43 +44,56 @@ class KeptCall:
 
 
 class Replaying(Probe):
-    """A probe that keeps the last inputs of each model that trains."""
+    """A probe that keeps the last inputs of each model."""
 
     turn = 2  # it calls models
+    most_models: ClassVar[int] = 8
 
     def __init__(self, run: Any) -> None:
-        super().__init__(run)
         self.calls: WeakKeyDictionary[nn.Module, KeptCall] = WeakKeyDictionary()
+        super().__init__(run)
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        known = self.calls.get(module)
-        if event.grad != "on" or (known is None and len(self.calls) >= _MOST_MODELS):
+    def is_kept(self, event: ModelForward) -> bool:
+        """Whether to keep a call: one that trains."""
+        return event.grad == "on"
+
+    def on_model_forward(self, event: ModelForward) -> None:
+        known = self.calls.get(event.model)
+        if not self.is_kept(event) or (known is None and len(self.calls) >= self.most_models):
             return
         named: Any = event.arguments.keywords
-        given = {**dict(enumerate(event.arguments.positional)), **named}
+        given: Inputs = {**dict(enumerate(event.arguments.positional)), **named}
         kept = {key: value.detach() if isinstance(value, Tensor) else value for key, value in given.items()}
         if sum(value.numel() for value in kept.values() if isinstance(value, Tensor)) <= _MOST_ELEMENTS:
-            self.calls[module] = KeptCall(ref(module), kept, stack_of(event), known.calls + 1 if known else 1)
+            calls = known.calls + 1 if known is not None else 1
+            self.calls[event.model] = KeptCall(ref(event.model), kept, stack_of(event), calls)
+
+    def replayable(self) -> Iterator[tuple[KeptCall, nn.Module]]:
+        """The calls that can be made again, and their models: none but where observation is over, in the main thread,
+        and where that involves no other process."""
+        is_over = self.run.ended_by in ("budget", "end", "backwards")
+        is_main = threading.current_thread() is threading.main_thread()
+        for call in list(self.calls.values()) if is_over and is_main else ():
+            module = call.module()
+            is_alone = not are_several_ranks() or isinstance(module, DistributedDataParallel)
+            if module is not None and call.calls >= ENOUGH and is_alone:
+                yield call, module
 
     def copies(self) -> Iterator[tuple[KeptCall, nn.Module]]:
-        """The calls of models that can be made again, each with a copy of its model in evaluation mode."""
-        is_over = self.run.ended_by in ("budget", "end", "backwards") and self.run.steps >= ENOUGH
-        if not is_over or threading.current_thread() is not threading.main_thread():
-            return
-        for call in list(self.calls.values()):
-            module = call.module()
-            if module is not None and call.calls >= ENOUGH and can_be_called(module):
-                made = _copied(module)
-                if made is not None:
-                    with random_states_kept(), torch.no_grad():
-                        yield call, made
+        """The same, each with a copy of its model in evaluation mode."""
+        for call, module in self.replayable() if self.run.steps >= ENOUGH else ():
+            made = _copied(module)
+            if made is not None:
+                with random_states_kept(), torch.no_grad():
+                    yield call, made
 
-
-def can_be_called(module: nn.Module) -> bool:
-    """Whether calling a model once more involves no other process."""
-    several = dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-    return not several or isinstance(module, DistributedDataParallel)
+    def told(
+        self, rule: str, call: KeptCall, verdict: Verdict, what: str, found: dict[str, Any], place: Stack, voice: Voice
+    ) -> Judgement:
+        """A judgement about a call, by what was seen at a place inside of it."""
+        stacks = (place,) if place == call.stack else (place, call.stack)
+        seen = Samples(stacks=stacks, first=self.run.steps, last=self.run.steps, looks=1)
+        return self.judgement(rule, seen, verdict, what, found, voice)
 
 
 def tensors(value: Any, depth: int = 3) -> Iterator[Tensor]:
@@ -95,12 +107,17 @@ def tensors(value: Any, depth: int = 3) -> Iterator[Tensor]:
             yield from tensors(part, depth - 1)
 
 
-def outputs(module: nn.Module, inputs: Inputs) -> list[Tensor]:
-    """The floating outputs of a model; none where it refuses the inputs."""
+def called(module: nn.Module, inputs: Inputs) -> Iterator[Tensor]:
+    """The floating outputs of a model."""
     positional = [inputs[key] for key in sorted(key for key in inputs if isinstance(key, int))]
     named = {key: value for key, value in inputs.items() if isinstance(key, str)}
+    return tensors(module(*positional, **named))
+
+
+def outputs(module: nn.Module, inputs: Inputs) -> list[Tensor]:
+    """Copies of the floating outputs of a model; none where it refuses the inputs."""
     try:
-        return list(map(_kept, tensors(module(*positional, **named))))
+        return list(map(_kept, called(module, inputs)))
     except Exception:  # it has another signature in evaluation, or needs what is gone
         return []
 

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import ENOUGH, Probe
-from dllint.events import ModelForward, OptimizerStep
+from dllint.confirm.inside.ranks import are_several_ranks
+from dllint.confirm.probes.base import ModelForward, OptimizerStep, Probe
+from dllint.confirm.probes.judging import ENOUGH
 
 
 class Replicas(Probe):
     """Notes what the parameters are before the first step and in some steps after it, where several ranks train."""
 
-    name = "replicas"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
         self._begin: dict[str, str] = {}
         self._steps = 0
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        if event.grad == "on" and module not in self._modules:
-            self._modules.setdefault(module, len(self._modules))
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.grad == "on" and event.model not in self._modules:
+            self._modules[event.model] = len(self._modules)
 
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        if not self._begin and self.run.steps < ENOUGH and _are_several():
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        if not self._begin and self.run.steps < ENOUGH and are_several_ranks():
             self._begin = dict(self._fingerprints())
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         self._count()
 
     def on_step_passed_over(self, optimizer: Optimizer) -> None:
@@ -46,16 +41,14 @@ class Replicas(Probe):
         self._steps += 1
         if self._steps <= ENOUGH or self._steps % self.run.settings.every == 0:  # in all ranks at the same steps
             now = dict(self._fingerprints())
-            self.run.fingerprints = {name: [self._begin[name], now[name]] for name in self._begin.keys() & now.keys()}
+            self.run.record.fingerprints = {
+                name: [self._begin[name], now[name]] for name in self._begin.keys() & now.keys()
+            }
 
     def _fingerprints(self) -> Iterator[tuple[str, str]]:
         for module, number in self._modules.items():
             for name, parameter in module.named_parameters():
                 yield f"{type(module).__name__}[{number}].{name}", _fingerprint(parameter)
-
-
-def _are_several() -> bool:
-    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def _fingerprint(parameter: Tensor) -> str:

@@ -3,13 +3,12 @@ targets move; whether the agent gets better shows here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from statistics import mean, stdev
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dllint.confirm.evidence import Judgement
 from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import Judgements, decided
 
 _EPISODES = 40
 _STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
@@ -20,10 +19,7 @@ _ERRORS = 3.0  # standard errors by which the means of the first and the last qu
 class Returns(Probe):
     """Adds up the rewards of environments of gymnasium."""
 
-    name = "returns"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
         self._returns: list[float] = []
 
@@ -41,7 +37,7 @@ class Returns(Probe):
             self._returns.append(total)
             self.run.trace("return", total)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         number = len(self._returns)
         if number < _EPISODES:
             return
@@ -49,15 +45,11 @@ class Returns(Probe):
         change = mean(last) - mean(first)
         error = ((stdev(first) ** 2 + stdev(last) ** 2) / (number // 4)) ** 0.5
         rises, falls = change > _ERRORS * error, change < -_ERRORS * error
-        yield Judgement(
+        yield self.judgement(
             "return-trend",
-            self.name,
-            "REFUTED" if rises else "CONFIRMED" if falls and self.run.steps >= _STEPS else "INCONCLUSIVE",
+            self.whole(looks=number),
+            decided(falls and self.run.steps >= _STEPS, rises),
             f"the mean return went from {mean(first):.4g} in the first quarter of {number} episodes to "
             f"{mean(last):.4g} in the last",
-            "lower by over 3 standard errors in 40 or more episodes and 200 or more steps; higher by as much refutes",
             {"first": mean(first), "last": mean(last), "error": error, "episodes": number},
-            number,
-            (0, self.run.steps),
-            voice="note",
         )

@@ -9,168 +9,119 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
+from dllint.confirm.evidence import Voice
+from dllint.confirm.inside.feed import Batches, Source
 from dllint.confirm.inside.samples import is_of_sample
-from dllint.confirm.inside.workers import content_of, key_of, read_notes
-from dllint.confirm.probes.base import ENOUGH, Batches, Probe
+from dllint.confirm.inside.workers import content_of, read_notes
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
+from dllint.confirm.probes.judging import Samples as Seen
 from dllint.confirm.probes.random_states import random_states_kept
 
 _MOST = 20  # datasets
 
 
-@dataclass(slots=True)
-class _Data:
-    """What the run has taken from a dataset."""
+@dataclass(slots=True, eq=False)
+class _Data(Seen):
+    """What the run has taken from a dataset: batches, of loaders over it."""
 
-    dataset: Any  # a reference to it
-    made: Stack  # the first loader
-    last: int  # index; -1 where there is none
-    batches: int = 0
-    trains: bool = False
+    dataset: Any = None  # a reference to it
+    last_index: int = -1  # where there is none
     met_last: bool = False
 
 
 class Samples(Probe):
     """Reads what workers have noted, and asks for two samples at the end."""
 
-    name = "samples"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._data: dict[str, _Data] = {}
-        self._by_loader: WeakKeyDictionary[Any, _Data] = WeakKeyDictionary()
-        self._latest: _Data | None = None
+    def begin(self) -> None:
+        self._data: dict[str, _Data] = {}  # by what it is known by
+        self._sources: dict[Source, _Data] = {}
 
     def on_pass(self, batches: Batches) -> None:
-        loader = batches.loader
-        if loader is not None and loader not in self._by_loader and len(self._data) < _MOST:
-            made = _Data(_reference(loader.dataset), batches.made, _last(loader.dataset))
-            self._by_loader[loader] = self._data.setdefault(key_of(loader.dataset), made)
+        source, loader = batches.source, batches.loader
+        if loader is not None and source not in self._sources and len(self._data) < _MOST:
+            made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=_last(loader.dataset))
+            self._sources[source] = self._data.setdefault(source.dataset, made)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        loader = batches.loader
-        data = self._latest = self._by_loader.get(loader) if loader is not None else None
+        data = self._sources.get(batches.source)
         if data is not None:
-            data.batches += 1
-            if not data.met_last and batches.taken <= len(batches.indices):
-                index = batches.indices[batches.taken - 1]
-                data.met_last = data.last in index if isinstance(index, list) else data.last == index
+            data.looks += 1
+            data.met_last = data.met_last or data.last_index in batches.latest()
 
-    def before_backward(self, call: Any) -> None:
-        if self._latest is not None:
-            self._latest.trains = True
-            self._latest = None
-
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         failures = read_notes(self.run.settings.records, "failure")
         notes = read_notes(self.run.settings.records)
         for key, data in self._data.items():
+            data.last = self.run.steps
             own = [failure for failure in failures if failure["dataset"] == key]
             yield from self._collated(data, own, [note for note in notes if note["dataset"] == key])
             yield from self._indexed(data, own)
             yield from self._cached(data, [note for note in notes if note["dataset"] == key and note["worker"] >= 0])
 
-    def _collated(self, data: _Data, failures: list[Any], notes: list[Any]) -> Iterator[Judgement]:
+    def _collated(self, data: _Data, failures: list[Any], notes: list[Any]) -> Judgements:
         """DL406."""
         ragged = [failure for failure in failures if failure["kind"] == "collate"]
         lost = sorted({key for note in notes for key in note.get("lost", [])})
+        what = f"{data.looks} batches were made of samples that fit together"
         if ragged:
-            what, voice = f"no batch can be made of samples with {'; '.join(ragged[0]['parts'])}", "alarm"
+            what = f"no batch can be made of samples with {'; '.join(ragged[0]['parts'])}"
         elif lost:
             told = ", ".join(f"`{key}`" for key in lost)
-            what, voice = f"{told} is dropped, since the first sample of a batch does not have it", "note"
-        else:
-            what, voice = f"{data.batches} batches were made of samples that fit together", ""
-        verdict: Verdict = "CONFIRMED" if ragged or lost else "REFUTED" if data.batches >= ENOUGH else "INCONCLUSIVE"
-        found = {"failures": ragged, "lost": lost, "batches": data.batches}
-        threshold = "samples of other shapes, or with other keys than the first; 3 batches without refute"
-        yield self._judgement("DL406", verdict, what, threshold, found, data, voice)  # type: ignore[arg-type]
+            what = f"{told} is dropped, since the first sample of a batch does not have it"
+        voice: Voice = "alarm" if ragged else "note" if lost else ""
+        found = {"failures": ragged, "lost": lost, "batches": data.looks}
+        yield self.judgement("DL406", data, decided(ragged or lost, data.looks >= ENOUGH), what, found, voice)
 
-    def _indexed(self, data: _Data, failures: list[Any]) -> Iterator[Judgement]:
+    def _indexed(self, data: _Data, failures: list[Any]) -> Judgements:
         """DL409 and DL410."""
-        threshold = "an index below the length that there is no sample for; the last sample refutes"
         missing = [failure for failure in failures if failure["kind"] == "index"]
         if missing:
             what = f"a batch has an index that there is no sample for: {missing[0]['error']}"
-            yield self._judgement("DL410", "CONFIRMED", what, threshold, {"failures": missing}, data, "alarm")
+            yield self.judgement("DL410", data, "CONFIRMED", what, {"failures": missing})
             return
         if data.met_last:
-            yield self._judgement("DL410", "REFUTED", "the last sample was taken", threshold, {}, data, "alarm")
-        dataset = data.dataset()
+            yield self.judgement("DL410", data, "REFUTED", "the last sample was taken", {})
+        dataset, sources = data.dataset(), [source for source, known in self._sources.items() if known is data]
         is_over = self.run.ended_by in ("budget", "end") and threading.current_thread() is threading.main_thread()
-        if not is_over or not data.trains or dataset is None or not _has_samples(dataset):
+        trains = any(batches.trained for source in sources for batches in source.passes)
+        if not is_over or not trains or dataset is None or not _has_samples(dataset):
             return
         with random_states_kept():
             first, broken = _asked(dataset, 0)
             if broken != "":
                 return
-            if not data.met_last:
-                yield from self._last(data, *_asked(dataset, len(dataset) - 1)[1:], threshold)
+            error = None if data.met_last else _asked(dataset, len(dataset) - 1)[1]
+            if error is not None:
+                what = f"there is no last sample: {error}" if error else "there is a last sample"
+                yield self.judgement("DL410", data, decided(error, True), what, {"error": error})
             yield from self._beyond(data, dataset, content_of(first))
 
-    def _last(self, data: _Data, error: str | None, threshold: str) -> Iterator[Judgement]:
-        """DL410, by asking for the last sample."""
-        if error is not None:
-            what = f"there is no last sample: {error}" if error else "there is a last sample"
-            verdict: Verdict = "CONFIRMED" if error else "REFUTED"
-            yield self._judgement("DL410", verdict, what, threshold, {"error": error}, data, "alarm")
-
-    def _beyond(self, data: _Data, dataset: Any, first: str) -> Iterator[Judgement]:
+    def _beyond(self, data: _Data, dataset: Any, first: str) -> Judgements:
         """DL409."""
         behind, error = _asked(dataset, len(dataset))
-        if error is None:
-            return
-        wraps = not error and first == content_of(_asked(dataset, 0)[0]) == content_of(behind) != ""
-        yield self._judgement(
-            "DL409",
-            "CONFIRMED" if wraps else "REFUTED" if error else "INCONCLUSIVE",
-            "the sample after the last is the first" if wraps else f"after the last: {error or 'another sample'}",
-            "the first sample for the index after the last; an IndexError refutes",
-            {"error": error},
-            data,
-            "note",
-        )
+        if error is not None:
+            wraps = not error and first == content_of(_asked(dataset, 0)[0]) == content_of(behind) != ""
+            what = "the sample after the last is the first" if wraps else f"after the last: {error or 'another sample'}"
+            yield self.judgement("DL409", data, decided(wraps, error), what, {"error": error})
 
-    def _cached(self, data: _Data, notes: list[Any]) -> Iterator[Judgement]:
+    def _cached(self, data: _Data, notes: list[Any]) -> Judgements:
         """DL412."""
-        names = {name for note in notes for name in note.get("caches", {})}
-        for name in names:
-            sizes: dict[int, list[list[int]]] = defaultdict(
-                list
-            )  # by worker, before and after the first fetch of passes
+        for name in {name for note in notes for name in note.get("caches", {})}:
+            sizes: dict[int, list[list[int]]] = defaultdict(list)  # by worker, around the first fetch of each pass
             for note in notes:
                 sizes[note["worker"]].append(note.get("caches", {}).get(name, []))
             later = [(taken[0], each) for taken in sizes.values() if taken[0] for each in taken[1:]]
             again, thrown = len(later), sum(bool(each) and each[0] <= first[0] for first, each in later)
-            yield self._judgement(
-                "DL412",
-                "INCONCLUSIVE" if not again else "CONFIRMED" if thrown == again else "REFUTED",
-                f"`{name}` is filled in workers, and was empty again when {thrown} of {again} later passes began",
-                "empty at the beginning of all later passes in all workers; else refuted",
-                {"cache": name, "sizes": {f"worker {worker}": taken for worker, taken in sizes.items()}},
-                data,
-                "note",
-            )
-
-    def _judgement(
-        self,
-        rule: str,
-        verdict: Verdict,
-        what: str,
-        threshold: str,
-        found: dict[str, Any],
-        data: _Data,
-        voice: Voice,
-    ) -> Judgement:
-        steps = (0, self.run.steps)
-        return Judgement(rule, self.name, verdict, what, threshold, found, data.batches, steps, (data.made,), voice)
+            what = f"`{name}` is filled in workers, and was empty again when {thrown} of {again} later passes began"
+            found = {"cache": name, "sizes": {f"worker {worker}": taken for worker, taken in sizes.items()}}
+            yield self.judgement("DL412", data, decided(again and thrown == again, again), what, found)
 
 
 def _reference(dataset: Any) -> Any:

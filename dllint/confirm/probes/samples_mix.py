@@ -7,28 +7,24 @@ this sample and returned one of others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import Batches
+from dllint.confirm.evidence import Verdict
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.probes.judging import Judgements
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, Trace, is_confined
 
 _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
-_THRESHOLD = "any output for another sample moves by over 1e-5 of their spread; none refutes"
 
 
 class SamplesMix(Replaying):
     """Knows how many samples loaders put into a batch, and replaces one of them at the end."""
 
-    name = "samples_mix"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._sizes: set[int] = set()
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
@@ -36,11 +32,11 @@ class SamplesMix(Replaying):
         if isinstance(size, int) and size > 1:
             self._sizes.add(size)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for call, module in self.copies():
             count = self._samples(call.inputs)
             if count is not None:
-                yield from _judged(call, module, count, self.run.steps)
+                yield from self._judged(call, module, count)
 
     def _samples(self, inputs: Inputs) -> int | None:
         """How many samples a call is given, if its inputs have one axis of as many as a loader puts into a batch."""
@@ -50,50 +46,36 @@ class SamplesMix(Replaying):
         count = given[0].shape[0]
         return count if all(list(each.shape).count(count) <= 1 for each in given) else None
 
-
-def _judged(call: KeptCall, module: nn.Module, count: int, steps: int) -> Iterator[Judgement]:
-    replaced = count // 2
-    chosen = torch.zeros(count, dtype=torch.bool)
-    chosen[replaced] = True
-    chosen = chosen.to(next((each.device for each in call.inputs.values() if isinstance(each, Tensor)), "cpu"))
-    trace = Trace(module, chosen)
-    before, after = trace.compare(call.inputs, _without(call.inputs, replaced, count))
-    is_apart = is_confined(before, after, chosen) if after else None
-    if is_apart is None:
-        return
-    told = _Told(call, steps, {"samples": count, "replaced": replaced})
-    if is_apart:
-        yield told.judgement("DL833", "REFUTED", "the outputs for all others stay as they are", call.stack, "")
-        for layer, place in trace.confined:
-            if isinstance(layer, _SEQUENCES):
-                yield told.judgement("DL829", "REFUTED", f"`{type(layer).__name__}` keeps samples apart", place, "")
-        return
-    culprit = trace.culprit
-    inner = culprit.modules[-1] if culprit is not None else None
-    where = f", first in {culprit.name and f'`{culprit.name}`, a '}`{type(inner).__name__}`" if culprit else ""
-    what = f"the outputs for others move when one sample is replaced{where}"
-    place = culprit.stack if culprit is not None else call.stack
-    is_norm = isinstance(inner, _NormBase)
-    is_sequence = culprit is not None and any(isinstance(each, _SEQUENCES) for each in culprit.modules)
-    verdict: Verdict = "INCONCLUSIVE" if is_norm else "CONFIRMED"
-    yield told.judgement("DL833", verdict, what, place, "note")
-    if is_sequence:
-        yield told.judgement("DL829", verdict, what, place, "alarm")
-    elif verdict == "CONFIRMED" and culprit is not None:
-        yield told.judgement("DL821", verdict, what, place, "")
-        yield told.judgement("DL823", verdict, what, place, "")
-
-
-class _Told:
-    """What all judgements about one call have in common."""
-
-    def __init__(self, call: KeptCall, steps: int, numbers: dict[str, Any]) -> None:
-        self._call, self._steps, self._numbers = call, steps, numbers
-
-    def judgement(self, rule: str, verdict: Verdict, what: str, place: Stack, voice: Voice) -> Judgement:
-        stacks = (place,) if place == self._call.stack else (place, self._call.stack)
-        at = (self._steps, self._steps)
-        return Judgement(rule, SamplesMix.name, verdict, what, _THRESHOLD, self._numbers, 1, at, stacks, voice)
+    def _judged(self, call: KeptCall, module: nn.Module, count: int) -> Judgements:
+        replaced = count // 2
+        chosen = torch.zeros(count, dtype=torch.bool)
+        chosen[replaced] = True
+        chosen = chosen.to(next((each.device for each in call.inputs.values() if isinstance(each, Tensor)), "cpu"))
+        trace = Trace(module, chosen)
+        before, after = trace.compare(call.inputs, _without(call.inputs, replaced, count))
+        is_apart = is_confined(before, after, chosen) if after else None
+        found = {"samples": count, "replaced": replaced}
+        if is_apart:
+            what = "the outputs for all others stay as they are"
+            yield self.told("DL833", call, "REFUTED", what, found, call.stack, "")
+            for layer, place in trace.confined:
+                if isinstance(layer, _SEQUENCES):
+                    what = f"`{type(layer).__name__}` keeps samples apart"
+                    yield self.told("DL829", call, "REFUTED", what, found, place, "")
+        if is_apart in (True, None):
+            return
+        culprit = trace.culprit
+        inner = culprit.modules[-1] if culprit is not None else None
+        where = f", first in {culprit.name and f'`{culprit.name}`, a '}`{type(inner).__name__}`" if culprit else ""
+        what = f"the outputs for others move when one sample is replaced{where}"
+        place = culprit.stack if culprit is not None else call.stack
+        verdict: Verdict = "INCONCLUSIVE" if isinstance(inner, _NormBase) else "CONFIRMED"
+        yield self.told("DL833", call, verdict, what, found, place, "note")
+        if culprit is not None and any(isinstance(each, _SEQUENCES) for each in culprit.modules):
+            yield self.told("DL829", call, verdict, what, found, place, "alarm")
+        elif verdict == "CONFIRMED" and culprit is not None:
+            yield self.told("DL821", call, verdict, what, found, place, "")
+            yield self.told("DL823", call, verdict, what, found, place, "")
 
 
 def _without(inputs: Inputs, replaced: int, count: int) -> Inputs:

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
-from torch.optim import Optimizer
-
-from dllint.confirm.evidence import Judgement
-from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.base import OptimizerStep, Probe
 from dllint.confirm.probes.gradients import Tracked
-from dllint.events import OptimizerStep
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
 
 
 class ScaledSteps(Probe):
     """DL214: steps with gradients that a scaler has scaled, past the scaler."""
 
-    name = "scaled_steps"
+    def begin(self) -> None:
+        self._steps: dict[Tracked, Samples] = {}  # with a scaler; wrong are those with gradients that are still scaled
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._steps: dict[Tracked, list[int]] = {}  # with a scaler, and with gradients that are still scaled
-
-    def before_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        optimizer: Optimizer = event.optimizer
-        tracked = self.run.gradients.of(optimizer)
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        tracked = self.run.gradients.of(event.optimizer)
         if tracked.was_scaled:
-            steps = self._steps.setdefault(tracked, [0, 0])
-            steps[0] += 1
-            steps[1] += (
-                tracked.is_scaled and getattr(optimizer, "grad_scale", None) is None
-            )  # which fused ones are given
+            is_told = getattr(event.optimizer, "grad_scale", None) is not None  # as fused ones are
+            self._steps.setdefault(tracked, Samples()).count(tracked.is_scaled and not is_told)
 
-    def judge(self) -> Iterator[Judgement]:
-        for tracked, (steps, wrong) in self._steps.items():
-            if steps >= ENOUGH:
-                yield Judgement(
-                    "DL214",
-                    self.name,
-                    "CONFIRMED" if wrong >= ENOUGH else "INCONCLUSIVE" if wrong else "REFUTED",
-                    f"{wrong} of {steps} steps of {tracked.kind} used gradients that were still scaled",
-                    "3 or more such steps; none refutes",
-                    {"wrong": wrong, "steps": steps},
-                    steps,
-                    (0, tracked.steps),
-                    tuple(tracked.step_stacks),
-                    "alarm",
-                )
+    def judge(self) -> Judgements:
+        for tracked, steps in self._steps.items():
+            if steps.looks >= ENOUGH:
+                seen = tracked.seen(steps.looks, *tracked.step_stacks)
+                what = f"{steps.wrong} of {steps.looks} steps of {tracked.kind} used gradients that were still scaled"
+                found = {"wrong": steps.wrong, "steps": steps.looks}
+                yield self.judgement("DL214", seen, repeated(steps.wrong), what, found)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of, unanimous
-from dllint.events import ModelForward, ScalerUpdate
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, ScalerUpdate, stack_of
+from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
@@ -20,87 +19,71 @@ _COLLAPSED = 64  # times
 _HAS_DEVICES = hasattr(torch, "get_autocast_dtype")  # from torch 2.4 on, one function for all devices
 
 
-@dataclass(slots=True)
-class _Scales:
+@dataclass(slots=True, eq=False)
+class _Scales(Samples):
     """The scale before the first update, and after each."""
 
-    first: float
+    begin: float = 0.0
     after: list[float] = field(default_factory=list)
 
     def skips(self) -> list[bool]:
         """For each update, whether it lowered the scale, which it does when a step was skipped."""
-        before = [self.first, *self.after]
+        before = [self.begin, *self.after]
         return [now < then for then, now in zip(before, self.after, strict=False)]
 
 
-class Scaling(Probe):
+class Scaling(ObjectProbe[_Scales]):
     """Follows the scale of each gradient scaler."""
 
-    name = "scaling"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._scalers: WeakKeyDictionary[Any, _Scales] = WeakKeyDictionary()
-        self._seen: list[_Scales] = []
+    def begin(self) -> None:
         self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model
-        self._scaled: dict[Stack, list[int]] = {}  # losses of models under autocast, and those of them in bfloat16
+        self._scaled: dict[Stack, Samples] = {}  # losses of models under autocast; wrong are those in bfloat16
         self._place: Stack = ()
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
             self._types = autocast_types()
             self._place = stack_of(event)
 
     def on_scale(self, scaler: Any, scaled: Any) -> None:
-        if scaler.is_enabled() and self._types:
-            losses = self._scaled.setdefault(self._place, [0, 0])
-            losses[0] += 1
-            losses[1] += all(kind == torch.bfloat16 for kind in self._types)
-        if scaler.is_enabled() and scaler not in self._scalers:
-            self._scalers[scaler] = _Scales(float(scaler.get_scale()))
-            self._seen.append(self._scalers[scaler])
+        if scaler.is_enabled():
+            self.of(scaler)
+            if self._types:
+                losses = self._scaled.setdefault(self._place, self.whole(self._place, looks=0))
+                losses.count(all(kind == torch.bfloat16 for kind in self._types))
 
-    def on_scaler_update(self, event: ScalerUpdate[Any]) -> None:
-        scaler: Any = event.scaler
-        if scaler in self._scalers:
-            self._scalers[scaler].after.append(float(scaler.get_scale()))
+    def describe(self, thing: Any, *place: Stack) -> _Scales:
+        return _Scales(begin=float(thing.get_scale()))
 
-    def judge(self) -> Iterator[Judgement]:
-        for stack, (losses, wide) in self._scaled.items():
-            yield Judgement(
-                "DL802",
-                self.name,
-                unanimous(wide, losses),
-                f"{wide} of {losses} losses that were scaled came from models in bfloat16, whose gradients do not "
-                "vanish as those in float16 do",
-                "all of 3 or more losses; none refutes",
-                {"bfloat16": wide, "losses": losses},
-                losses,
-                (0, self.run.steps),
-                (stack,),
-                "note",
-            )
-        for scales in self._seen:
-            if len(scales.after) < ENOUGH:
-                continue
-            skips = scales.skips()
-            recent = skips[_SETTLING:][-_WINDOW:]
-            share = sum(recent) / len(recent) if recent else 0.0
-            last = scales.after[-1]
-            gone = last < 1 or last < scales.first / _COLLAPSED
-            yield Judgement(
-                "scale-collapse",
-                self.name,
-                "CONFIRMED" if gone or share > _MANY else "REFUTED" if share <= _FEW else "INCONCLUSIVE",
-                f"the scale went from {scales.first:.4g} to {last:.4g}, and {sum(skips)} of {len(skips)} steps were "
-                "skipped",
-                "a scale below 1 or 64 times lower than at first, or over 0.3 of the steps skipped after the first 25; "
-                "0.05 or fewer refutes",
-                {"first": scales.first, "last": last, "skipped": sum(skips), "updates": len(skips)},
-                len(skips),
-                (0, self.run.steps),
-                voice="alarm",
-            )
+    def on_scaler_update(self, event: ScalerUpdate) -> None:
+        scales = self.known.get(event.scaler)
+        if scales is not None:
+            scales.after.append(float(event.scaler.get_scale()))
+
+    def judge(self) -> Judgements:
+        for losses in self._scaled.values():
+            losses.first, losses.last = 0, self.run.steps
+            what = f"{losses.wrong} of {losses.looks} losses that were scaled came from models in bfloat16, whose "
+            what += "gradients do not vanish as those in float16 do"
+            found = {"bfloat16": losses.wrong, "losses": losses.looks}
+            yield self.judgement("DL802", losses, losses.unanimous, what, found)
+        yield from super().judge()
+
+    def judge_each(self, seen: _Scales) -> Judgements:
+        if len(seen.after) < ENOUGH:
+            return
+        skips = seen.skips()
+        recent = skips[_SETTLING:][-_WINDOW:]
+        share = sum(recent) / len(recent) if recent else 0.0
+        last = seen.after[-1]
+        is_gone = last < 1 or last < seen.begin / _COLLAPSED
+        yield self.judgement(
+            "scale-collapse",
+            self.whole(looks=len(skips)),
+            decided(is_gone or share > _MANY, share <= _FEW),
+            f"the scale went from {seen.begin:.4g} to {last:.4g}, and {sum(skips)} of {len(skips)} steps were skipped",
+            {"first": seen.begin, "last": last, "skipped": sum(skips), "updates": len(skips)},
+        )
 
 
 def autocast_types() -> list[torch.dtype]:

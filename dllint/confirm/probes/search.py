@@ -7,6 +7,8 @@ import gc
 import re
 from typing import Any
 
+from dllint.confirm.inside.parts import vars_of
+
 
 def objects(classes: re.Pattern[str], attributes: tuple[str, ...]) -> list[Any]:
     """What exists of classes whose name matches and that has one of these attributes.
@@ -20,15 +22,6 @@ def objects(classes: re.Pattern[str], attributes: tuple[str, ...]) -> list[Any]:
         is_wanted = answers.get(kind)
         if is_wanted is None:
             is_wanted = answers[kind] = classes.search(kind.__name__) is not None
-        if is_wanted and any(name in kept(item) for name in attributes):
+        if is_wanted and any(name in vars_of(item) for name in attributes):
             found.append(item)
     return found
-
-
-def kept(item: Any) -> dict[str, Any]:
-    """The attributes that an instance keeps by itself; none where it has no place for them."""
-    try:
-        found = object.__getattribute__(item, "__dict__")
-    except AttributeError:
-        return {}
-    return found if isinstance(found, dict) else {}

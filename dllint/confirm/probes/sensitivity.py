@@ -6,114 +6,76 @@ the mode of the model.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
+from dllint.confirm.evidence import Judgement, Verdict, Voice
 from dllint.confirm.inside.spy import Spy
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
+from dllint.confirm.probes.base import ModelForward
+from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
 from dllint.confirm.probes.random_states import random_states_kept
-from dllint.confirm.probes.replay import Inputs, can_be_called, tensors
-from dllint.events import ModelForward
+from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
 
-_MOST_MODELS = 4
-_MOST_ELEMENTS = 16_000_000  # of inputs that are kept
 _MOST_FEATURES = 64
 _SLOW = 2.0  # seconds of a call, above which features are not tried one by one
 _NO_EFFECT, _NOISE = 1e-6, 1e-3  # compared with how far outputs are apart
 _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest logit
 
 
-@dataclass(slots=True)
-class _Call:
-    """The last call of a model with gradients, or of one that is only evaluated."""
-
-    module: ref[nn.Module]
-    inputs: Inputs
-    stack: Stack
-    calls: int = 1
-    tensors: list[str | int] = field(default_factory=list)
-
-
-class Sensitivity(Probe):
+class Sensitivity(Replaying):
     """Keeps the last inputs of each model, and calls it with others at the end."""
 
-    name = "sensitivity"
-    turn = 2  # it calls the model
+    most_models = 4
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._calls: WeakKeyDictionary[nn.Module, _Call] = WeakKeyDictionary()
+    def is_kept(self, event: ModelForward) -> bool:
+        """Whether to keep a call: one that trains, or one of a model that is only evaluated."""
+        given = [*event.arguments.positional, *event.arguments.keywords.values()]
+        return event.grad == "on" or not (self.run.backwards or event.model.training or not _are_plain(given))
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        inputs = event.arguments.positional
-        named: Any = event.arguments.keywords
-        if event.grad != "on" and (self.run.backwards or module.training or not _are_plain([*inputs, *named.values()])):
-            return
-        known = self._calls.get(module)
-        if known is None and len(self._calls) >= _MOST_MODELS:
-            return
-        given: Inputs = {**dict(enumerate(inputs)), **named}
-        tensors = [key for key, value in given.items() if isinstance(value, Tensor) and value.layout == torch.strided]
-        if tensors and sum(given[key].numel() for key in tensors) <= _MOST_ELEMENTS:
-            kept: Inputs = {key: value.detach() if isinstance(value, Tensor) else value for key, value in given.items()}
-            calls = known.calls + 1 if known is not None else 1
-            self._calls[module] = _Call(ref(module), kept, stack_of(event), calls, tensors)
-
-    def judge(self) -> Iterator[Judgement]:
-        is_enough = self.run.steps >= ENOUGH or not self.run.backwards
-        is_over = self.run.ended_by in ("budget", "end", "backwards") and is_enough
-        if not is_over or threading.current_thread() is not threading.main_thread():
-            return
-        for call in list(self._calls.values()):
-            module = call.module()
-            if module is not None and call.calls >= ENOUGH and can_be_called(module):
-                with _as_it_was(module):
-                    yield from _Trial(module, call, self.run.steps).judge()
+    def judge(self) -> Judgements:
+        for call, module in self.replayable() if self.run.steps >= ENOUGH or not self.run.backwards else ():
+            with _as_it_was(module):
+                yield from _Trial(self, module, call).judge()
 
 
 class _Trial:
     """Calls of one model with changed inputs."""
 
-    def __init__(self, module: nn.Module, call: _Call, steps: int) -> None:
+    def __init__(self, probe: Sensitivity, module: nn.Module, call: KeptCall) -> None:
         self._module = module.module if isinstance(module, DistributedDataParallel) else module
-        self._call, self._steps = call, steps
+        self._probe, self._call, self._inputs = probe, call, call.inputs
+        tensors = {key: value for key, value in self._inputs.items() if isinstance(value, Tensor)}
+        self._tensors = [key for key, value in tensors.items() if value.layout == torch.strided]
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         """What the outputs depend on. Nothing where the model does not take its own inputs in evaluation."""
         begin = time.perf_counter()
         try:
-            plain = self._outputs({})
+            plain = self._outputs({}) if self._tensors else None
             is_slow = time.perf_counter() - begin > _SLOW
             with Spy() as spy:
-                again = self._outputs({})
+                again = self._outputs({}) if self._tensors else None
         except Exception:  # the model has another signature in evaluation, or needs what is gone
             return
         if plain is None or again is None or plain.shape != again.shape:
             return
         scale = float(plain.std()) or float(plain.abs().max()) or 1.0
         noise = float((again - plain).abs().max()) / scale
-        yield self._randomness(noise, spy.dropped, spy.drawn)
-        if noise <= _NOISE and self._steps:
-            yield from self._ignored(plain, scale, noise, is_slow)
-            yield from self._leaks(plain)
+        yield from self._randomness(noise, spy.dropped, spy.drawn)
+        if noise <= _NOISE and self._probe.run.steps:
+            yield from self._ignored(plain, scale, noise)
+            yield from self._useless(plain, scale, noise) if not is_slow else ()
+            yield from self._leaks()
 
     def _outputs(self, changed: Inputs) -> Tensor | None:
         """All floating outputs of the model in one row; None if there are none, or they are not finite."""
-        given = {**self._call.inputs, **changed}
-        positional = [given[key] for key in sorted(key for key in given if isinstance(key, int))]
-        named = {key: value for key, value in given.items() if isinstance(key, str)}
-        parts = [part.detach().float().reshape(-1) for part in tensors(self._module(*positional, **named), 3)]
+        parts = [part.detach().float().reshape(-1) for part in called(self._module, {**self._inputs, **changed})]
         row = torch.cat(parts) if parts else None
         return row if row is not None and row.numel() and bool(row.isfinite().all()) else None
 
@@ -126,114 +88,77 @@ class _Trial:
         comparable = outputs is not None and outputs.shape == plain.shape
         return float((outputs - plain).abs().max()) / scale if comparable else None  # type: ignore[operator]
 
-    def _randomness(self, noise: float, dropped: list[str], drawn: list[str]) -> Judgement:
-        differs = noise > _NO_EFFECT
-        by = f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
-        return self._judgement(
-            "random-in-evaluation",
-            "REFUTED" if not differs else "CONFIRMED" if dropped else "INCONCLUSIVE",
-            f"two calls in evaluation mode with the same input differ by {noise:.3g} of the spread of the outputs{by}",
-            "any difference, where dropout drew; no difference refutes",
-            {"difference": noise, "dropped": dropped, "drawn": drawn},
-            "alarm",
-        )
+    def _told(self, rule: str, verdict: Verdict, what: str, found: dict[str, Any], voice: Voice) -> Judgement:
+        return self._probe.told(rule, self._call, verdict, what, found, self._call.stack, voice)
 
-    def _ignored(self, plain: Tensor, scale: float, noise: float, is_slow: bool) -> Iterator[Judgement]:
-        """Give each input, and each feature of a small one, to the next sample of the batch."""
+    def _randomness(self, noise: float, dropped: list[str], drawn: list[str]) -> Judgements:
+        differs = noise > _NO_EFFECT
+        what = f"two calls in evaluation mode with the same input differ by {noise:.3g} of the spread of the outputs"
+        what += f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
+        found = {"difference": noise, "dropped": dropped, "drawn": drawn}
+        yield self._told("random-in-evaluation", decided(differs and dropped, not differs), what, found, "alarm")
+
+    def _ignored(self, plain: Tensor, scale: float, noise: float) -> Judgements:
+        """Give each input to the next sample of the batch."""
         effects: dict[str, float] = {}
-        for key in self._call.tensors:
-            value = self._call.inputs[key]
+        for key in self._tensors:
+            value = self._inputs[key]
             if value.dim() and _varies(value):
                 effect = self._effect({key: value.roll(1, 0)}, plain, scale)
                 effects |= {} if effect is None else {_called(key): effect}
-        features: dict[int, float] = {}
-        first = self._call.inputs[self._call.tensors[0]]
-        if first.dim() == 2 and first.is_floating_point() and first.shape[1] <= _MOST_FEATURES and not is_slow:
-            for column in range(first.shape[1]):
-                changed = first.clone()
-                changed[:, column] = first[:, column].roll(1, 0)
-                effect = (
-                    self._effect({self._call.tensors[0]: changed}, plain, scale)
-                    if _varies(changed[:, column])
-                    else None
-                )
-                features |= {} if effect is None else {column: effect}
-        limit = max(_NO_EFFECT, noise)
         if effects:
-            ignored = [name for name, effect in effects.items() if effect <= limit]
-            main = _called(self._call.tensors[0]) in ignored
-            yield self._judgement(
-                "input-ignored",
-                "CONFIRMED" if ignored else "REFUTED",
-                f"the outputs do not depend on {', '.join(ignored)}"
-                if ignored
-                else f"the outputs depend on {', '.join(effects)}",
-                "no output moves by more than 1e-6 of their spread when samples trade the input; else refuted",
-                {"effects": effects, "noise": noise},
-                "alarm" if main or len(ignored) == len(effects) else "note",
-            )
-        if features:
-            useless = [column for column, effect in features.items() if effect <= limit]
-            yield self._judgement(
-                "feature-ignored",
-                "CONFIRMED" if 0 < len(useless) < len(features) else "REFUTED" if not useless else "INCONCLUSIVE",
-                f"the outputs do not depend on {len(useless)} of {len(features)} features"
-                + (f" ({', '.join(map(str, useless[:8]))}{', …' if len(useless) > 8 else ''})" if useless else ""),
-                "no output moves by more than 1e-6 of their spread when samples trade the feature; else refuted",
-                {"ignored": useless, "features": len(features), "noise": noise},
-                "note",
-            )
+            ignored = [name for name, effect in effects.items() if effect <= max(_NO_EFFECT, noise)]
+            what = f"the outputs do not depend on {', '.join(ignored)}"
+            if not ignored:
+                what = f"the outputs depend on {', '.join(effects)}"
+            is_main = _called(self._tensors[0]) in ignored or len(ignored) == len(effects)
+            voice: Voice = "alarm" if is_main else "note"
+            found = {"effects": effects, "noise": noise}
+            yield self._told("input-ignored", decided(ignored, True), what, found, voice)
 
-    def _leaks(self, plain: Tensor) -> Iterator[Judgement]:
+    def _useless(self, plain: Tensor, scale: float, noise: float) -> Judgements:
+        """Give each feature of a small input to the next sample of the batch."""
+        first = self._inputs[self._tensors[0]]
+        if first.dim() != 2 or not first.is_floating_point() or first.shape[1] > _MOST_FEATURES:
+            return
+        features: dict[int, float] = {}
+        for column in range(first.shape[1]):
+            changed = first.clone()
+            changed[:, column] = first[:, column].roll(1, 0)
+            varies = _varies(changed[:, column])
+            effect = self._effect({self._tensors[0]: changed}, plain, scale) if varies else None
+            features |= {} if effect is None else {column: effect}
+        if features:
+            useless = [column for column, effect in features.items() if effect <= max(_NO_EFFECT, noise)]
+            verdict = decided(0 < len(useless) < len(features), not useless)
+            what = f"the outputs do not depend on {len(useless)} of {len(features)} features{shown(useless, 8)}"
+            found = {"ignored": useless, "features": len(features), "noise": noise}
+            yield self._told("feature-ignored", verdict, what, found, "note")
+
+    def _leaks(self) -> Judgements:
         """Replace the first document of packed rows, and see whether the outputs of the others move."""
-        found = _packed(self._call.inputs, self._call.tensors)
-        if found is None:
+        packed = _packed(self._inputs, self._tensors)
+        if packed is None:
             return
-        tokens, positions = found
-        ids = self._call.inputs[tokens]
-        first = (self._call.inputs[positions] == 0).cumsum(1) == 1
+        tokens, positions = packed
+        ids = self._inputs[tokens]
+        first = (self._inputs[positions] == 0).cumsum(1) == 1
         replaced = torch.where(first, (ids + 1) % (ids.max() + 1), ids)
-        later = ~first
-        outputs = [self._per_token(changed, later) for changed in ({}, {tokens: replaced})]
-        if any(item is None or not item.numel() for item in outputs):
+        before, after = (self._per_token(changed, ~first) for changed in ({}, {tokens: replaced}))
+        if before is None or after is None or not before.numel() or not after.numel():
             return
-        before, after = outputs
-        moved = float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)  # type: ignore[operator, union-attr]
-        yield self._judgement(
-            "DL905",
-            "CONFIRMED" if moved > _LEAK else "REFUTED" if moved <= _NO_LEAK else "INCONCLUSIVE",
-            f"other tokens in the first document of a row move the outputs of those after it by {moved:.3g} of the "
-            "largest",
-            "over 1e-3 of the largest output; 1e-5 or less refutes",
-            {"moved": moved, "tokens": _called(tokens), "positions": _called(positions)},
-            "alarm",
-        )
+        moved = float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)
+        what = "other tokens in the first document of a row move the outputs of those after it by "
+        what += f"{moved:.3g} of the largest"
+        found = {"moved": moved, "tokens": _called(tokens), "positions": _called(positions)}
+        yield self._told("DL905", decided(moved > _LEAK, moved <= _NO_LEAK), what, found, "alarm")
 
     def _per_token(self, changed: Inputs, chosen: Tensor) -> Tensor | None:
         """The outputs for some tokens, of the first output that has some for each token."""
-        given = {**self._call.inputs, **changed}
-        positional = [given[key] for key in sorted(key for key in given if isinstance(key, int))]
-        named = {key: value for key, value in given.items() if isinstance(key, str)}
-        for part in tensors(self._module(*positional, **named), 3):
+        for part in called(self._module, {**self._inputs, **changed}):
             if part.dim() == 3 and part.shape[:2] == chosen.shape:
                 return part.detach().float()[chosen]
         return None
-
-    def _judgement(
-        self, rule: str, verdict: Verdict, what: str, threshold: str, numbers: dict[str, Any], voice: Voice
-    ) -> Judgement:
-        return Judgement(
-            rule,
-            "sensitivity",
-            verdict,
-            what,
-            threshold,
-            numbers,
-            1,
-            (self._steps, self._steps),
-            (self._call.stack,),
-            voice,
-        )
 
 
 @contextmanager
@@ -262,9 +187,9 @@ def _called(key: str | int) -> str:
     return f"`{key}`" if isinstance(key, str) else f"input {key + 1}"
 
 
-def _packed(inputs: Inputs, tensors: list[str | int]) -> tuple[str | int, str | int] | None:
+def _packed(inputs: Inputs, keys: list[str | int]) -> tuple[str | int, str | int] | None:
     """The tokens and the positions of rows that hold several documents, which positions that restart tell."""
-    whole = [key for key in tensors if inputs[key].dim() == 2 and not inputs[key].is_floating_point()]
+    whole = [key for key in keys if inputs[key].dim() == 2 and not inputs[key].is_floating_point()]
     for positions in whole:
         value = inputs[positions]
         follows = (value[:, 1:] == value[:, :-1] + 1) | (value[:, 1:] == 0)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from torch import Tensor
-
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Batches, Probe
+from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.parts import tensors
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import Judgements, decided
 
 _FOLDER = "/dev/shm"  # where Linux keeps it
 _TWICE = 2  # a batch is made while the one before is still held
@@ -24,7 +22,6 @@ _DEATHS = ("unable to allocate shared memory", "unable to open shared memory", "
 class _Loader:
     """A loader with workers: what was free when its first pass began, and what it may need."""
 
-    made: Stack
     free: int
     at_once: int  # batches
     batch: int = 0  # bytes
@@ -34,65 +31,36 @@ class _Loader:
 class SharedMemory(Probe):
     """Measures the first batch of each loader with workers, and reads why its workers die."""
 
-    name = "shared_memory"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._loaders: list[_Loader] = []
-        self._by_loader: WeakKeyDictionary[Any, _Loader] = WeakKeyDictionary()
+    def begin(self) -> None:
+        self._loaders: dict[Source, _Loader] = {}
 
     def on_pass(self, batches: Batches) -> None:
         loader = batches.loader
-        if loader is None or loader in self._by_loader or not loader.num_workers or not os.path.isdir(_FOLDER):
-            return
-        system = os.statvfs(_FOLDER)
-        at_once = loader.num_workers * (loader.prefetch_factor or 1) * _TWICE
-        known = self._by_loader[loader] = _Loader(batches.made, system.f_bavail * system.f_frsize, at_once)
-        self._loaders.append(known)
+        if loader is not None and batches.source not in self._loaders and loader.num_workers and os.path.isdir(_FOLDER):
+            system = os.statvfs(_FOLDER)
+            at_once = loader.num_workers * (loader.prefetch_factor or 1) * _TWICE
+            self._loaders[batches.source] = _Loader(system.f_bavail * system.f_frsize, at_once)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        loader = batches.loader
-        known = self._by_loader.get(loader) if loader is not None else None
+        known = self._loaders.get(batches.source)
         if known is not None and not known.batch:
-            known.batch = sum(_sizes(batch, _DEPTH))
+            known.batch = sum(part.numel() * part.element_size() for part in tensors(batch, _DEPTH))
 
     def on_batch_refused(self, batches: Batches, error: Exception) -> None:
-        loader = batches.loader
-        known = self._by_loader.get(loader) if loader is not None else None
-        told = str(error)
-        if known is not None and any(death in told.lower() for death in _DEATHS):
-            known.error = next(line for line in told.splitlines() if any(death in line.lower() for death in _DEATHS))
+        known = self._loaders.get(batches.source)
+        deaths = [line for line in str(error).splitlines() if any(death in line.lower() for death in _DEATHS)]
+        if known is not None and deaths:
+            known.error = deaths[0]
 
-    def judge(self) -> Iterator[Judgement]:
-        for loader in self._loaders:
+    def judge(self) -> Judgements:
+        for source, loader in self._loaders.items():
             if not loader.batch and not loader.error:
                 continue
-            needed = loader.batch * loader.at_once
             free = f"{loader.free / _MEGABYTE:.0f} MB of shared memory were free"
-            if loader.error:
-                what = f"{free}, and a worker died of it: {loader.error.strip()[:200]}"
-            else:
+            what = f"{free}, and a worker died of it: {loader.error.strip()[:200]}"
+            if not loader.error:
                 batch = loader.batch / _MEGABYTE
                 what = f"batches of {batch:.3g} MB, {loader.at_once} of them at once in all workers, and {free}"
-            yield Judgement(
-                "DL418",
-                self.name,
-                "CONFIRMED" if loader.error or needed > loader.free else "REFUTED",
-                what,
-                "the bytes of a batch times workers times `prefetch_factor` times 2 are more than is free, or a worker "
-                "dies of it; less refutes",
-                {"batch": loader.batch, "at_once": loader.at_once, "free": loader.free, "error": loader.error},
-                1,
-                (0, self.run.steps),
-                (loader.made,),
-                "note",
-            )
-
-
-def _sizes(value: Any, depth: int) -> Iterator[int]:
-    """The bytes of each tensor of a batch."""
-    if isinstance(value, Tensor):
-        yield value.numel() * value.element_size()
-    elif depth and isinstance(value, (Mapping, list, tuple)):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _sizes(part, depth - 1)
+            verdict = decided(loader.error or loader.batch * loader.at_once > loader.free, True)
+            found = {"batch": loader.batch, "at_once": loader.at_once, "free": loader.free, "error": loader.error}
+            yield self.judgement("DL418", self.whole(source.made), verdict, what, found)

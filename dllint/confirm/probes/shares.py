@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.inside.workers import key_of, read_notes
-from dllint.confirm.probes.base import Batches, Probe
+from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.inside.workers import read_notes
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import Judgements, decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,15 @@ def _repeat(batches: list[_First]) -> bool:
 class Shares(Probe):
     """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
 
-    name = "shares"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._made: dict[str, Stack] = {}  # by dataset, where a loader over it was made
 
     def on_pass(self, batches: Batches) -> None:
         loader = batches.loader
         if loader is not None and isinstance(loader.dataset, IterableDataset):
-            self._made[key_of(loader.dataset)] = batches.made
+            self._made[batches.source.dataset] = batches.made
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         first: dict[tuple[str, int], dict[int, _First]] = {}  # by dataset and pass, of each worker
         passes: Counter[tuple[str, int]] = Counter()
         for note in read_notes(self.run.settings.records):
@@ -58,16 +55,10 @@ class Shares(Probe):
         for name, seen in by_dataset.items():
             repeated = sum(_repeat(batches) for batches in seen)
             is_changed = any(begin.draws and not begin.labels for batches in seen for begin in batches)
-            yield Judgement(
+            yield self.judgement(
                 "DL404",
-                self.name,
-                "CONFIRMED" if repeated else "INCONCLUSIVE" if is_changed else "REFUTED",
+                self.whole(self._made.get(name, ()), looks=len(seen)),
+                decided(repeated, not is_changed),
                 f"in {repeated} of {len(seen)} passes over {name}, workers began with the same samples",
-                "the same first batch, or the same 16 labels and more, in two workers; all distinct refutes, unless "
-                "samples are changed at random and have no such labels",
                 {"dataset": name, "repeated": repeated, "passes": len(seen)},
-                len(seen),
-                (0, self.run.steps),
-                (self._made.get(name, ()),),
-                "alarm",
             )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
 from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import Probe, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, Probe, stack_of
+from dllint.confirm.probes.judging import Judgements, decided
 
 _OFF = 0.5  # of the norm: what a single step of the power iteration exceeds
 _ITERATIONS = 20
@@ -22,40 +20,27 @@ _LARGEST = 4_000_000  # elements
 class Spectral(Probe):
     """Looks at the first call of each model that has ``torch.nn.utils.spectral_norm`` in it."""
 
-    name = "spectral"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._known: WeakSet[nn.Module] = WeakSet()
         self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        if module in self._known:
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.model in self._known:
             return
-        self._known.add(module)
-        for layer in module.modules():
-            hooks = [hook for hook in layer._forward_pre_hooks.values() if isinstance(hook, SpectralNorm)]
-            for hook in hooks:
-                used = 1.0 if layer.training else _ratio(layer, hook)
-                self._ratios.setdefault(stack_of(event), []).append(used)
+        self._known.add(event.model)
+        for layer in event.model.modules():
+            for hook in layer._forward_pre_hooks.values():
+                if isinstance(hook, SpectralNorm):
+                    used = 1.0 if layer.training else _ratio(layer, hook)
+                    self._ratios.setdefault(stack_of(event), []).append(used)
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         for stack, ratios in self._ratios.items():
             wrong = [ratio for ratio in ratios if ratio < _OFF]
-            yield Judgement(
-                "DL220",
-                self.name,
-                "CONFIRMED" if wrong else "REFUTED",
-                f"{len(wrong)} of {len(ratios)} weights are divided by a norm that no call in training has estimated"
-                + (f": {min(wrong):.2g} of what it is" if wrong else ""),
-                "less than half of the spectral norm in the first call of the model; else refuted",
-                {"ratios": ratios[:50], "wrong": len(wrong), "weights": len(ratios)},
-                len(ratios),
-                (0, self.run.steps),
-                (stack,),
-                "alarm",
-            )
+            what = f"{len(wrong)} of {len(ratios)} weights are divided by a norm that no call in training has estimated"
+            what += f": {min(wrong):.2g} of what it is" if wrong else ""
+            found = {"ratios": ratios[:50], "wrong": len(wrong), "weights": len(ratios)}
+            yield self.judgement("DL220", self.whole(stack, looks=len(ratios)), decided(wrong, True), what, found)
 
 
 def _ratio(layer: nn.Module, hook: SpectralNorm) -> float:

@@ -8,15 +8,14 @@ where one token is both: then the model never learns to stop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import ENOUGH, LossCall, PlaceProbe, Samples, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _IGNORED = -100
 _BATCHES = 5  # from which ends of texts that are ignored are no chance
@@ -46,26 +45,20 @@ class _Pending:
 class Supervision(PlaceProbe[_Calls]):
     """Compares labels with masks, and with what the loss counts."""
 
-    name = "supervision"
-    samples = _Calls
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._pending: _Pending | None = None
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        inputs = event.arguments.positional
-        named = event.arguments.keywords
+    def on_model_forward(self, event: ModelForward) -> None:
+        inputs, named = event.arguments.positional, event.arguments.keywords
         self._pending = None
         labels, mask = named.get("labels"), named.get("attention_mask")
         if not (isinstance(labels, Tensor) and isinstance(mask, Tensor)) or "decoder_input_ids" in named:
             return
-        config = getattr(getattr(module, "module", module), "config", None)
+        config = getattr(getattr(event.model, "module", event.model), "config", None)
         is_text = labels.dim() == 2 and labels.shape == mask.shape and not labels.is_floating_point()
         if not is_text or getattr(config, "is_encoder_decoder", False):
             return
-        seen = self.sample((stack_of(event), event.grad == "on"))
+        seen = self.sample(stack_of(event), event.grad == "on")
         if seen is None:
             return
         attends = mask != 0
@@ -101,45 +94,27 @@ class Supervision(PlaceProbe[_Calls]):
             seen.counted += 1
             seen.share = max(seen.share, 1 - pending.attended / counted)
 
-    def judge_place(self, place: tuple[Stack, bool], seen: _Calls) -> Iterator[Judgement]:
-        stack, with_gradients = place
-        if seen.padded or seen.masked:
-            yield self._padding(stack, seen, "DL902" if with_gradients else "DL908")
-        if with_gradients and seen.ends:
-            yield self._ends(stack, seen)
-
-    def _padding(self, stack: Stack, seen: _Calls, rule: str) -> Judgement:
+    def judge_each(self, seen: _Calls) -> Judgements:
+        with_gradients = seen.place[1]
         seen.looks = seen.padded + seen.masked
-        verdict: Verdict = "INCONCLUSIVE"
-        if seen.counted >= ENOUGH:
-            verdict = "CONFIRMED"
-        elif not seen.counted and seen.masked >= ENOUGH:
-            verdict = "REFUTED"
-        return self.judgement(
-            rule,
-            stack,
-            seen,
-            verdict,
-            f"padding counted in the loss of {seen.counted} of {seen.looks} padded batches"
-            + (f", up to {seen.share:.0%} of its targets" if seen.counted else ""),
-            "more targets than tokens that are attended to, in 3 or more batches; labels of -100 there refute",
-            {"counted": seen.counted, "masked": seen.masked, "padded": seen.looks, "share": seen.share},
-        )
-
-    def _ends(self, stack: Stack, seen: _Calls) -> Judgement:
-        verdict: Verdict = "INCONCLUSIVE"
-        if seen.learnt_ends:
-            verdict = "REFUTED" if seen.learnt_ends >= ENOUGH else "INCONCLUSIVE"
-        elif seen.ignored_ends == seen.ends >= _BATCHES:
-            verdict = "CONFIRMED"
+        if seen.looks:
+            found = {"counted": seen.counted, "masked": seen.masked, "padded": seen.looks, "share": seen.share}
+            yield self.judgement(
+                "DL902" if with_gradients else "DL908",
+                seen,
+                decided(seen.counted >= ENOUGH, not seen.counted and seen.masked >= ENOUGH),
+                f"padding counted in the loss of {seen.counted} of {seen.looks} padded batches"
+                + (f", up to {seen.share:.0%} of its targets" if seen.counted else ""),
+                found,
+            )
         seen.looks = seen.ends
-        return self.judgement(
-            "DL903",
-            stack,
-            seen,
-            verdict,
-            f"in {seen.ignored_ends} of {seen.ends} batches the labels ignore each token that ends a text, and nothing "
-            "else that is attended to: as if it were padding",
-            "all of 5 or more batches; an end that counts in 3 or more refutes",
-            {"ends": seen.ends, "ignored": seen.ignored_ends, "learnt": seen.learnt_ends},
-        )
+        if seen.looks and with_gradients:
+            is_wrong = not seen.learnt_ends and seen.ignored_ends == seen.ends >= _BATCHES
+            yield self.judgement(
+                "DL903",
+                seen,
+                decided(is_wrong, seen.learnt_ends >= ENOUGH),
+                f"in {seen.ignored_ends} of {seen.ends} batches the labels ignore each token that ends a text, and "
+                "nothing else that is attended to: as if it were padding",
+                {"ends": seen.ends, "ignored": seen.ignored_ends, "learnt": seen.learnt_ends},
+            )

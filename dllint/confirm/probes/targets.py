@@ -3,13 +3,14 @@ probabilities instead of logarithms. The rules are DL102, DL106, DL111, DL112, D
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, LossCall, PlaceProbe, Samples, stack_of, unanimous
+from dllint.confirm.probes.base import LossCall, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
 
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 _SUM = 1e-2  # by which a row of probabilities may miss 1
@@ -23,7 +24,6 @@ class _Fact:
     rule: str
     ask: Callable[[LossCall], bool | None]
     what: str
-    voice: Voice = "alarm"
 
 
 def _has_one_class(call: LossCall) -> bool | None:
@@ -75,50 +75,27 @@ _FACTS = (
     _Fact("DL115", _has_one_class, "had one class, so that it is 0 whatever the model says"),
     _Fact("DL111", _is_swapped, "needed gradients for the target and not for the input, as if they were swapped"),
     _Fact("DL117", _grows, "compared each element of the input with each of the target, by broadcasting"),
-    _Fact("DL106", _are_no_probabilities, "had floating targets that are no probabilities", "note"),
+    _Fact("DL106", _are_no_probabilities, "had floating targets that are no probabilities"),
     _Fact("DL112", _is_no_logarithm, "were given probabilities where logarithms of them are expected"),
-    _Fact("DL102", _is_saturated, "had probabilities of just 0 or 1 on the wrong side, which send no gradient", "note"),
+    _Fact("DL102", _is_saturated, "had probabilities of just 0 or 1 on the wrong side, which send no gradient"),
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Calls(Samples):
-    """The calls of a loss from one place that one fact is about."""
-
-    function: str = ""
-
-
-class Targets(PlaceProbe[_Calls]):
+class Targets(PlaceProbe[Samples]):
     """Asks the first calls from each place, and some after them, about each fact."""
-
-    name = "targets"
-    samples = _Calls
 
     def on_loss_call(self, call: LossCall) -> None:
         for fact in _FACTS:
-            seen = self.sample((fact, stack_of(call)))
+            seen = self.sample(fact, stack_of(call))
             answer = None if seen is None else fact.ask(call)
             if seen is not None and answer is not None:
-                seen.function = call.function
-                seen.looks += 1
-                seen.wrong += answer
+                seen.what = call.function
+                seen.count(answer)
 
-    def judge_place(self, place: tuple[_Fact, Stack], seen: _Calls) -> Iterator[Judgement]:
-        fact, stack = place
+    def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
-            yield self.judgement(
-                fact.rule,
-                stack,
-                seen,
-                _verdict(fact, seen),
-                f"{seen.wrong} of {seen.looks} calls of {seen.function} {fact.what}",
-                "all of 3 or more calls; none of 3 refutes",
-                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.function},
-                fact.voice,
-            )
-
-
-def _verdict(fact: _Fact, seen: _Calls) -> Verdict:
-    if fact.rule == "DL102" and seen.wrong >= ENOUGH:
-        return "CONFIRMED"
-    return unanimous(seen.wrong, seen.looks)
+            fact: _Fact = seen.place[0]
+            is_often = fact.rule == "DL102" and seen.wrong >= ENOUGH
+            what = f"{seen.wrong} of {seen.looks} calls of {seen.what} {fact.what}"
+            found = {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what}
+            yield self.judgement(fact.rule, seen, "CONFIRMED" if is_often else seen.unanimous, what, found)

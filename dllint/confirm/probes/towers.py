@@ -8,18 +8,18 @@ far as another.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, Probe, stack_of
-from dllint.events import ModelForward, OptimizerStep
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import ModelForward, OptimizerStep, stack_of
+from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -38,101 +38,63 @@ class _Part:
     fed: int = 0
 
 
-@dataclass(slots=True)
-class _Model:
-    """A model of several modalities, where it was called first, and its parts by name."""
+@dataclass(slots=True, eq=False)
+class _Model(Samples):
+    """A model of several modalities, and its parts by name."""
 
-    stack: Stack
-    parts: dict[str, _Part]
-    looks: int = 0
+    parts: dict[str, _Part] = field(default_factory=dict)
 
 
-class Towers(Probe):
+class Towers(ObjectProbe[_Model]):
     """Looks at the gradients of the parts of each model after some steps."""
 
-    name = "towers"
     turn = 1  # it judges by the updates that others have measured
 
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._models: WeakKeyDictionary[nn.Module, _Model | None] = WeakKeyDictionary()  # None: of one modality
-        self._seen: list[_Model] = []
+    def begin(self) -> None:
         self._steps = 0
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
-        if event.grad == "on" and module not in self._models:
-            names = _parts(module)
-            model = self._models[module] = _Model(stack_of(event), {name: _Part() for name in names}) if names else None
-            if model is not None:
-                self._seen.append(model)
+    def on_model_forward(self, event: ModelForward) -> None:
+        if event.grad == "on":
+            self.of(event.model, stack_of(event))
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
-        if not self._seen:
-            return
-        models = [(module, model) for module, model in self._models.items() if model is not None]
-        self._steps += 1
-        for module, model in models:
-            if model.looks < ENOUGH or self._steps % self.run.every == 0:
-                model.looks += 1
+    def describe(self, thing: Any, *place: Stack) -> _Model | None:
+        names = _parts(thing)
+        return _Model(stacks=place, parts={name: _Part() for name in names}) if names else None
+
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
+        self._steps += bool(self.seen)
+        for module, model in self.known.items() if self.seen else ():
+            if model is not None and (model.looks < ENOUGH or self._steps % self.run.every == 0):
+                model.count()
                 for name, part in model.parts.items():
                     trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
                     part.trainable = max(part.trainable, len(trainable))
                     part.fed += _has_gradient(trainable)
 
-    def judge(self) -> Iterator[Judgement]:
-        for model in self._seen:
-            trained = {name: part for name, part in model.parts.items() if part.trainable}
-            if any(part.fed for part in trained.values()):
-                yield self._fed(model, trained)
-                yield from self._paced(model, list(trained))
+    def judge_each(self, seen: _Model) -> Judgements:
+        trained = {name: part for name, part in seen.parts.items() if part.trainable}
+        if any(part.fed for part in trained.values()):
+            still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
+            what = f"each of {_named(list(seen.parts))} is frozen or has gradients"
+            if still:
+                what = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
+            found = {"parts": {name: [part.trainable, part.fed] for name, part in seen.parts.items()}}
+            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), what, found)
+            yield from self._paced(seen, list(trained))
 
-    def _fed(self, model: _Model, trained: dict[str, _Part]) -> Judgement:
-        """DL961."""
-        still = [name for name, part in trained.items() if not part.fed]
-        return Judgement(
-            "DL961",
-            self.name,
-            "INCONCLUSIVE" if model.looks < ENOUGH else "CONFIRMED" if still else "REFUTED",
-            f"{_named(still)} can be trained, and never had a gradient in {model.looks} steps"
-            if still
-            else f"each of {_named(list(model.parts))} is frozen or has gradients",
-            "a part with trainable parameters and no gradient in all of 3 or more steps; else refuted",
-            {"parts": {name: [part.trainable, part.fed] for name, part in model.parts.items()}},
-            model.looks,
-            (0, self.run.steps),
-            (model.stack,),
-            "note",
-        )
-
-    def _paced(self, model: _Model, names: list[str]) -> Iterator[Judgement]:
+    def _paced(self, seen: _Model, names: list[str]) -> Judgements:
         """DL962: by the updates that were measured for the page."""
         paces: dict[str, float] = {}
         for name in names:
-            found = [
-                update
-                for layer in self.run.pictures.layers
-                if layer.name.startswith(f"{name}.")
-                for _, update in layer.updates
-                if update > 0
-            ]
+            layers = [layer for layer in self.run.record.pictures.layers if layer.name.startswith(f"{name}.")]
+            found = [update for layer in layers for _, update in layer.updates if update > 0]
             if len(found) >= ENOUGH:
                 paces[name] = median(found)
         if len(paces) > 1:
             apart = max(paces.values()) / min(paces.values())
             told = ", ".join(f"{name} by {pace:.2g}" for name, pace in paces.items())
-            yield Judgement(
-                "DL962",
-                self.name,
-                "CONFIRMED" if apart > _APART else "REFUTED",
-                f"a step moves {told} of its weights",
-                "medians that are more than 100 times apart; less refutes",
-                paces,
-                model.looks,
-                (0, self.run.steps),
-                (model.stack,),
-                "note",
-            )
+            what = f"a step moves {told} of its weights"
+            yield self.judgement("DL962", seen, decided(apart > _APART, True), what, paces)
 
 
 def _parts(module: nn.Module) -> list[str]:

@@ -6,11 +6,11 @@ cut off, or left out, without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dllint.confirm.evidence import Judgement, Stack, Voice
 from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _TAKES = {
     "SFT": "`text`, `messages`, or `prompt` and `completion`",
@@ -28,10 +28,7 @@ _CUT = 0.05  # share of the examples
 class TrainerData(Probe):
     """Looks at the data of each trainer when it has been made."""
 
-    name = "trainer_data"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._judgements: list[Judgement] = []
 
     def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
@@ -69,23 +66,10 @@ class TrainerData(Probe):
         self._add(share > _CUT and before >= _FEWEST, what, found, before, stack, "note")
 
     def _add(self, is_wrong: bool, what: str, found: dict[str, Any], examples: int, stack: Stack, voice: Voice) -> None:
-        self._judgements.append(
-            Judgement(
-                "DL909",
-                self.name,
-                "CONFIRMED" if is_wrong else "REFUTED",
-                what,
-                "a column that the trainer asks for is missing, or over 0.05 of 20 or more examples are as long as "
-                "`max_length`, longer, or left out; else refuted",
-                found,
-                examples,
-                (self.run.steps, self.run.steps),
-                (stack,),
-                voice,
-            )
-        )
+        seen = Samples(stacks=(stack,), first=self.run.steps, last=self.run.steps, looks=examples)
+        self._judgements.append(self.judgement("DL909", seen, decided(is_wrong, True), what, found, voice))
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         yield from self._judgements
 
 

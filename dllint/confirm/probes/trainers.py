@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 from dllint.confirm.evidence import Judgement, Stack
 from dllint.confirm.inside.stacks import stack as stack_of
-from dllint.confirm.probes.base import Probe
-from dllint.events import OptimizerCreated, OptimizerStep
+from dllint.confirm.probes.base import OptimizerCreated, OptimizerStep, Probe
+from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
 _FIRST = 3  # steps of each optimizer in which a trainer is looked for
@@ -31,18 +30,15 @@ _STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkp
 class Trainers(Probe):
     """Looks for trainers among the calls under way."""
 
-    name = "trainers"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._known: WeakSet[Any] = WeakSet()
         self._judgements: list[Judgement] = []
         self._looks = 0
 
-    def on_optimizer_created(self, event: OptimizerCreated[Any]) -> None:
+    def on_optimizer_created(self, event: OptimizerCreated) -> None:
         self._looks = 0
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         if self._looks >= _FIRST:
             return
         self._looks += 1
@@ -99,13 +95,10 @@ class Trainers(Probe):
             self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
     def _add(self, rule: str, is_wrong: bool, what: str, place: Stack) -> None:
-        steps = (self.run.steps, self.run.steps)
-        verdict: Any = "CONFIRMED" if is_wrong else "REFUTED"
-        self._judgements.append(
-            Judgement(rule, self.name, verdict, what, _THRESHOLDS[rule], {}, 1, steps, (place,), "alarm")
-        )
+        seen = Samples(stacks=(place,), first=self.run.steps, last=self.run.steps, looks=1)
+        self._judgements.append(self.judgement(rule, seen, decided(is_wrong, True), what, {}))
 
-    def judge(self) -> Iterator[Judgement]:
+    def judge(self) -> Judgements:
         yield from self._judgements
 
 
@@ -118,10 +111,3 @@ def _is_meant_to_rise(metric: str) -> bool | None:
 
 def _most(rises: bool) -> str:
     return "highest" if rises else "lowest"
-
-
-_THRESHOLDS = {
-    "DL708": "told to the arguments alone, or a checkpoint without the state of an optimizer; else refuted",
-    "DL710": "no callback with `save_last`; one refutes",
-    "DL716": "against the name of the metric; with it refutes",
-}

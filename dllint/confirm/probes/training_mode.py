@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.evidence import Judgement, Stack
-from dllint.confirm.probes.base import ENOUGH, BackwardCall, Probe, stack_of
-from dllint.events import ModeChange, ModelForward, OptimizerStep
+from dllint.confirm.evidence import Stack
+from dllint.confirm.probes.base import BackwardCall, ModeChange, ModelForward, OptimizerStep, Probe, stack_of
+from dllint.confirm.probes.evaluation_mode import is_modal
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _MOST = 16  # calls before a backward pass that are remembered
 _Called = tuple[ReferenceType[nn.Module], bool]  # a model that was called, and whether in training mode
 
 
 @dataclass(slots=True, eq=False)
-class _Trained:
+class _Trained(Samples):
     """The steps that a model was trained with from one place: backward passes from there, and its mode."""
 
     training: int = 0  # in training mode, before it was evaluated
@@ -28,8 +25,6 @@ class _Trained:
     back: int = 0  # in training mode, after it was evaluated
     left: int = 0  # in evaluation mode, after it was evaluated, without a step in training mode since
     evaluated: int = 0
-    first: int = 0
-    last: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -43,23 +38,20 @@ class _Modes:
 class TrainingMode(Probe):
     """DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
 
-    name = "training_mode"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._modal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
         self._evaluated: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._seen: WeakKeyDictionary[nn.Module, dict[Stack, _Trained]] = WeakKeyDictionary()
         self._modes: WeakKeyDictionary[nn.Module, _Modes] = WeakKeyDictionary()
-        self._all: list[tuple[Stack, _Trained]] = []
+        self._all: list[_Trained] = []
         self._called: list[_Called] = []  # since the last backward pass
         self._ready: tuple[Stack, list[_Called]] | None = None  # those that a backward pass has followed
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
-        module: nn.Module = event.model
+    def on_model_forward(self, event: ModelForward) -> None:
+        module = event.model
         modal = self._modal.get(module)
         if modal is None:
-            modal = self._modal[module] = any(_is_modal(part) for part in module.modules())
+            modal = self._modal[module] = any(is_modal(part) for part in module.modules())
         if not modal:
             return
         if event.grad == "on":
@@ -68,7 +60,7 @@ class TrainingMode(Probe):
         elif not module.training:
             self._evaluated[module] = self._evaluated.get(module, 0) + 1
 
-    def on_mode_change(self, event: ModeChange[Any]) -> None:
+    def on_mode_change(self, event: ModeChange) -> None:
         training = bool(event.training)
         stack = stack_of(event)
         modes = self._modes.setdefault(event.model, _Modes())
@@ -83,7 +75,7 @@ class TrainingMode(Probe):
     def on_gap(self) -> None:
         self._called, self._ready = [], None
 
-    def on_optimizer_step(self, event: OptimizerStep[Any]) -> None:
+    def on_optimizer_step(self, event: OptimizerStep) -> None:
         if self._ready is None:
             return
         (place, called), self._ready = self._ready, None
@@ -105,8 +97,8 @@ class TrainingMode(Probe):
     def _note(self, by_place: dict[Stack, _Trained], place: Stack, module: nn.Module, is_training: bool) -> None:
         trained = by_place.get(place)
         if trained is None:
-            trained = by_place[place] = _Trained(first=self.run.steps)
-            self._all.append((place, trained))
+            trained = by_place[place] = _Trained(stacks=(place,), first=self.run.steps)
+            self._all.append(trained)
         trained.last = self.run.steps
         trained.evaluated = self._evaluated.get(module, 0)
         if not is_training and not trained.training and not trained.back:
@@ -119,30 +111,18 @@ class TrainingMode(Probe):
         else:
             trained.training += 1
 
-    def judge(self) -> Iterator[Judgement]:
-        for place, trained in self._all:
-            if not trained.evaluated:
-                continue
-            is_never = trained.never >= ENOUGH and not trained.training and not trained.back
-            is_left = trained.training >= ENOUGH and trained.left >= ENOUGH and not trained.back
-            is_back = trained.back >= ENOUGH and not trained.left
-            yield Judgement(
-                "DL208",
-                self.name,
-                "CONFIRMED" if is_left or is_never else "REFUTED" if is_back else "INCONCLUSIVE",
-                f"{trained.training} steps were made in training mode; after the model had been evaluated, "
-                f"{trained.back} were, and {trained.left + trained.never} in evaluation mode",
-                "3 or more steps in training mode, and as many, none of them in it, after an evaluation; or none at "
-                "all, where the model is put into evaluation mode again and again; 3 or more in it refute",
-                {"before": trained.training, "training": trained.back, "evaluation": trained.left},
-                trained.training + trained.back + trained.left + trained.never,
-                (trained.first, trained.last),
-                (place,),
-                "note" if is_never else "alarm",
-            )
-
-
-def _is_modal(layer: nn.Module) -> bool:
-    if isinstance(layer, _DropoutNd):
-        return layer.p > 0
-    return isinstance(layer, _BatchNorm) and layer.track_running_stats
+    def judge(self) -> Judgements:
+        for seen in self._all:
+            if seen.evaluated:
+                is_never = seen.never >= ENOUGH and not seen.training and not seen.back
+                is_left = seen.training >= ENOUGH and seen.left >= ENOUGH and not seen.back
+                seen.looks = seen.training + seen.back + seen.left + seen.never
+                yield self.judgement(
+                    "DL208",
+                    seen,
+                    decided(is_left or is_never, seen.back >= ENOUGH and not seen.left),
+                    f"{seen.training} steps were made in training mode; after the model had been evaluated, "
+                    f"{seen.back} were, and {seen.left + seen.never} in evaluation mode",
+                    {"before": seen.training, "training": seen.back, "evaluation": seen.left},
+                    "note" if is_never else "alarm",
+                )

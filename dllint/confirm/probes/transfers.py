@@ -14,9 +14,11 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.probes.base import ENOUGH, Batches, LossCall, Probe, stack_of
-from dllint.events import ModelForward
+from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.feed import Batches
+from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
+from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared
@@ -28,34 +30,25 @@ _MOSTLY = 0.8  # of the batches: as it was made
 _Kind = tuple[Any, ...]  # shape and type
 
 
-@dataclass(slots=True)
-class _Path:
-    """A part of the batches, and where it arrives."""
+@dataclass(slots=True, eq=False)
+class _Path(Samples):
+    """A part of the batches, and where it arrives; wrong are those that were lost."""
 
-    name: str
-    stack: Stack
-    is_meant: bool  # it may be left out on purpose at times, as conditions are
-    looks: int = 0
+    is_meant: bool = False  # it may be left out on purpose at times, as conditions are
     same: int = 0
-    lost: int = 0
-    first: int = 0  # the step at which it was lost first
-    last: int = 0
+    lost: tuple[int, int] = (0, 0)  # the steps at which it was lost first and last
 
 
-class Transfers(Probe):
+class Transfers(PlaceProbe[_Path]):
     """Compares some numbers of each tensor when it is made with those when it arrives."""
 
-    name = "transfers"
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
+    def begin(self) -> None:
         self._batches = 0
         self._recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
-        self._paths: dict[tuple[str, Stack], _Path] = {}
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         self._batches += 1
-        if self._batches <= _FIRST or self._batches % self.run.every == 0:
+        if self.is_sampled(self._batches, _FIRST):
             made: dict[_Kind, dict[str, float]] = {}
             for name, tensor in _tensors(batch, "", _DEPTH):
                 made.setdefault(_kind(tensor), {})[name] = _total(tensor)
@@ -66,13 +59,11 @@ class Transfers(Probe):
     def on_gap(self) -> None:
         self._recent.clear()
 
-    def on_model_forward(self, event: ModelForward[Any]) -> None:
+    def on_model_forward(self, event: ModelForward) -> None:
         named = event.arguments.keywords
         if self._recent and event.grad == "on":
-            for name, value in [
-                *(("", value) for value in event.arguments.positional),
-                *((f"[{name!r}]", named[name]) for name in named),
-            ]:
+            unnamed = [("", value) for value in event.arguments.positional]
+            for name, value in [*unnamed, *((f"[{name!r}]", named[name]) for name in named)]:
                 if isinstance(value, Tensor):
                     self._arrives(value, name, stack_of(event), value.is_floating_point() or value.dim() < 2)
 
@@ -91,35 +82,28 @@ class Transfers(Probe):
         totals = [made[name] for made in alike if name in made]
         if not totals or not all(totals):
             return
-        path = self._paths.get((name, stack))
-        if path is None:
-            path = self._paths[name, stack] = _Path(name, stack, is_meant)
+        path = self.at(name, stack)
         now = _total(value)
-        path.looks += 1
+        is_lost = not now and not bool(value.any())
+        path.is_meant = is_meant
         path.same += any(math.isclose(now, total) for total in totals)  # devices sum in their own orders
-        if not now and not bool(value.any()):
-            path.first = path.first if path.lost else self.run.steps
-            path.lost += 1
-            path.last = self.run.steps
+        if is_lost:
+            path.lost = (path.lost[0] if path.wrong else self.run.steps, self.run.steps)
+        path.count(is_lost)
 
-    def judge(self) -> Iterator[Judgement]:
-        untouched = [path for path in self._paths.values() if path.same >= max(ENOUGH, _MOSTLY * path.looks)]
-        losers = sum(path.lost > 0 for path in untouched)
+    def judge(self) -> Judgements:
+        untouched = [path for path in self.noted() if path.same >= max(ENOUGH, _MOSTLY * path.looks)]
+        losers = sum(path.wrong > 0 for path in untouched)
         for path in untouched:
-            verdict: Verdict = "CONFIRMED" if path.lost else "REFUTED"
-            voice: Voice = "note" if path.is_meant and losers == 1 else "alarm"
-            yield Judgement(
+            path.first, path.last = path.lost
+            yield self.judgement(
                 "batch-lost",
-                self.name,
-                verdict,
-                f"`batch{path.name}` arrives as the loader has made it in {path.same} of {path.looks} batches, "
-                f"and all zero in {path.lost} that were not",
-                "all zero in any batch, where 0.8 of them and 3 or more arrive as they were made; none refutes",
-                {"looks": path.looks, "same": path.same, "lost": path.lost},
-                path.looks,
-                (path.first, path.last),
-                (path.stack,),
-                voice,
+                path,
+                decided(path.wrong, True),
+                f"`batch{path.place[0]}` arrives as the loader has made it in {path.same} of {path.looks} batches, "
+                f"and all zero in {path.wrong} that were not",
+                {"looks": path.looks, "same": path.same, "lost": path.wrong},
+                "note" if path.is_meant and losers == 1 else "alarm",
             )
 
 
