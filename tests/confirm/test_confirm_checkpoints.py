@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confirm_support import observed
 
-from dllint.config.load import ConfigLoader
+from dllint.config.load import ConfigLoader, Source
 from dllint.config.resolve import resolve
 from dllint.confirm.verdicts import settle
 from dllint.runner import lint_files
@@ -186,7 +186,9 @@ def script(folder: Path, name: str, body: str, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("code", BUGS)
 def test_what_is_found_is_confirmed(code: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = script(folder, f"{code}-bug", BUGS[code], monkeypatch)
-    report = lint_files([path], resolve(ConfigLoader(isolated=True).load(path.parent)), cache=False)
+    asked = Source("command line", path.parent, {"select": [code]})  # some rules are off by default
+    settings = resolve(ConfigLoader(isolated=True, overrides=[asked]).load(path.parent))
+    report = lint_files([path], settings, cache=False)
     findings = [finding for finding in (*report.findings, *report.questions) if finding.code == code]
     settled = settle(findings, observed(path).records).settled
     assert [item.answer for item in settled] == ["CONFIRMED"]
