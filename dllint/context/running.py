@@ -78,6 +78,8 @@ class Running(Assuming, SwitchedOff):
 
     def _is_read(self, method: Any, owner: ast.ClassDef) -> bool:
         """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""
+        if not self.is_application(self.program.module):
+            return True
         is_own = {ast.unparse(base) for base in owner.bases} <= _BASES_THAT_CALL_LITTLE
         if not is_own or method.name in _CALLED_BY_MODULES or method.name.startswith("__") or method.decorator_list:
             return True

@@ -246,12 +246,13 @@ class Reader:
 @pytest.mark.parametrize(
     ("source", "is_question"),
     [
-        (NUMBERS.format("print(Reader([1]).rows)"), True),
+        (NUMBERS.format("def main():\n    print(Reader([1]).rows)\n\nmain()"), True),
         (NUMBERS.format("print(Reader([1]).table())"), False),
         (NUMBERS.format("print(getattr(Reader([1]), 'table')())"), False),
         (NUMBERS.replace("class Reader:", "class Reader(Base):").format("print(Reader([1]).rows)"), False),
+        (NUMBERS.format("rows = []"), False),
     ],
-    ids=["never-read", "called", "by-its-name", "of-a-base-that-is-not-known"],
+    ids=["never-read", "called", "by-its-name", "of-a-base-that-is-not-known", "callers-elsewhere"],
 )
 def test_a_method_that_nothing_reads_may_never_be_called(source: str, is_question: bool) -> None:
     assert ("effect" in kinds("DL842", source)) is is_question
