@@ -8,7 +8,7 @@ the run is over, of training data that still exists, unless the run has come to 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any
 from weakref import ref
@@ -25,6 +25,7 @@ from dllint.confirm.probes.judging import Samples as Seen
 from dllint.confirm.probes.random_states import random_states_kept
 
 _MOST = 20  # datasets
+_KEPT = 2  # datasets: one to train on and one to evaluate on
 
 
 @dataclass(slots=True, eq=False)
@@ -42,9 +43,12 @@ class Samples(Probe):
     def begin(self) -> None:
         self._data: dict[str, _Data] = {}  # by what it is known by
         self._sources: dict[Source, _Data] = {}
+        self._kept: deque[Any] = deque(maxlen=_KEPT)  # so that there is one to ask when the script's variables are gone
 
     def on_pass(self, batches: Batches) -> None:
         source, loader = batches.source, batches.loader
+        if loader is not None and all(loader.dataset is not each for each in self._kept):
+            self._kept.append(loader.dataset)
         if loader is not None and source not in self._sources and len(self._data) < _MOST:
             made = _Data(stacks=(source.made,), dataset=_reference(loader.dataset), last_index=_last(loader.dataset))
             self._sources[source] = self._data.setdefault(source.dataset, made)
