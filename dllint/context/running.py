@@ -62,8 +62,6 @@ class Running(Assuming, SwitchedOff):
 
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
-        if event is None and self.program.kind == "module":
-            yield from self._failing()
         if self.program.kind != "module" or (event is not None and not self._is_trial):
             return
         around = [node for node in ancestors(site) if isinstance(node, Definition)]

@@ -19,7 +19,7 @@ from dllint.sites import Site
 from dllint.values import Class
 
 N = TypeVar("N", bound=ast.AST)
-Where = Literal["everywhere", "here", "related", "elsewhere"]
+Where = Literal["everywhere", "here", "imported", "related", "elsewhere"]
 
 _MAIN_GUARD = re.compile(r"""__name__\s*==\s*['"]__main__""")
 _BGR = r"cv2|(?i:bgr|caffe)|::\s*-1\]|imageio|\[2, ?1, ?0\]"
@@ -188,7 +188,8 @@ class Sources(ProgramView):
     def project_mentions(self, *patterns: str, where: Where = "everywhere") -> bool:
         """Whether some file of the project contains all of the regular expressions. Slow: ask last.
 
-        ``where`` restricts that to the program's own file and those that it imports (``here``), to these and others
+        ``where`` restricts that to the program's own file and those that it imports (``here``, or without its own
+        ``imported``), to these and others
         that belong to it (``related``: they stand in its folder or below, or import one of its files), or to these
         others (``elsewhere``).
         """
@@ -198,6 +199,8 @@ class Sources(ProgramView):
             is_in_own = all(main.contains(pattern) for pattern in compiled)  # which may be a notebook
             return is_in_own or any(True for _ in project.mentioning(*compiled))
         own = set(project.closure(main))
+        if where == "imported":
+            return any(all(m.contains(pattern) for pattern in compiled) for m in own if m is not main)
         if where != "elsewhere" and any(all(m.contains(pattern) for pattern in compiled) for m in own):
             return True
         return where != "here" and any(True for _ in self._related(*compiled))

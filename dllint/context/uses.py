@@ -48,13 +48,19 @@ class Uses(ProgramView):
         """Where what goes backward is kept as well, by the variable that it is called by there.
 
         A loss that a function of the project returns has been made in that function; where it is assigned, the call is.
+        What is assigned after the backward pass, or detached in place, is another thing.
         """
         variable = _variable_sent(event)
         module: Any = event.site.module
         around = enclosing_definition(event.site) or module.tree
         found: dict[int, Kept] = {}
+        in_place = (call.func for call in nodes_of(around).of(ast.Call) if isinstance(call.func, ast.Attribute))
+        if any(each.attr == "detach_" and ast.unparse(each.value) == variable for each in in_place):
+            return []
+        last = getattr(event.site.node, "lineno", 0)
         for statement in nodes_of(around).of(ast.Assign) if variable else ():
-            if _variable_of(statement) == variable and isinstance(statement.value, ast.Call):
+            is_before = statement.lineno <= last and _variable_of(statement) == variable
+            if is_before and isinstance(statement.value, ast.Call):
                 found |= {id(kept.site.node): kept for kept in _keepings_of(Site(module, statement.value))}
         return list(found.values())
 

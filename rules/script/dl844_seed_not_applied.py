@@ -127,6 +127,8 @@ class SeedNotApplied(Rule):
 
 def _is_trained_by(ctx: Context) -> bool:
     """Whether the script steps an optimizer, also one that is not known, and nothing that it imports may seed."""
+    if any(ctx.mentions(name, where="imported") for name in ("manual_seed", "seed_everything")):
+        return False
     if any(True for _ in ctx.all_of(OptimizerStep)):
         return True
     nodes = nodes_of(ctx.program.module.tree)
