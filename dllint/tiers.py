@@ -26,7 +26,7 @@ _RATES = Path(__file__).parent / "assumptions.toml"
 _RECORDS = Path(__file__).parent / "records.toml"
 _READ = 10  # claims of a rule, at the least
 _FALSE = 0.02
-_MEASURED = re.compile(r"DL\d{3}")  # rules of others come without a record
+_MEASURED = re.compile(r"DL[1-9]\d{2}")  # those of the engine, and rules of others, come without a record
 
 
 def confidence_in(code: str, assumptions: Iterable[Assumption]) -> Confidence:

@@ -158,8 +158,6 @@ class Sources(ProgramView):
 
         Of a tree that is but a part of a project, callers may be elsewhere, unless the file is a script itself.
         """
-        if module.source.notebook is not None:
-            return True  # what its cells define is for its cells
         if not self._machine.project.is_whole_around(module):
             return module.calls_its_own or (module.contains(_MAIN_GUARD) and not is_tried_out(module))
         guarded = self._machine.project.mentioning(_MAIN_GUARD)

@@ -57,16 +57,17 @@ from dllint.api import (
     together,
 )
 
+_MOVING = frozenset(f"{module}.{name}" for module in ("os", "shutil") for name in ("replace", "rename", "move", "copy"))
 _MOVES = ("replace", "rename", "move", "copyfile", "copy", "copy2", "upload_file")
 
 
 def moved(saved: Saved, ctx: Context) -> bool:
     """the file is moved or copied in the same function"""
     around = ctx.scope(saved.event.site)
+    called = [site for name in _MOVES for site in ctx.method_calls(name) if _is_of_files(site)]
     return any(
-        site.module is saved.event.site.module and ctx.scope(site) == around and _is_of_files(site)
-        for name in _MOVES
-        for site in ctx.method_calls(name)
+        site.module is saved.event.site.module and ctx.scope(site) == around
+        for site in (*called, *(use for use, _ in ctx.uses_of(_MOVING)))
     )
 
 
@@ -113,8 +114,6 @@ def _is_of_files(site: Site) -> bool:
     """Whether a call is one of files, and not of a text (`name.replace("a", "b")`) or of a dict (`state.copy()`)."""
     call = site.node
     given = call.args[:2] if isinstance(call, ast.Call) else []
-    if isinstance(call, ast.Call) and ast.unparse(call.func).partition(".")[0] in ("os", "shutil"):
-        return True
     return bool(given) and (len(given) == 1 or not all(isinstance(each, ast.Constant) for each in given))
 
 

@@ -165,7 +165,7 @@ class Net(nn.Module):
     ],
 )
 def test_a_parameter_that_nobody_gives(caller: str, expected: list[str]) -> None:
-    files = {"run.py": f"from main import Net\nfrom elsewhere import make, registry\n{caller}\n"}
+    files = {"README.md": "", "run.py": f"from main import Net\nfrom elsewhere import make, registry\n{caller}\n"}
     (finding,) = found("DL309", PARAMETER, files)
     assert [each.kind for each in finding.assumptions if each.kind not in ("entry", "effect")] == expected
 

@@ -24,7 +24,7 @@ Topic = Literal[
     "normalization", "padding", "ignored-label", "harmless-call", "reading", "logging", "learning-rate",
     "clearing-gradients", "freezing", "deferring", "accumulation", "warm-up", "optimizer", "adaptive-optimizer",
     "coupled-decay-optimizer", "rank", "moving", "options", "mode", "coupled-decay", "l2-recipe", "sharing",
-    "order-matters", "set-aside", "competition", "debugging", "across-samples", "all-pairs",
+    "order-matters", "competition", "debugging", "across-samples", "all-pairs", "set-aside",
 ]  # fmt: skip
 """What a name can be asked about."""
 
