@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,22 +12,14 @@ from dllint.assumptions import Assumption
 from dllint.context.sources import Sources
 from dllint.events import Event
 from dllint.interp.run.guards import outcome_of_test
+from dllint.interp.run.operators import COMPARISONS
 from dllint.interp.source.known_settings import SETTINGS, Known, default_of, known_values, last_name, literal_of
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import topic_of
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
 
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda value, several: value in several,
-    ast.NotIn: lambda value, several: value not in several,
-}
+_COMPARISONS = {kind: compare for kind, compare in COMPARISONS.items() if kind not in (ast.Is, ast.IsNot)}
 _MIRRORED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.Eq, ast.NotEq: ast.NotEq, ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE
 }  # fmt: skip

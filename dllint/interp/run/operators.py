@@ -31,7 +31,7 @@ _OPERATORS: dict[type[ast.AST], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.RShift: (">>", operator.rshift),
 }
 
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Is: operator.is_,
@@ -43,6 +43,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda a, b: a in b,
     ast.NotIn: lambda a, b: a not in b,
 }
+"""What a comparison of two known values gives, by the class of its operator."""
 
 
 def combine(machine: Machine, op: ast.operator, left: Value, right: Value, site: Site) -> Value:
@@ -113,6 +114,6 @@ def is_whole(value: Value) -> bool:
 
 def _compare_constants(op: ast.cmpop, left: Any, right: Any) -> bool | None:
     try:
-        return bool(_COMPARISONS[type(op)](left, right))
+        return bool(COMPARISONS[type(op)](left, right))
     except TypeError:
         return None
