@@ -134,25 +134,19 @@ def syntax_errors(module: SourceModule) -> list[Finding]:
 def _parses(module: SourceModule, analysis: Analysis) -> bool:
     """Whether Python can parse the file; if not, say so as a finding."""
     _report_broken_cells(module, analysis)
-    try:
-        module.tree  # noqa: B018
-        if module.syntax_error is not None:
-            _report_error(module, module.syntax_error, analysis)
-    except SyntaxError as error:
-        _report_error(module, error, analysis)
-    except ValueError as error:
-        analysis.findings.append(_engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error)))
-    except (RecursionError, MemoryError):
+    if module.parse_error is not None:
+        analysis.findings.append(_parse_finding(module, module.parse_error))
+    return module.has_tree
+
+
+def _parse_finding(module: SourceModule, error: Exception) -> Finding:
+    if isinstance(error, SyntaxError):
+        place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
+        return _engine_finding(SyntaxErrorRule, place, error.msg)
+    if isinstance(error, RecursionError | MemoryError):
         message = "not analyzed: an expression is nested too deeply for Python's own parser"
-        analysis.findings.append(_engine_finding(LimitRule, _place(module, 1, 0), message))
-    else:
-        return True
-    return False
-
-
-def _report_error(module: SourceModule, error: SyntaxError, analysis: Analysis) -> None:
-    place = _place(module, error.lineno or 1, (error.offset or 1) - 1)
-    analysis.findings.append(_engine_finding(SyntaxErrorRule, place, error.msg))
+        return _engine_finding(LimitRule, _place(module, 1, 0), message)
+    return _engine_finding(SyntaxErrorRule, _place(module, 1, 0), str(error))
 
 
 def _report_broken_cells(module: SourceModule, analysis: Analysis) -> None:
@@ -273,7 +267,7 @@ class _Run:
         safety = self.settings.fix_safety.get(finding.code)
         if safety is not None:
             finding = replace(finding, fixes=tuple(replace(fix, safety=safety) for fix in finding.fixes))
-        if self.module.syntax_error is not None:
+        if self.module.parse_error is not None:
             finding = replace(finding, fixes=())  # what the text would be afterwards cannot be checked
         return replace(finding, severity=severity) if severity is not None else finding
 

@@ -123,3 +123,17 @@ def test_files_that_import_all_of_each_other(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"from config import *\n{IMPORT}{BUG}")
     code, found, _ = run(tmp_path)
     assert (code, found) == (1, {("train.py", "DL101")})
+
+
+def test_what_imports_a_file_that_python_gives_up_on_is_linted(tmp_path: Path) -> None:
+    """Such a file may hold anything: names that others import, users of what they define, settings."""
+    (tmp_path / "README.md").write_text("a project")
+    (tmp_path / "deep.py").write_text("from nets import Net, helper\nNet().measure()\nx = " + "-" * 200_000 + "1\n")
+    (tmp_path / "nets.py").write_text(
+        "import torch.nn as nn\nimport torch.nn.functional as F\n\nclass Net(nn.Module):\n"
+        "    def measure(self, x, y):\n        F.cross_entropy(F.softmax(self(x), 1), y).backward()\n"
+    )
+    (tmp_path / "main.py").write_text(f"import argparse\nfrom deep import missing, Net\n{IMPORT}m = Net(){BUG}")
+    code, found, errors = run(tmp_path)
+    codes = {each for each in found if each[1].startswith("DL0")}
+    assert (code, codes, errors) == (1, {("deep.py", "DL003")}, "")

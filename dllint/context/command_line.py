@@ -12,7 +12,7 @@ from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import imported_names
-from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 from dllint.sites import Module
@@ -105,16 +105,13 @@ class CommandLine(Sources):
 
     def _read_in(self, modules: list[SourceModule]) -> frozenset[str] | None:
         files = list(dict.fromkeys(modules))
-        try:
-            if any(module.contains(_IMPORTING) or self._hands_out(module) for module in files):
-                return None
-            given = self._handed_in(files)
-            if given is None:
-                return None
-            read = [_names_read(module, self._libraries(module)) for module in files]
-            return frozenset().union(*read, *(taken_by_name(module, given) for module in files))
-        except UNPARSABLE:
+        if any(not module.has_tree or module.contains(_IMPORTING) or self._hands_out(module) for module in files):
             return None
+        given = self._handed_in(files)
+        if given is None:
+            return None
+        read = [_names_read(module, self._libraries(module)) for module in files]
+        return frozenset().union(*read, *(taken_by_name(module, given) for module in files))
 
     def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
         """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""

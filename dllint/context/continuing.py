@@ -15,7 +15,6 @@ from dllint.context.loading import Load
 from dllint.context.uses import is_read
 from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
-from dllint.interp.source.module import UNPARSABLE
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
 from dllint.values import Const, Symbol, Value, alternatives
@@ -155,11 +154,8 @@ class Continuing(Filtering):
         own = self._machine.project.closure(main)
         near = (m for m in self._machine.project.mentioning(pattern) if main.file.parent in m.file.parents)
         for module in (*own, *near):
-            try:
-                if module.contains(pattern) and any(_is_looked_up(node, key) for node in module.entry_makers):
-                    return True
-            except UNPARSABLE:
-                continue  # reported on its own
+            if module.contains(pattern) and any(_is_looked_up(node, key) for node in module.entry_makers):
+                return True
         return False
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.interp.source.trees import walk
@@ -54,10 +54,7 @@ def loads_in(module: SourceModule) -> Sequence[Load]:
 
 
 def _find_loads(module: SourceModule) -> Iterator[Load]:
-    try:
-        calls = module.calls.get("load", ())
-    except UNPARSABLE:
-        return  # reported on its own
+    calls = module.calls.get("load", ())
     spellings = _spellings(module) if calls else frozenset()
     for call in calls:
         if ast.unparse(call.func) in spellings:

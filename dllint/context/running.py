@@ -83,7 +83,7 @@ class Running(Assuming, SwitchedOff):
             return True
         project = self._machine.project
         users = project.mentioning(re.compile(rf"\b{re.escape(method.name)}\b"))
-        read = any(mentions(user.tree, method.name) for user in users)
+        read = any(not user.has_tree or mentions(user.tree, method.name) for user in users)
         return read or project.is_named_outside_modules(method.name, but_in=self.program.module.file)
 
     def _set_aside(self) -> Iterator[Assumption]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +27,6 @@ from dllint.interp.source.batchwise import (
     remainders,
     sums_in,
 )
-from dllint.interp.source.module import UNPARSABLE, SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.phases import phase_of
 from dllint.interp.source.positions import ancestors, enclosing_definition
@@ -36,12 +34,6 @@ from dllint.sites import Site
 from dllint.values import Symbol, Value
 
 _REDUCTIONS = ("reduction", "size_average", "reduce")
-
-
-def _trees_of(modules: Iterable[SourceModule]) -> Iterator[ast.Module]:
-    for module in modules:
-        with suppress(*UNPARSABLE):  # reported on its own
-            yield module.tree
 
 
 def _last(node: ast.AST) -> str:
@@ -99,7 +91,7 @@ class Scores(Phases):
         """Whether what a value is computed with adds up by itself: an object of the project whose method, or whose
         call, writes into the object (`accuracy = meter.update(outputs, y)`)."""
         called = {_last(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)} - {""}
-        trees = list(_trees_of(self._machine.project.closure(self.program.module)))
+        trees = [module.tree for module in self._machine.project.closure(self.program.module)]
         classes = {
             _last(node.value.func)
             for tree in trees

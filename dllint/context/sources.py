@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 
 from dllint.context.base import ProgramView
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
-from dllint.interp.source.module import UNPARSABLE, SourceModule
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
@@ -59,8 +59,7 @@ class Sources(ProgramView):
     def _trees(self, modules: Iterable[SourceModule]) -> Iterator[tuple[SourceModule, ast.Module]]:
         for module in modules:
             with self._machine.project.reading(module):
-                if _is_parsed(module):  # else it is reported on its own
-                    yield module, module.tree
+                yield module, module.tree
 
     def method_calls(
         self, name: str, receiver: str = "", about: Topic | None = None, *, of: str = "", everywhere: bool = False
@@ -312,13 +311,6 @@ def _is_comment(line: str, inside: str) -> bool:
 def _defines_class(tree: ast.Module, name: str) -> bool:
     """Whether a file has a class of its own of some name, and so means that one."""
     return any(isinstance(item, ast.ClassDef) and item.name == name for item in tree.body)
-
-
-def _is_parsed(module: SourceModule) -> bool:
-    try:
-        return bool(module.tree)
-    except UNPARSABLE:
-        return False  # reported on its own
 
 
 def _writes(node: ast.AST, key: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from dllint.interp.source.imported import dotted_uses
-from dllint.interp.source.module import OF_PYTHON_2, UNPARSABLE, SourceModule
+from dllint.interp.source.module import OF_PYTHON_2, SourceModule
 from dllint.interp.source.nodes import nodes_of
 
 # What may be a clue, found fast; whether it is one is told by the syntax tree.
@@ -51,17 +51,13 @@ def clues_in(module: SourceModule) -> frozenset[str]:
 def _clues_in(module: SourceModule) -> frozenset[str]:
     if not module.contains(MAY_BE_CLUE):
         return frozenset()
-    try:
-        tree = module.tree
-    except UNPARSABLE:
-        return _refused(module)
-    nodes = nodes_of(tree)
+    nodes = nodes_of(module.tree)
     found = {*_refused(module), *_pythons_named(module)}
     if any(map(_is_number_read, nodes.of(ast.Subscript))):
         found.add("item")
     is_tensorflow = module.contains(_TENSORFLOW) and not module.contains(_COMPATIBLE)
     is_of_tensorflow_1 = is_tensorflow and any(map(_is_of_tensorflow_1, nodes.of(ast.Attribute)))
-    if is_of_tensorflow_1 or ("scipy" in module.words and _imports_early_scipy(tree)):
+    if is_of_tensorflow_1 or ("scipy" in module.words and _imports_early_scipy(module.tree)):
         found.add("python 3.7")
     names = nodes.names.keys() & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
@@ -77,8 +73,8 @@ def _pythons_named(module: SourceModule) -> Iterator[str]:
 
 def _refused(module: SourceModule) -> frozenset[str]:
     """The clue in what Python cannot parse."""
-    error = module.syntax_error
-    if error is None:
+    error = module.parse_error
+    if not isinstance(error, SyntaxError):
         return frozenset()
     if str(error.msg).startswith(OF_PYTHON_2):
         return frozenset(["python 2"])

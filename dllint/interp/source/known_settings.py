@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dllint.interp.source.module import UNPARSABLE
 from dllint.interp.source.nodes import nodes_of
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def known_values(project: Project, main: SourceModule, name: str) -> Known:
 
 def _given_in(module: SourceModule, name: str) -> Iterator[_Given]:
     """What a file gives an option, but for what it only hands on."""
-    if not _is_parsed(module):
+    if not module.has_tree:
         yield _Given(None)
         return
     nodes = nodes_of(module.tree)
@@ -105,7 +104,7 @@ def _given_in(module: SourceModule, name: str) -> Iterator[_Given]:
 
 def _options_in(module: SourceModule, name: str) -> Iterator[_Given]:
     """What the options of a command line may be that a file declares: one of their choices, or anything."""
-    for call in nodes_of(module.tree).of(ast.Call) if _is_parsed(module) else ():
+    for call in nodes_of(module.tree).of(ast.Call):
         function = last_name(call.func)
         if function not in _DECLARES and not function.startswith("DEFINE_"):
             continue
@@ -179,13 +178,6 @@ def _hands_on(value: ast.expr, name: str) -> bool:
     if isinstance(value, ast.Subscript):
         return is_text(value.slice, name)
     return last_name(value) == name
-
-
-def _is_parsed(module: SourceModule) -> bool:
-    try:
-        return bool(module.tree)
-    except UNPARSABLE:
-        return False  # reported on its own
 
 
 def _read(text: str) -> Any:

@@ -38,5 +38,5 @@ def lacks(project: Project, module: SourceModule, name: str, depth: int = 0) -> 
 
 
 def _is_closed(module: SourceModule) -> bool:
-    is_plain = module.syntax_error is None and module.source.notebook is None
+    is_plain = module.parse_error is None and module.source.notebook is None
     return is_plain and not module.contains(_MAKES_NAMES)

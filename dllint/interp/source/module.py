@@ -7,7 +7,6 @@ import re
 import sys
 import tokenize
 from collections.abc import Callable, Sequence, Set
-from contextlib import suppress
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -18,7 +17,7 @@ from dllint.interp.source.bindings import Bindings, bindings_of
 from dllint.interp.source.nodes import nodes_of
 
 WORD = re.compile(r"[^\W\d]\w*")
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 OF_PYTHON_2 = ("Missing parentheses in call", "multiple exception types", "leading zeros")
 """How the messages begin of errors in what Python 2 could parse."""
 
@@ -65,7 +64,7 @@ class SourceModule:
         self.name = name
         self._among: tuple[frozenset[str], frozenset[str]] | None = None
         self._contains: dict[re.Pattern[str], bool] = {}
-        self.syntax_error: SyntaxError | None = None
+        self._parse_error: Exception | None = None
         self.remains: Remains | None = None
         self._words_in: dict[ast.stmt, frozenset[str]] = {}
         self.derived: dict[Callable[..., object], Any] = {}  # what functions have made of the tree, by function
@@ -121,19 +120,27 @@ class SourceModule:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The syntax tree; of a file with a ``syntax_error``, of what is left without the statements that are broken.
+        """The syntax tree; of a file with a ``parse_error``, of what is left without the statements that are broken.
 
-        Raises:
-            UNPARSABLE: Python cannot parse the file, and no part of it.
+        It is empty where Python can parse no part of the file, which ``has_tree`` tells.
         """
-        if self.syntax_error is None:
-            try:
-                return parse_module(self.source.text)
-            except SyntaxError as error:
-                self.syntax_error, self.remains = error, remains_of(self.source.text)
-        if self.remains is None:
-            raise self.syntax_error
-        return self.remains.tree
+        try:
+            return parse_module(self.source.text)
+        except _UNPARSABLE as error:
+            self._parse_error = error
+            self.remains = remains_of(self.source.text) if isinstance(error, SyntaxError) else None
+            return self.remains.tree if self.remains is not None else ast.Module([], [])
+
+    @property
+    def parse_error(self) -> Exception | None:
+        """Why Python cannot parse the file: a syntax error, a NUL, or expressions that are nested too deeply."""
+        self.tree  # noqa: B018 -- which finds out
+        return self._parse_error
+
+    @property
+    def has_tree(self) -> bool:
+        """Whether Python can parse the file, or a part of it."""
+        return self.parse_error is None or self.remains is not None
 
     @property
     def is_parsed(self) -> bool:
@@ -146,7 +153,7 @@ class SourceModule:
         What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
         """
         self._contains.clear()  # of thousands of files, each for hundreds of names
-        if self.remains is None:
+        if self._parse_error is None:
             for name in _WITH_TREE:
                 vars(self).pop(name, None)
             self._words_in.clear()
@@ -165,23 +172,18 @@ class SourceModule:
     @cached_property
     def bindings(self) -> Bindings:
         """The names bound at the top level; none in a file that cannot be parsed (which is reported on its own)."""
-        try:
-            return bindings_of(self.tree.body)
-        except UNPARSABLE:
-            return Bindings()
+        return bindings_of(self.tree.body)
 
     @cached_property
     def is_unparsable(self) -> bool:
         """Whether no Python can parse the file. Code for Python 2, or for a newer one, can be run elsewhere."""
-        with suppress(*UNPARSABLE):
-            self.tree  # noqa: B018 -- which tells of the error
-        error = self.syntax_error
-        return error is not None and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
+        error = self.parse_error
+        return isinstance(error, SyntaxError) and not str(error.msg).startswith(_OF_OTHER_PYTHONS)
 
     @cached_property
     def top_imports(self) -> tuple[tuple[str, int], ...]:
         """The modules that the import statements at the top need, outside of any condition, with their leading dots."""
-        if self.syntax_error is not None:
+        if self.parse_error is not None:
             return ()
         found: list[tuple[str, int]] = []
         for statement in self.tree.body:
@@ -194,7 +196,7 @@ class SourceModule:
     @cached_property
     def top_names(self) -> tuple[tuple[str, int, str], ...]:
         """What the statements at the top import from modules: the module, the number of dots, the name."""
-        if self.syntax_error is not None:
+        if self.parse_error is not None:
             return ()
         return tuple(
             (statement.module or "", statement.level, alias.name)
@@ -246,7 +248,7 @@ class SourceModule:
             for token in tokenize.generate_tokens(lambda: next(lines, "")):
                 if token.type == tokenize.COMMENT:
                     found[token.start[0]] = token.string
-        except (*UNPARSABLE, tokenize.TokenError):
+        except (*_UNPARSABLE, tokenize.TokenError):
             return found  # those up to where it is broken
         return found
 

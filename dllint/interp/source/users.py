@@ -95,6 +95,8 @@ class _Search:
 
     def _is_run(self, user: SourceModule, name: str) -> bool:
         """Whether a file that runs uses a name, or a definition of the file does that is used itself."""
+        if not user.has_tree:
+            return True
         names = {name, *_aliases(user, name)}
         for statement in user.tree.body:
             if (user.file, statement.lineno) in self._seen or isinstance(statement, ast.Import | ast.ImportFrom):
