@@ -32,7 +32,7 @@ validation loss is .643 instead of .420; the batch norms have seen 30 batches in
 ## Not reported
 Models whose layers are all known, and none of them to depend on the mode; models that are put into evaluation mode
 before the first step, on purpose; modes that are computed, are set back under a condition, or may be set by unknown
-code; training that a framework runs.
+code; training that a framework runs; target networks, which get the weights of another model.
 
 ## Fix (unsafe)
 Inserts `model.train()` before the loop over the batches, where the evaluation is not in it. Unsafe because it changes
@@ -40,7 +40,8 @@ training, as it should.
 
 ## On real code
 93 public repositories: 1 finding, false: it was a copy of the model that was evaluated. That is silent now. In 127
-others 2 findings and 2 questions, all true. In 280, with modes that are left between two steps: one more, true.
+others 2 findings and 2 questions, all true. In 280, with modes that are left between two steps: one more, true. In
+138: 3, one of them false, a target network, which is silent now.
 """
 
 from __future__ import annotations
@@ -77,6 +78,11 @@ def is_set_back_at_times(event: ModelForward, model: Value, left: ModeChange, ct
     return any(around <= set(ctx.loops_around(each)) for each in setting)
 
 
+def is_a_target_network(event: ModelForward, model: Value, left: ModeChange, ctx: Context) -> bool:
+    """it gets the weights of another model again and again, and takes no steps of its own"""
+    return ctx.follows_another(model)
+
+
 class TrainModeNotRestored(Rule):
     code = "DL208"
     name = "train-mode-not-restored"
@@ -86,7 +92,7 @@ class TrainModeNotRestored(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train",)
-    excuses = (is_a_layer, is_the_same_in_both_modes, is_set_back_at_times)
+    excuses = (is_a_layer, is_the_same_in_both_modes, is_set_back_at_times, is_a_target_network)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         leaving = [event for event in ctx.all_of(ModeChange) if event.training is False]
