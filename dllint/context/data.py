@@ -344,4 +344,4 @@ class DataView(Passes):
         outer = datasets[0] if datasets else None
         if not isinstance(outer, Instance):
             return None
-        return number_of_samples(outer, is_train=len(datasets) == 1 and self.part(outer) == "train")
+        return number_of_samples(outer, told=self.part(outer) if len(datasets) == 1 else "")

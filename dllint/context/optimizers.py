@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from dllint.context.modules import Modules
-from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded, StateRestored
+from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.interp.run import graph
 from dllint.values import Const, Instance, Symbol, Value
 
@@ -34,16 +34,6 @@ class Optimizers(Modules):
             if is_all and modules and all(self.is_same(model, each) or self.reaches(model, each) for each in modules):
                 found.append(step)
         return found
-
-    def follows_another(self, model: Value) -> bool:
-        """Whether a model gets the weights of another one again and again, as a target network does, not by steps."""
-        for event in self.all_of(StateRestored):
-            state = event.state
-            if self.loops_around(event) and self.is_same(event.target, model) and isinstance(state, Symbol):
-                owners = self.objects(state.inputs[0]) if state.name == "state_dict" and state.inputs else []
-                if owners and not any(self.is_same(owner, model) for owner in owners):
-                    return True
-        return False
 
     def modules_in(self, value: Value | None) -> tuple[list[Value], bool]:
         """The modules whose parameters a value leads to, and whether they are all.

@@ -37,6 +37,16 @@ class Resuming(Optimizers, Paths, Sources):
         """What the program saves, and what it reads back."""
         return CheckpointView(self._machine, self._structure)
 
+    def follows_another(self, model: Value) -> bool:
+        """Whether a model gets the weights of another one again and again, as a target network does, not by steps."""
+        for event in self.all_of(StateRestored):
+            state = event.state
+            if self.loops_around(event) and self.is_same(event.target, model) and isinstance(state, Symbol):
+                owners = self.objects(state.inputs[0]) if state.name == "state_dict" and state.inputs else []
+                if owners and not any(self.is_same(owner, model) for owner in owners):
+                    return True
+        return False
+
     def resumption(self, saved: Saved) -> Resumption | None:
         """Where the program reads a checkpoint back before it trains on, if it does."""
         if self._is_saved_before_training(saved):

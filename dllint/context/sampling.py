@@ -16,8 +16,9 @@ from dllint.values import Const, Instance, Setting, Symbol, Value, alternatives
 
 _PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
 _NEW = ("spawn", "forkserver")
-_SIZES = {  # of the parts for training
-    "MNIST": 60000, "FashionMNIST": 60000, "KMNIST": 60000, "CIFAR10": 50000, "CIFAR100": 50000, "SVHN": 73257
+_SIZES = {  # of the parts for training and for evaluation
+    "MNIST": (60000, 10000), "FashionMNIST": (60000, 10000), "KMNIST": (60000, 10000), "QMNIST": (60000, 60000),
+    "CIFAR10": (50000, 10000), "CIFAR100": (50000, 10000), "SVHN": (73257, 26032), "STL10": (5000, 8000),
 }  # fmt: skip
 _STARTING = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method")
 
@@ -143,13 +144,14 @@ def _generator(call: LibraryCall, facts: Facts) -> Instance | None:
     return given if isinstance(given, Instance) and given.library_name in facts.random_generators else None
 
 
-def number_of_samples(dataset: Instance, *, is_train: bool) -> int | None:
+def number_of_samples(dataset: Instance, *, told: str) -> int | None:
     """How many samples a dataset has, where that is written: the part of a split, or a set that everybody knows."""
     part = dataset.attributes.get("<length>")
     if isinstance(part, Const) and isinstance(part.value, int):
         return part.value
     name = dataset.library_name.rpartition(".")[2] if isinstance(dataset.cls, str) else ""
-    return _SIZES.get(name) if is_train else None
+    sizes = dict(zip(("train", "eval"), _SIZES.get(name, ()), strict=False))
+    return sizes.get(told)
 
 
 def image_bytes(steps: Iterable[TransformStep], facts: Facts) -> int:

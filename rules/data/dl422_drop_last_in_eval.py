@@ -24,8 +24,8 @@ Measured on torch 2.13 with batches of 64: of 1,000 samples 960 are scored, of 1
 
 ## Not reported
 Loaders that are also trained on, those whose batches nobody scores, or of which only a number is taken (`islice`,
-endless rounds, `if i == steps: break`), `drop_last` that is computed, and models that keep a state for a batch of
-fixed size (`init_hidden(batch_size)`).
+endless rounds, `if i == steps: break`), `drop_last` that is computed, models that keep a state for a batch of fixed
+size (`init_hidden(batch_size)`), and well-known sets that are a multiple of the batch (1,000 of CIFAR's 10,000).
 
 ## Fix (safe)
 Takes `drop_last=True` out: what is scored is scored as before, and the rest besides.
@@ -33,7 +33,7 @@ Takes `drop_last=True` out: what is scored is scored as before, and the rest bes
 ## On real code
 138 public repositories: 3 findings in 3 of them, all true. In 127 others 6 findings: 3 true, 2 doubtful (samples made
 at random, an example in a copy of a library) and 1 false, a loader that is shuffled and cut by `islice`, which is
-silent now.
+silent now. In 138 more: 4 true and 1 false, a set that fills its batches, which is silent now.
 """
 
 from __future__ import annotations
@@ -65,6 +65,12 @@ def is_read_in_part(event: LoaderCreated, ctx: Context) -> bool:
     return ctx.is_read_in_part(event.loader)
 
 
+def has_only_full_batches(event: LoaderCreated, ctx: Context) -> bool:
+    """the number of its samples is a multiple of the batch size"""
+    samples, size = ctx.data.number_of_samples(event.dataset), ctx.data.batch_size(event.loader)
+    return bool(samples and size and samples % size == 0)
+
+
 class DropLastInEval(Rule):
     code = "DL422"
     name = "drop-last-in-eval"
@@ -73,7 +79,7 @@ class DropLastInEval(Rule):
     triggers = (("DataLoader",), ("drop_last",))
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader",)
-    excuses = (is_trained_on, is_not_scored, needs_full_batches, is_read_in_part)
+    excuses = (is_trained_on, is_not_scored, needs_full_batches, is_read_in_part, has_only_full_batches)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for event in ctx.data.loaders:
