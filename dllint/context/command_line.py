@@ -96,16 +96,30 @@ class CommandLine(Sources):
         project, main = self._machine.project, self.program.module
         named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
         importing = (module for module in named if main in project.imported_by(module))
-        return self._read_in([*project.closure(main), *(each for one in importing for each in project.closure(one))])
+        files = [*project.closure(main), *(each for one in importing for each in project.closure(one))]
+        return self._read_in([*files, *self._meant_by_other_names(files)])
 
     @cached_property
     def _read_anywhere(self) -> frozenset[str] | None:
         project = self._machine.project
         return self._read_in([*project.closure(self.program.module), *project.mentioning()])
 
+    def _meant_by_other_names(self, modules: list[SourceModule]) -> Iterator[SourceModule]:
+        """The files that imports may mean which lead nowhere: their package has another name where it is installed."""
+        project = self._machine.project
+        lost = {
+            part
+            for module in modules
+            for name, level, wanted in (*((*each, "") for each in module.top_imports), *module.top_names)
+            if project.find(module, name, level) is None and (wanted or "." in name)
+            for part in (name.rpartition(".")[2], wanted)
+        }
+        found = (project.module(file) for file in project.files if file.stem in lost)
+        yield from (module for module in found if module is not None)
+
     def _read_in(self, modules: list[SourceModule]) -> frozenset[str] | None:
         files = list(dict.fromkeys(modules))
-        if any(not module.has_tree or module.contains(_IMPORTING) or self._hands_out(module) for module in files):
+        if any(self._may_read_all(module) for module in files):
             return None
         given = self._handed_in(files)
         if given is None:
@@ -144,6 +158,10 @@ class CommandLine(Sources):
         find = self._machine.project.find
         imported = imported_names(module.tree)
         return frozenset(name for name, dotted in imported.items() if find(module, dotted.partition(".")[0]) is None)
+
+    def _may_read_all(self, module: SourceModule) -> bool:
+        """Whether a file has lost statements, imports what nobody can follow, or passes all options to a library."""
+        return module.parse_error is not None or module.contains(_IMPORTING) or self._hands_out(module)
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""

@@ -13,13 +13,18 @@ from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import Event
 from dllint.interp.source.bindings import Definition
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_scope
 from dllint.interp.source.topics import speaks_of
-from dllint.interp.source.users import is_tried_out, mentions
+from dllint.interp.source.trials import is_example, is_tried_out
+from dllint.interp.source.users import mentions
 from dllint.sites import Site
 
 _BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
+_OUT_OF_DATE = re.compile(
+    r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
+)
 _TESTS = frozenset(("test", "tests"))
 _PACKAGING = frozenset(("setup.py", "setup.cfg", "pyproject.toml"))
 
@@ -82,18 +87,22 @@ class Running(Assuming, SwitchedOff):
         if not is_own or method.name in _CALLED_BY_MODULES or method.name.startswith("__") or method.decorator_list:
             return True
         project = self._machine.project
-        users = project.mentioning(re.compile(rf"\b{re.escape(method.name)}\b"))
+        word = re.compile(rf"\b{re.escape(method.name)}\b")
+        users = (*project.mentioning(word), *project.notebooks_with(word))
         read = any(not user.has_tree or mentions(user.tree, method.name) for user in users)
-        return read or project.is_named_outside_modules(method.name, but_in=self.program.module.file)
+        return read or project.is_configured(method.name)
 
     def _set_aside(self) -> Iterator[Assumption]:
-        """That somebody still runs a file whose folder says by its name that it is kept from earlier."""
-        project, file = self._machine.project, self.program.module.file
-        folders = file.relative_to(project.root).parts[:-1] if file.is_relative_to(project.root) else ()
+        """That somebody still runs a file that says, or whose folder says by its name, that it is kept from earlier."""
+        project, module = self._machine.project, self.program.module
+        inside = module.file.is_relative_to(project.root)
+        *folders, name = module.file.relative_to(project.root).parts if inside else (module.file.name,)
         for folder in folders:
             if speaks_of("set-aside", folder):
                 yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
                 return
+        if speaks_of("set-aside", module.file.stem) or _OUT_OF_DATE.search(ast.get_docstring(module.tree) or ""):
+            yield Assumption("effect", f"somebody still runs `{name}`, which is set aside, as it says itself")
 
     def _failing(self) -> Iterator[Assumption]:
         """That a script which certainly fails at some line is mended, if no other file imports it."""
@@ -103,7 +112,12 @@ class Running(Assuming, SwitchedOff):
 
     @cached_property
     def _is_trial(self) -> bool:
-        return is_tried_out(self.program.module)
+        module = self.program.module
+        return is_tried_out(module) or (is_example(module) and self._is_there_for_others(module))
+
+    def _is_there_for_others(self, module: SourceModule) -> bool:
+        """Whether other files import a file, and no command that is written down runs it."""
+        return any(self._importers(module)) and not self._machine.project.is_in_a_command(module.file)
 
     def _used(self, name: str) -> Assumption:
         return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")

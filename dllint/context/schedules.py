@@ -12,7 +12,7 @@ from dllint.context.sources import Sources, receiver_of
 from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.positions import enclosing_definition
-from dllint.values import Instance, Value
+from dllint.values import Function, Instance, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,15 @@ class Schedules(Optimizers, Paths, Sources):
                 others = (event for event in steps if self._has_optimizer(event.scheduler, made.optimizer))
                 found.append(Unstepped(made, taken, next(others, None)))
         return found
+
+    def is_constant_schedule(self, scheduler: Value) -> bool:
+        """Whether the factor of each rate is a constant as it is written: `LambdaLR(optimizer, lambda step: 1)`."""
+        made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
+        factors = [each.arguments.get(1, "lr_lambda") for each in made if each.library_name.endswith(".LambdaLR")]
+        return bool(factors) and all(
+            isinstance(each, Function) and isinstance(getattr(each.node, "body", None), ast.Constant)
+            for each in factors
+        )
 
     def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
         """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made."""

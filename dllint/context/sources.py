@@ -14,7 +14,7 @@ from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
-from dllint.interp.source.users import is_tried_out
+from dllint.interp.source.trials import is_tried_out
 from dllint.sites import Site
 from dllint.values import Class
 

@@ -25,7 +25,8 @@ Measured on torch 2.13 with batches of 64: of 1,000 samples 960 are scored, of 1
 ## Not reported
 Loaders that are also trained on, those whose batches nobody scores, or of which only a number is taken (`islice`,
 endless rounds, `if i == steps: break`), `drop_last` that is computed, models that keep a state for a batch of fixed
-size (`init_hidden(batch_size)`), and well-known sets that are a multiple of the batch (1,000 of CIFAR's 10,000).
+size (`init_hidden(batch_size)`), collate functions that read the size of a batch, and well-known sets that are a
+multiple of the batch (1,000 of CIFAR's 10,000).
 
 ## Fix (safe)
 Takes `drop_last=True` out: what is scored is scored as before, and the rest besides.
@@ -38,9 +39,24 @@ silent now. In 138 more: 4 true and 1 false, a set that fills its batches, which
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
-from dllint.api import Assumption, Context, Finding, LoaderCreated, Program, Rule, Value, remove_argument
+from dllint.api import (
+    Assumption,
+    BoundMethod,
+    Context,
+    Finding,
+    Function,
+    LoaderCreated,
+    Program,
+    Rule,
+    Value,
+    remove_argument,
+)
+
+_SIZE = re.compile(r"(?:batch|chunk)_?size", re.IGNORECASE)
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -56,8 +72,12 @@ def is_not_scored(event: LoaderCreated, ctx: Context) -> bool:
 
 
 def needs_full_batches(event: LoaderCreated, ctx: Context) -> bool:
-    """the model keeps a state for a batch of fixed size"""
-    return ctx.mentions("init_hidden", where="related")
+    """the model keeps a state for a batch of fixed size, or what makes the batch counts on its size"""
+    collate = event.options.get("collate_fn")
+    function = collate.function if isinstance(collate, BoundMethod) else collate
+    code = ast.walk(function.node) if isinstance(function, Function) else ()
+    names = (getattr(node, "id", getattr(node, "attr", "")) for node in code)
+    return any(map(_SIZE.fullmatch, names)) or ctx.mentions("init_hidden", where="related")
 
 
 def is_read_in_part(event: LoaderCreated, ctx: Context) -> bool:

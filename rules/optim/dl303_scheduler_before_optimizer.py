@@ -20,10 +20,9 @@ starts at .1 of the learning rate, and a warm-up `LinearLR` uses .325, .55, … 
 `ReduceLROnPlateau`, schedulers that are given the epoch (`scheduler.step(epoch)` sets the rate of that epoch, so
 nothing is shifted), schedulers guarded against the first iteration (`if epoch > 0`), loops that only fast-forward a
 schedule when resuming, a scheduler whose optimizer goes through a call that cannot be resolved first, schedulers of
-another optimizer, warm-ups of Hugging Face (they start at zero), loops that a framework runs, and projects that say
-that they run with torch before 1.1. Shifting a plain
-decay by one epoch is of little consequence and reported as `info`; where the first steps matter (warm-up, one-cycle,
-lambda) it is a `warning`.
+another optimizer, warm-ups of Hugging Face (they start at zero), constant schedules (`lambda step: 1`), loops that a
+framework runs, and projects that say that they run with torch before 1.1. Shifting a plain decay by one epoch is of
+little consequence and reported as `info`; where the first steps matter (warm-up, one-cycle, lambda) it is a `warning`.
 
 ## Fix (unsafe)
 Moves the scheduler's step after the optimizer's, where both stand in one block. Unsafe because it changes the rates.
@@ -96,6 +95,11 @@ def has_stepped_before(event: SchedulerStep, loop: Loop, step: OptimizerStep, ct
     return any(_may_have_stepped(other, optimizers, ctx) for other in before)
 
 
+def is_the_same_at_each_step(event: SchedulerStep, loop: Loop, step: OptimizerStep, ctx: Context) -> bool:
+    """the schedule is a constant, so that it does not matter when it moves on"""
+    return ctx.is_constant_schedule(event.scheduler)
+
+
 class SchedulerBeforeOptimizer(Rule):
     code = "DL303"
     name = "scheduler-before-optimizer"
@@ -112,6 +116,7 @@ class SchedulerBeforeOptimizer(Rule):
         was_right_before,
         is_held_back,
         has_stepped_before,
+        is_the_same_at_each_step,
     )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:

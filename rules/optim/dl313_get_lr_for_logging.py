@@ -24,14 +24,15 @@ Measured on torch 2.13: for a rate of 1.0 `CosineAnnealingLR.get_lr` gives 1.071
 ## Not reported
 Schedulers whose `get_lr` does give the rate in use (`LambdaLR`, `OneCycleLR`, `CyclicLR`,
 `CosineAnnealingWarmRestarts`); schedulers of other libraries and of the project, which may define it in their own way,
-and what is not known to be a scheduler of torch; the `get_lr` of a scheduler that hands over to another one; code for
-torch before 1.4, which has no `get_last_lr`.
+and what is not known to be a scheduler of torch; the `get_lr` of a scheduler that hands over to another one, or that
+takes no step in the function that makes it; code for torch before 1.4, which has no `get_last_lr`.
 
 ## Fix (safe)
 Calls `get_last_lr`: only what is logged changes.
 
 ## On real code
-95 public repositories: 9 findings in 2 of them, all true; eight print the rate where it has just been cut.
+95 public repositories: 9 findings in 2 of them, all true; eight print the rate where it has just been cut. In 500
+others 12: 8 true, and 4 false, of schedulers that take no step there or that were just past a milestone.
 """
 
 from __future__ import annotations
@@ -39,11 +40,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, LibraryCall, Rule, Site, rename_attribute
+from dllint.api import Context, Finding, LibraryCall, Rule, SchedulerStep, Site, Value, rename_attribute
 
 _SINCE = "1.4"  # whose schedulers have `get_last_lr`
 _TORCH = "torch.optim.lr_scheduler."
 _RIGHT = tuple(f"{_TORCH}{name}." for name in ("LambdaLR", "OneCycleLR", "CyclicLR", "CosineAnnealingWarmRestarts"))
+
+
+def never_steps(event: LibraryCall, scheduler: Value, ctx: Context) -> bool:
+    """it is a variable of the function, and takes no step there: it stays at its first rate, which it tells"""
+    around = next(ctx.ancestors(event.site, ast.FunctionDef), None)
+    if around is None or scheduler.site is None or around not in ctx.ancestors(scheduler.site, ast.FunctionDef):
+        return False
+    return not any(ctx.is_same(step.scheduler, scheduler) for step in ctx.all_of(SchedulerStep))
 
 
 class GetLrForLogging(Rule):
@@ -55,6 +64,7 @@ class GetLrForLogging(Rule):
     confirmable = True
     fix_safety = "safe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.optim.lr_scheduler.LRScheduler.html",)
+    excuses = (never_steps,)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if not event.name.startswith(_TORCH) or not event.name.endswith(".get_lr") or event.name.startswith(_RIGHT):
@@ -62,6 +72,8 @@ class GetLrForLogging(Rule):
         if ctx.runs_before("torch", _SINCE) or event.frame.function == "get_lr":  # a scheduler asks the one after it
             return
         scheduler, call = event.arguments.positional[0], event.site.node
+        if ctx.excused(self, event, scheduler):
+            return
         function = Site(event.site.module, call.func) if isinstance(call, ast.Call) else event.site
         yield ctx.finding(
             self,

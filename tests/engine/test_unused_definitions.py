@@ -157,6 +157,8 @@ RUNS = "from main import Net\nnet = Net()\nfor x in load():\n    net(x)\n"
 TRIAL = "\nif __name__ == '__main__':\n    net = Net()\n    print(net(torch.randn(2, 4)).shape)\n"
 OUTPUT = '{"cells": [{"cell_type": "code", "source": "print(model)", "outputs": [{"text": ["Net()"]}]}]}'
 
+NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["CODE"], "outputs": []}]}'
+
 
 @pytest.mark.parametrize(
     ("source", "files"),
@@ -168,6 +170,10 @@ OUTPUT = '{"cells": [{"cell_type": "code", "source": "print(model)", "outputs": 
         (f"{NET}{TRIAL}", {"run.py": f"from main import Net\ndef unused():\n    return Net()\n{FITS}"}),
         (f"{NET}{TRIAL}", {"run.py": f"from other import Net\n{FITS}\nNet()\n"}),
         (f"{NET}{TRIAL}", {"run.py": FITS, "look.ipynb": OUTPUT}),
+        (f"{NET}{TRIAL}", {"run.py": FITS, "look.ipynb": NOTEBOOK.replace("CODE", "from main import Net")}),
+        (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module(f'models.{{name}}')\n{FITS}"}),
+        (f"{NET}{TRIAL}", {"run.py": FITS, "run.sh": "# Net\npython run.py --Net=3 --width 3\n"}),
+        (f"{NET}{TRIAL}", {"run.py": f"import torch.nets as nets\nfrom main import other\n{FITS}\nnets.Net(other)\n"}),
     ],
     ids=[
         "made-up-numbers",
@@ -177,6 +183,10 @@ OUTPUT = '{"cells": [{"cell_type": "code", "source": "print(model)", "outputs": 
         "used-by-what-is-unused",
         "another-of-that-name",
         "printed",
+        "imported-by-a-notebook",
+        "another-folder-imported-by-name",
+        "comment-and-option-of-a-script",
+        "of-a-library",
     ],
 )
 def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, str]) -> None:
@@ -193,15 +203,26 @@ def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, 
             f"{NET}{TRIAL}",
             {
                 "run.py": FITS,
-                "look.ipynb": '{"cells": [{"cell_type": "code", "source": ["from main import Net"], "outputs": []}]}',
+                "look.ipynb": NOTEBOOK.replace("CODE", "from main import Net\\nNet()"),
             },
         ),
         (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module(name)\n{FITS}"}),
+        (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module('ma' + name)\n{FITS}"}),
         (f"{NET}{TRIAL.replace('print', 'torch.save')}", {"run.py": FITS}),
         (f"{NET}{TRIAL.replace('print(net', 'fit(net').replace('.shape', '')}", {"run.py": FITS}),
         (f"{NET}{TRIAL.replace('net(torch.randn(2, 4)).shape', 'net')}", {}),
     ],
-    ids=["trained", "along-a-path", "renamed", "notebook", "imported-by-name", "saved", "given-away", "by-itself"],
+    ids=[
+        "trained",
+        "along-a-path",
+        "renamed",
+        "notebook",
+        "imported-by-name",
+        "by-its-beginning",
+        "saved",
+        "given-away",
+        "by-itself",
+    ],
 )
 def test_what_another_file_uses_is_more_than_tried_out(source: str, files: dict[str, str]) -> None:
     assert "effect" not in kinds("DL308", source, {"README.md": "", **files})
@@ -226,6 +247,33 @@ def scale(width, height):
 )
 def test_what_a_file_tries_out_at_its_end_is_no_use_of_it(call: str, expected: list[str]) -> None:
     assert kinds("DL843", f"import torch\nfrom fitting import fit\n{CALL.format(call)}", {"run.py": FITS}) == expected
+
+
+EXAMPLE = """
+import torch
+from torch.utils.data import DataLoader
+{}
+
+if __name__ == '__main__':
+    loader = DataLoader(read("data"), batch_size=2)
+    print(scale(2), next(iter(loader)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"run.py": f"from main import scale\nprint(scale(2, 3))\n{FITS}"}, ["effect"]),
+        ({"run.py": f"from main import scale\nprint(scale(2, 3))\n{FITS}", "README.md": "`python main.py`"}, []),
+        ({"run.py": FITS}, []),
+    ],
+    ids=["imported", "run-by-a-command", "by-itself"],
+)
+def test_what_a_file_that_others_import_shows_at_its_end_is_an_example(
+    files: dict[str, str], expected: list[str]
+) -> None:
+    scale = "from reading import read\n\ndef scale(width, height):\n    return width * height\n"
+    assert kinds("DL843", EXAMPLE.format(scale), files) == expected
 
 
 NUMBERS = """
@@ -263,4 +311,18 @@ def test_a_method_that_nothing_reads_may_never_be_called(source: str, is_questio
 )
 def test_a_folder_of_old_files_is_set_aside(folder: str, is_question: bool) -> None:
     (finding,) = found("DL842", "", {f"{folder}/run.py".lstrip("/"): "import numpy as np\nprint(np.float(3))\n"})
+    assert any(each.kind == "effect" for each in finding.assumptions) is is_question
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_question"),
+    [
+        ("playground.py", "", True),
+        ("train_old.py", "", True),
+        ("train.py", '"""Out of date: see main.py."""\n', True),
+        ("train.py", '"""Trains a model on old photographs."""\n', False),
+    ],
+)
+def test_a_file_that_says_so_is_set_aside(name: str, text: str, is_question: bool) -> None:
+    (finding,) = found("DL842", "", {name: f"{text}import numpy as np\nprint(np.float(3))\n"})
     assert any(each.kind == "effect" for each in finding.assumptions) is is_question

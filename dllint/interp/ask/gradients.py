@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dllint.interp.ask.origins import origins
-from dllint.interp.run.graph import is_tensor_operation
+from dllint.interp.run.graph import is_tensor_operation, sources
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import guess_role, known_or_guessed, name_of
 from dllint.sites import Site
@@ -249,6 +249,14 @@ def _is_packed(machine: Machine, value: Value, depth: int = 3) -> bool:
     )
 
 
+def _is_made_up(value: Symbol) -> bool:
+    """Whether a tensor is computed from numbers alone, and from nothing that a model, a loss or a function returned."""
+    found = (source for source in sources(value) if source is not value and isinstance(source, Symbol))
+    return all(
+        source.name in _OPERATORS or source.name.startswith((".", "torch.ones", "torch.zeros")) for source in found
+    )
+
+
 def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
     """A tensor made with ``requires_grad`` set: a new leaf, whatever its numbers were computed from."""
     given = switch = value.attributes.get("requires_grad") if value._attributes else None
@@ -268,7 +276,7 @@ def _made_anew(search: _Search, value: Symbol, depth: int) -> Gradient | None:
             return own
     inner = _gradient(search, value.inputs[0], depth + 1)  # the others are its type and its device
     computed = depth == 0 and not isinstance(value.inputs[0], Const)  # backward from itself
-    if not (inner.trained or inner.cuts or computed) or value.site is None:
+    if not (inner.trained or inner.cuts or computed) or value.site is None or (switch and _is_made_up(value)):
         return _INPUT
     module = value.site.module
     if depth > 0 and module.contains(_READS_GRADIENT):

@@ -27,6 +27,7 @@ from dllint.events import (
 )
 from dllint.forms import attribute_of
 from dllint.interp.run import argparse_calls, graph, helpers, overriding
+from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
 from dllint.interp.source.positions import ancestors
@@ -337,6 +338,7 @@ def _requires_grad(machine: Machine, base: Value, name: str, arguments: Argument
     machine.emit(AttributeAssigned(site, base, "requires_grad", flag))
     if isinstance(base, Instance):
         return base
+    set_attribute(machine, base, "requires_grad", flag)  # in place: whoever has the tensor sees it
     return Symbol(".requires_grad_", (base, flag), site, arguments=arguments, grad=machine.grad)
 
 

@@ -31,6 +31,7 @@ Found = TypeVar("Found")
 
 
 _CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
+_NOTES = (".md", ".rst", ".txt", "Makefile", ".bat", ".slurm", ".sbatch", ".ipynb")
 _MAX_CONFIGURATION = 500  # files
 _LARGEST_CONFIGURATION = 100_000  # bytes
 _LARGEST_NOTEBOOK = 4_000_000
@@ -341,14 +342,29 @@ class Project:
             if module is not None and all(module.contains(pattern) for pattern in patterns):
                 yield module
 
-    def is_named_outside_modules(self, name: str, but_in: Path) -> bool:
-        """Whether a configuration file, or a cell of another notebook, has a name: ``_target_: package.models.Net``."""
-        word = re.compile(rf"\b{re.escape(name)}\b")
-        if any(word.search(self._text(file)) for file in islice(self._configuration(), _MAX_CONFIGURATION)):
-            return True
-        notebooks = islice(self._others((".ipynb",), _LARGEST_NOTEBOOK), _MAX_CONFIGURATION)
-        found = (self.module(file) for file in notebooks if file != but_in and word.search(self._text(file)))
-        return any(module is not None and name in module.words for module in found)
+    def is_configured(self, name: str) -> bool:
+        """Whether a configuration file or a shell script has a name: ``_target_: package.models.Net``.
+
+        Comments and options of commands, which begin with a dash, do not count.
+        """
+        word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?(?<![\w-]){re.escape(name)}(?![\w-])", re.MULTILINE)
+        files = islice(self._configuration(), _MAX_CONFIGURATION)
+        return any(name in text and word.search(text) is not None for text in map(self._text, files))
+
+    def is_in_a_command(self, file: Path) -> bool:
+        """Whether a note, a script or a configuration file of the project has a command that runs a file."""
+        run = re.compile(rf"\b(?:python|torchrun|accelerate|deepspeed|srun)[^\n]*\b{re.escape(file.stem)}\b")
+        texts = map(
+            self._text, islice(self._others((*_CONFIGURATION, *_NOTES), _LARGEST_CONFIGURATION), _MAX_CONFIGURATION)
+        )
+        return any(file.stem in text and run.search(text) is not None for text in texts)
+
+    def notebooks_with(self, word: re.Pattern[str]) -> Iterator[SourceModule]:
+        """The notebooks of the project whose code has a word."""
+        for file in islice(self._others((".ipynb",), _LARGEST_NOTEBOOK), _MAX_CONFIGURATION):
+            module = self.module(file) if word.search(self._text(file)) else None
+            if module is not None and module.contains(word):
+                yield module
 
     def configured_as(self, name: str) -> tuple[str, ...]:
         """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""

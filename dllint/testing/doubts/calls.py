@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 
 from dllint.findings import Edit
-from dllint.interp.source.users import is_main_guard
+from dllint.interp.source.trials import is_main_guard
 from dllint.testing.doubts.subject import Subject, Twin
 from dllint.testing.variations.scopes import main_code, movable, wrapped
 from dllint.testing.variations.source import Code, first_line, last_line

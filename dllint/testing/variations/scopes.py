@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 
 from dllint.findings import Edit
-from dllint.interp.source.users import is_main_guard
+from dllint.interp.source.trials import is_main_guard
 from dllint.testing.variations.source import (
     Code,
     Definition,

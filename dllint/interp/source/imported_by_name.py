@@ -1,0 +1,53 @@
+"""Files that a project imports by names which it computes: `import_module(f"models.{name}")`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from dllint.interp.source.known_settings import last_name
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+
+_BY_NAME = re.compile(r"\bimport_module\(|\b__import__\(|\brunpy\b|\bspec_from_file_location\(")
+_IMPORTS = ("import_module", "__import__")
+
+
+def may_be_imported_by_name(module: SourceModule, modules: Iterable[SourceModule]) -> bool:
+    """Whether some file may import another by a name that it computes, as far as it says how that name begins.
+
+    Args:
+        module: the file in question.
+        modules: all files of its project.
+    """
+    folders = (part.lower() for part in (*module.file.parent.parts, module.file.stem))
+    path = ".".join(folders) + "."
+    return any(f".{start}" in path for each in modules for start in _starts_in(each))
+
+
+def _starts_in(module: SourceModule) -> Iterator[str]:
+    """How the names of modules begin that a file imports by name: with all of a name there is a dot at its end."""
+    if not module.contains(_BY_NAME):
+        return
+    calls = [call for name in _IMPORTS for call in module.calls.get(name, ()) if last_name(call.func) == name]
+    if not calls:
+        yield ""  # from a path, or by a function that is handed on
+    yield from (_start_of(call.args[0]).lower().lstrip(".") if call.args else "" for call in calls)
+
+
+def _start_of(name: ast.expr) -> str:
+    """The text that an expression begins with, as far as it is written; with a dot at its end if that is all."""
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        return f"{name.value}."
+    if isinstance(name, ast.JoinedStr):
+        first = name.values[0] if name.values else None
+        start = str(first.value) if isinstance(first, ast.Constant) else ""
+        return f"{start}." if len(name.values) == 1 else start
+    if isinstance(name, ast.BinOp) and isinstance(name.op, ast.Add):
+        return _start_of(name.left).removesuffix(".") if isinstance(name.left, ast.Constant) else _start_of(name.left)
+    if isinstance(name, ast.Call) and last_name(name.func) == "format" and isinstance(name.func, ast.Attribute):
+        return _start_of(name.func.value).partition("{")[0]
+    return ""

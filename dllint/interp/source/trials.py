@@ -1,0 +1,92 @@
+"""What a file does when it is run itself: all it is for, a trial of what it defines, or an example of its use."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from typing import TYPE_CHECKING
+
+from dllint.interp.source.bindings import Definition
+from dllint.interp.source.known_settings import last_name
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+
+_LIBRARIES = frozenset(("torch", "nn", "F", "np", "numpy", "time", "torchinfo", "torchsummary", "thop", "pprint"))
+_FILES = frozenset(("save", "load", "savez", "savetxt", "loadtxt", "genfromtxt"))
+_LOOKS = frozenset(
+    ("size", "shape", "dim", "numel", "parameters", "named_parameters", "modules", "named_modules", "children", "to",
+     "cuda", "cpu", "eval", "float", "half", "item", "mean", "sum", "forward", "state_dict", "keys", "items", "values",
+     "format", "tolist", "detach", "numpy", "view", "reshape", "permute", "unsqueeze", "squeeze", "append", "join")
+)  # fmt: skip
+_HARMLESS = frozenset(
+    ("summary", "profile", "get_model_complexity_info", "Variable", "FlopCountAnalysis", "clever_format")
+)
+_WORKERS = re.compile(r"Loader|Dataset|Data$|Trainer|Parser|Config|Optim|Adam|SGD|Env|Agent|App|Tk|Server")
+_WORK = re.compile(
+    r"(?:\w+_)?(?:train|fit|main|run|save|backward|dump|export|generate|predict|preprocess|evaluate|test)(?:_\w+)?"
+    r"|step|\w*parse\w*_args|ArgumentParser|Fire|write\w*|to_(?:csv|json|excel)|savez\w*|imwrite|\w*Trainer|launch"
+)
+_MAX_DEPTH = 4
+
+
+def is_tried_out(module: SourceModule) -> bool:
+    """Whether all that a file does when it is run is to try out what it defines: no data, no training, no files."""
+    guards = [statement for statement in module.tree.body if is_main_guard(statement)]
+    return bool(guards) and all(is_trial(module, guard) for guard in guards)
+
+
+def is_main_guard(statement: ast.stmt) -> bool:
+    """Whether a statement is ``if __name__ == "__main__":``."""
+    return isinstance(statement, ast.If) and any(
+        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
+    )
+
+
+def is_example(module: SourceModule) -> bool:
+    """Whether a file that is run itself only shows how what it defines is used: it trains, writes and reads options of
+    nothing. That is so of what others import; of a script it says nothing."""
+    guards = [statement for statement in module.tree.body if is_main_guard(statement)]
+    return bool(guards) and not any(_does_work(module, guard) for guard in guards)
+
+
+def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0) -> bool:
+    """Whether statements only make objects, call them on numbers that they make up, and show what comes of it."""
+    calls = [node for node in ast.walk(block) if isinstance(node, ast.Call)]
+    return depth < _MAX_DEPTH and all(_is_harmless(module, call, depth) for call in calls)
+
+
+def _is_harmless(module: SourceModule, call: ast.Call, depth: int) -> bool:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        root = function.value
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id in _LIBRARIES:
+            return function.attr not in _FILES
+        return function.attr in _LOOKS
+    if not isinstance(function, ast.Name):
+        return isinstance(function, ast.Call)  # `Net()(x)`: the call within is looked at, too
+    name = function.id
+    if name in _HARMLESS or (hasattr(builtins, name) and name not in ("open", "exec", "eval", "input", "__import__")):
+        return True
+    bound = module.bindings.names.get(name, [])
+    own = [each for each in bound if isinstance(each, Definition)]
+    if own:
+        return all(isinstance(each, ast.ClassDef) or is_trial(module, each, depth + 1) for each in own)
+    if module.binds(name) and not any(isinstance(each, ast.Import | ast.ImportFrom) for each in bound):
+        return True  # a variable that holds what was made
+    return name[:1].isupper() and not _WORKERS.search(name)
+
+
+def _does_work(module: SourceModule, block: ast.stmt, depth: int = 0) -> bool:
+    """Whether statements, or functions of the file that they call, do what a script is run for."""
+    for call in (node for node in ast.walk(block) if isinstance(node, ast.Call)):
+        name = last_name(call.func)
+        if _WORK.fullmatch(name):
+            return True
+        own = [each for each in module.bindings.names.get(name, ()) if isinstance(each, ast.FunctionDef)]
+        if depth < _MAX_DEPTH and any(_does_work(module, each, depth + 1) for each in own):
+            return True
+    return False
