@@ -55,6 +55,30 @@ def test_anything_else_may_go_on(tmp_path: Path, imports: str, text: str) -> Non
     assert run(tmp_path, imports + "\n" + CALL, data=text).all_of(CallRefused)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["data.Missing(2)", "model = data.Missing", "def main():\n    return data.Missing()\n\nmain()"],
+)
+def test_nothing_happens_after_a_name_that_the_module_does_not_have(tmp_path: Path, text: str) -> None:
+    assert not run(tmp_path, f"import data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        ("data.load(2)", HERE),
+        ("data.__file__", HERE),
+        ("data.device = 1\nprint(data.device)", HERE),
+        ("data.Missing()", f"{HERE}globals().update(found)\n"),
+        ("try:\n    data.Missing()\nexcept AttributeError:\n    pass", HERE),
+        ("print(getattr(data, 'Missing', None))", HERE),
+        ("if data.flag:\n    data.Missing()", f"{HERE}flag = find()\n"),
+    ],
+)
+def test_a_module_may_have_any_other_name(tmp_path: Path, text: str, module: str) -> None:
+    assert run(tmp_path, f"import data\n{text}\n{CALL}", data=module).all_of(CallRefused)
+
+
 def test_a_library_of_the_same_name_has_it(tmp_path: Path) -> None:
     assert run(tmp_path, "from datasets import load_dataset\n" + CALL, datasets=HERE).all_of(CallRefused)
 

@@ -11,7 +11,7 @@ from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
-from dllint.interp.run.missing_names import is_forgotten, is_no_option
+from dllint.interp.run.missing_names import is_forgotten, is_no_option, is_not_in
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -48,9 +48,11 @@ def _base(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
     """What an attribute is of.
 
     Raises:
-        CallError: a module that nobody has imported.
+        CallError: a module that nobody has imported, or that has no such attribute.
     """
     base = evaluate(machine, node.value, scope)
+    if is_not_in(machine, base, node.attr):
+        raise CallError(Site(scope.module, node))
     is_unknown = isinstance(base, Symbol) and base.name == "unknown"
     if is_unknown and isinstance(node.value, ast.Name) and is_forgotten(machine, node.value.id, scope.module):
         raise CallError(Site(scope.module, node))

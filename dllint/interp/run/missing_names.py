@@ -7,12 +7,13 @@ written there.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
-from dllint.values import Instance
+from dllint.values import Instance, ModuleReference
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -36,6 +37,16 @@ def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
     """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
     is_module = name in sys.stdlib_module_names and _is_run(machine)
     return is_module and not module.binds(name) and has_only_what_is_written(module)
+
+
+def is_not_in(machine: Machine, base: Value, name: str) -> bool:
+    """Whether ``module.name`` raises `AttributeError`: a file of the project, beside the script, has no such name."""
+    if not isinstance(base, ModuleReference) or not _is_run(machine):
+        return False
+    module, assigned = base.module, re.compile(rf"\.{name}\s*(:[^=\n]+)?=[^=]")
+    if module.folder != machine.main.folder or module.is_package or not lacks(machine.project, module, name):
+        return False
+    return not any(each.contains(assigned) for each in machine.project.closure(machine.main))
 
 
 def is_no_option(machine: Machine, base: Value, read: ast.Attribute) -> bool:
