@@ -9,6 +9,7 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has;
+- they have the very same message, and assume a version of a library: nothing pins it;
 - or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
   the name of one folder.
 
@@ -90,6 +91,8 @@ class _Folding:
             yield "copy", tuple(lines), replace(place, path="", cell=None)
         if finding.statement and before != place:
             yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
+        if any(each.kind == "version" for each in finding.assumptions):
+            yield "release", finding.message
         if finding.statement:
             *folders, name = PurePath(place.path).parts
             for at in range(len(folders)):

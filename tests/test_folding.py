@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dllint.assumptions import Assumption
 from dllint.findings import Finding, Hop, Location, Report, fingerprints
 from dllint.folding import folded
 from dllint.report.sources import SourceCache
@@ -207,3 +208,11 @@ def test_possible_findings_are_numbered_last() -> None:
     sure = found("a.py", 9, statement="f(x)")
     doubtful = found("a.py", 1, statement="f(x)", confidence="possible")
     assert dict(fingerprints([doubtful, sure]))[sure] == dict(fingerprints([sure]))[sure]
+
+
+def test_a_release_that_nothing_rules_out() -> None:
+    later = (Assumption("version", "the project runs with numpy 1.24 or a later one"),)
+    first, other = (found(path, 3, assumptions=later) for path in ("a.py", "b.py"))
+    assert fold(first, other) == [["a.py:3", "b.py:3"]]
+    assert len(fold(first, replace(other, message="another name"))) == 2
+    assert len(fold(first, replace(other, assumptions=()))) == 2
