@@ -258,7 +258,7 @@ def _from_comments(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _requirement_files(root: Path) -> list[Path]:
-    return sorted((*root.glob("*require*.txt"), *root.glob("requirements/*.txt")))
+    return sorted((*root.glob("*req*.txt"), *root.glob("requirements/*.txt")))
 
 
 def _from_lock(root: Path) -> Iterator[tuple[str, str]]:

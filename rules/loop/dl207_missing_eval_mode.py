@@ -158,9 +158,10 @@ def chooses_mode(event: ModelForward, model: Value, ctx: Context) -> bool:
 
 
 def is_switched_part_by_part(event: ModelForward, model: Value, ctx: Context) -> bool:
-    """the code that evaluates switches parts of the model, as ``model.encoder.eval()`` does"""
+    """the code that evaluates, or a method of the model, switches parts of it, as ``model.encoder.eval()`` does"""
     frames = list(event.frame.stack())
-    changes = [e for e in ctx.all_of(ModeChange) if e.training is False and any(e.frame is frame for frame in frames)]
+    off = (each for each in ctx.all_of(ModeChange) if each.training is False)
+    changes = [e for e in off if e.frame.receiver is model or any(e.frame is frame for frame in frames)]
     parts = [part for change in changes for part in ctx.objects(change.model) if not ctx.is_same(part, model)]
     return any(ctx.is_part(part, model) for part in parts)
 

@@ -110,6 +110,12 @@ def is_stepped_at_some_place(event: SchedulerStep, scheduler: Instance, ctx: Con
     return any(not guard.names.isdisjoint(loop.targets) for loop in loops for guard in event.guards)
 
 
+def steps_in_each_batch_too(event: SchedulerStep, scheduler: Instance, ctx: Context) -> bool:
+    """it also steps in the loop over the batches: this step is for the rest of them, after the last full group"""
+    loop, others = ctx.loops_around(event)[0], ctx.all_of(SchedulerStep)
+    return any(loop in ctx.loops_around(each)[1:] and ctx.is_same(each.scheduler, event.scheduler) for each in others)
+
+
 class SchedulerCadence(Rule):
     code = "DL304"
     name = "scheduler-cadence"
@@ -119,7 +125,13 @@ class SchedulerCadence(Rule):
     confirmable = True
     fix_safety = "suggestion"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
-    excuses = (is_given_the_epoch, is_stepped_by_others, is_meant_to_be_small, is_stepped_at_some_place)
+    excuses = (
+        is_given_the_epoch,
+        is_stepped_by_others,
+        is_meant_to_be_small,
+        is_stepped_at_some_place,
+        steps_in_each_batch_too,
+    )
 
     def on_scheduler_created(self, event: SchedulerCreated, ctx: Context) -> Iterator[Finding]:
         """A schedule that Lightning steps by itself."""

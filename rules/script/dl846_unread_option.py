@@ -37,9 +37,10 @@ package; these are silent now.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, External, Finding, Instance, Items, LibraryCall, Rule
+from dllint.api import Context, External, Finding, Instance, Items, LibraryCall, Rule, receiver_of
 
 _ACTIONS = ("store", "store_true", "store_false", "append", "store_const")
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
@@ -94,6 +95,19 @@ def has_one_choice(event: LibraryCall, name: str, ctx: Context) -> bool:
     return isinstance(choices, Items) and choices.exact and len(choices.items) == 1
 
 
+def is_the_rest_of_a_choice(event: LibraryCall, name: str, ctx: Context) -> bool:
+    """it is in a group of which one has to be given: that the others are not given tells it"""
+    node = event.site.node
+    group = receiver_of(node) if isinstance(node, ast.Call) else ""
+    for made in ctx.method_calls("add_mutually_exclusive_group") if group else ():
+        statement = next(ctx.ancestors(made, ast.Assign), None)
+        keywords = made.node.keywords if isinstance(made.node, ast.Call) else []
+        is_required = any(each.arg == "required" and getattr(each.value, "value", False) for each in keywords)
+        if statement is not None and is_required and ast.unparse(statement.targets[0]) == group:
+            return True
+    return False
+
+
 class UnreadOption(Rule):
     code = "DL846"
     name = "unread-option"
@@ -102,7 +116,15 @@ class UnreadOption(Rule):
     triggers = (("add_argument",), _PARSING)
     of_files = True
     references = ("https://docs.python.org/3/library/argparse.html#dest",)
-    excuses = (is_passed_by_launchers, does_something_itself, says_so, is_of_no_code, says_the_default, has_one_choice)
+    excuses = (
+        is_passed_by_launchers,
+        does_something_itself,
+        says_so,
+        is_of_no_code,
+        says_the_default,
+        has_one_choice,
+        is_the_rest_of_a_choice,
+    )
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
         if event.name != "argparse.ArgumentParser.add_argument":

@@ -31,6 +31,8 @@ from dllint.interp.source.project import Project
         ("# scipy.misc.imread is gone", set()),
         ("#!/usr/bin/env python3.5\nprint(1)", {"python 3.6"}),
         ("# python3.8 or a later one\nsys.path.append('/usr/lib/python3.10/dist-packages')", set()),
+        ("class Net(pl.LightningModule):\n    def __init__(self, h):\n        self.hparams = h", {"hparams"}),
+        ("class Net(nn.Module):\n    def __init__(self, h):\n        self.hparams = h", set()),
         ("print('the task is async = True')\nif x = 1:\n    pass", set()),
     ],
 )

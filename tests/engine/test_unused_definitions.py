@@ -174,6 +174,10 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["CODE"], "outputs": []}]
         (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module(f'models.{{name}}')\n{FITS}"}),
         (f"{NET}{TRIAL}", {"run.py": FITS, "run.sh": "# Net\npython run.py --Net=3 --width 3\n"}),
         (f"{NET}{TRIAL}", {"run.py": f"import torch.nets as nets\nfrom main import other\n{FITS}\nnets.Net(other)\n"}),
+        (
+            f"{NET}{TRIAL}",
+            {"run.py": FITS, "x/main.py": "class Net: pass\n", "x/go.py": f"from main import Net\n{FITS}Net()\n"},
+        ),
     ],
     ids=[
         "made-up-numbers",
@@ -187,6 +191,7 @@ NOTEBOOK = '{"cells": [{"cell_type": "code", "source": ["CODE"], "outputs": []}]
         "another-folder-imported-by-name",
         "comment-and-option-of-a-script",
         "of-a-library",
+        "of-another-file-of-that-name",
     ],
 )
 def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from dllint.interp.source.nodes import nodes_of
 MAY_BE_CLUE = re.compile(
     r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
     r"|\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b"
-    r"|\bpython3\.[5-8]\b"
+    r"|\bpython3\.[5-8]\b|\bself\.hparams\s*="
     r"|\bfrom[ \t]+scipy\.misc\b"
 )
 _EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
@@ -38,7 +38,7 @@ def clues_in(module: SourceModule) -> frozenset[str]:
     """The last Python that can run a file, as ``python 2``, and ``item`` for `loss.data[0]`.
 
     What only Python 3.6 can read is a clue of that name, and names that only TensorFlow 1 has, or scipy before 1.3, are
-    one of Python 3.7.
+    one of Python 3.7. ``hparams`` is a module of Lightning that sets what is a property today.
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
@@ -59,6 +59,8 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
     is_of_tensorflow_1 = is_tensorflow and any(map(_is_of_tensorflow_1, nodes.of(ast.Attribute)))
     if is_of_tensorflow_1 or ("scipy" in module.words and _imports_early_scipy(module.tree)):
         found.add("python 3.7")
+    if "hparams" in module.words and any(map(_sets_hparams, nodes.of(ast.ClassDef))):
+        found.add("hparams")
     names = nodes.names.keys() & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
         found.add("python 2")
@@ -92,6 +94,14 @@ def _imports_early_scipy(tree: ast.Module) -> bool:
     """
     imported = (dotted for node, dotted in dotted_uses(tree) if isinstance(node, ast.alias))
     return any(dotted.startswith("scipy.misc.") and dotted[11:] in _OF_EARLY_SCIPY for dotted in imported)
+
+
+def _sets_hparams(cls: ast.ClassDef) -> bool:
+    """Whether a module of Lightning is given ``self.hparams = …``, which later releases do not let anybody set."""
+    if not any(ast.unparse(base).endswith("LightningModule") for base in cls.bases):
+        return False
+    targets = (target for each in nodes_of(cls).of(ast.Assign) for target in each.targets)
+    return any(ast.unparse(target) == "self.hparams" for target in targets)
 
 
 def _is_number_read(node: ast.Subscript) -> bool:

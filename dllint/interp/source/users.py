@@ -63,8 +63,9 @@ class _Search:
 
     def _is_importer(self, user: SourceModule, module: SourceModule) -> bool:
         """Whether a file imports another, or one of its name: paths may be changed so that nobody can follow."""
-        stem = module.file.stem.lower()
-        named = any(name.rpartition(".")[2].lower() == stem for name, _ in user.top_imports)
+        stem, find = module.file.stem.lower(), self._project.find
+        alike = ((name, level) for name, level in user.top_imports if name.rpartition(".")[2].lower() == stem)
+        named = any(find(user, name, level) in (None, module) for name, level in alike)
         return named or module in self._project.closure(user)
 
     def _is_imported_by_name(self, module: SourceModule) -> bool:
