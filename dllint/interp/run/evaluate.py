@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
-from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
+from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.missing_names import is_forgotten, is_no_option
@@ -173,7 +173,7 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
             options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
-            holding, failing = sides(machine, operand, value)
+            holding, failing = sides_by_default(machine, operand, value)
             options.append((reached + (failing if wanted else holding), value))
             reached += holding if wanted else failing
         elif operand is node.values[-1]:
