@@ -82,11 +82,15 @@ class External(Value):
 
 @dataclass(slots=True)
 class Arguments(Generic[V]):
-    """The arguments of one call, evaluated. ``exact`` is false when ``*args`` or ``**kwargs`` could not be expanded."""
+    """The arguments of one call, evaluated. ``exact`` is false when ``*args`` or ``**kwargs`` could not be expanded.
+
+    ``mapping`` is what stood behind ``**``, where its keys are not known.
+    """
 
     positional: tuple[V, ...] = ()
     keywords: Mapping[str, V] = field(default_factory=dict)
     exact: bool = True
+    mapping: V | None = None
 
     def get(self, position: int | None, keyword: str | None) -> V | None:
         """The argument at a position or under a keyword, or ``None`` if it is not given (or cannot be known)."""

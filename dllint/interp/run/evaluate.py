@@ -74,6 +74,7 @@ def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
     positional: list[Value] = []
     keywords: dict[str, Value] = {}
     exact = True
+    mapping: Value | None = None
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             value = evaluate(machine, argument.value, scope)
@@ -94,7 +95,8 @@ def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
             entries, known = containers.entries_of(value)
             keywords.update({str(key): item for key, item in entries.items()})
             exact = exact and known
-    return Arguments(tuple(positional), keywords, exact)
+            mapping = value if isinstance(value, Symbol) else mapping
+    return Arguments(tuple(positional), keywords, exact, mapping)
 
 
 def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
