@@ -41,3 +41,19 @@ def attribute_of(value: Value | None, *names: str) -> Value | None:
 def element_of(value: Value | None) -> Value | None:
     """What an iteration goes over that yields a value, if the value is what one yields."""
     return value.inputs[0] if isinstance(value, Symbol) and value.name == "element" and value.inputs else None
+
+
+def shaped_tensor(value: Value) -> Value | None:
+    """The tensor of which ``x.shape`` or ``x.size()`` is the shape."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return None
+    is_shape = (
+        value.detail == "shape" if value.name == "attribute" else value.name == ".size" and len(value.inputs) == 1
+    )
+    return value.inputs[0] if is_shape else None
+
+
+def is_part_of_shape(value: Value) -> bool:
+    """Whether a value is a shape, or a slice of one."""
+    is_slice = isinstance(value, Symbol) and value.name == "slice"
+    return shaped_tensor(value.inputs[0] if is_slice and isinstance(value, Symbol) else value) is not None

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dllint.forms import is_part_of_shape
 from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
@@ -109,6 +110,8 @@ def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Sco
             if isinstance(value, Items):
                 items.extend(value.items)
                 exact = exact and value.exact
+            elif is_part_of_shape(value) and element is node.elts[-1] and exact:
+                return Symbol("+", (Items(kind, items), value), Site(scope.module, node))
             else:
                 exact = False
         else:
