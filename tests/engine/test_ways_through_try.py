@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from interpreting import Interpreted, run
 
+from dllint.choices import Choice
 from dllint.events import RandomSeeded
-from dllint.values import Choice, Const
+from dllint.values import Const
 
 MADE = """
 import torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.forms import shaped_tensor
 from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
 from dllint.interp.ask.axis_annotations import annotated
@@ -15,7 +16,7 @@ from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_value, product
 from dllint.interp.run.containers import RANK
 from dllint.interp.run.modules import force, sequence_items
 from dllint.interp.source.axis_facts import Layer, axis_facts
-from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Value
+from dllint.values import Const, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.graph import sources
 from dllint.interp.source.nodes import nodes_of
-from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.run import containers
 from dllint.interp.run.guards import guards_of, marked
 from dllint.interp.run.operators import compare, is_whole
 from dllint.interp.source.phases import topic_of
 from dllint.sites import Guard, Guards
-from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
+from dllint.values import Const, External, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

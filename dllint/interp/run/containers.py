@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import Choice, alternatives, choose, present
 from dllint.forms import shaped_tensor
 from dllint.interp.run import names, overriding
 from dllint.interp.run.classes import role_of
@@ -14,7 +15,6 @@ from dllint.values import (
     Absent,
     Arguments,
     BoundMethod,
-    Choice,
     Const,
     Function,
     Instance,
@@ -24,9 +24,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    alternatives,
-    choose,
-    present,
 )
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import choose
 from dllint.forms import is_part_of_shape
 from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
@@ -16,7 +17,7 @@ from dllint.interp.run.missing_names import is_forgotten, is_no_option
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
-from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value, choose
+from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -20,16 +20,7 @@ from dllint.interp.source.positions import enclosing_definition
 from dllint.interp.source.project import Project
 from dllint.sites import Guard, Guards, Site
 from dllint.terms import Framework, Role
-from dllint.values import (
-    Arguments,
-    Class,
-    Function,
-    Items,
-    OpenAttributes,
-    Scope,
-    Symbol,
-    Value,
-)
+from dllint.values import Arguments, Class, Function, Items, OpenAttributes, Scope, Symbol, Value
 
 E = TypeVar("E", bound=Event)
 
