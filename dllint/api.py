@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dllint.assumptions import Assumption, Assumptions
+from dllint.choices import Choice, alternatives
 from dllint.context import Context
 from dllint.context.averages import Average
 from dllint.context.checkpoints import (
@@ -136,7 +137,6 @@ from dllint.values import (
     Absent,
     Arguments,
     BoundMethod,
-    Choice,
     Class,
     Const,
     External,
@@ -148,7 +148,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    alternatives,
 )
 
 __all__ = [

@@ -10,7 +10,7 @@ Kind = Literal["alternative", "default", "no-default", "entry", "name", "opaque"
 
 KINDS: dict[Kind, str] = {
     "alternative": "a value is one of several, and the others are not known to behave alike",
-    "default": "it holds for the program's own default of a setting",
+    "default": "it holds for the program's own default of a setting, or where nothing is raised",
     "no-default": "a setting without a default is taken to have some value",
     "entry": "code is interpreted by itself, as nothing that could be followed calls it",
     "name": "what something is for is guessed from its name",

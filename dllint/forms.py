@@ -1,8 +1,8 @@
-"""The forms of symbols: how a value that is not known came about, where no library name or method says so."""
+"""The forms of values: how one that is not known came about, which it is of a tensor, and what people call it."""
 
 from __future__ import annotations
 
-from dllint.values import Symbol, Value
+from dllint.values import BoundMethod, Class, Const, External, Function, Instance, Symbol, Value
 
 FORMS = {
     "unknown": "nothing is known of it",
@@ -41,3 +41,46 @@ def attribute_of(value: Value | None, *names: str) -> Value | None:
 def element_of(value: Value | None) -> Value | None:
     """What an iteration goes over that yields a value, if the value is what one yields."""
     return value.inputs[0] if isinstance(value, Symbol) and value.name == "element" and value.inputs else None
+
+
+def shaped_tensor(value: Value) -> Value | None:
+    """The tensor of which ``x.shape`` or ``x.size()`` is the shape."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return None
+    is_shape = (
+        value.detail == "shape" if value.name == "attribute" else value.name == ".size" and len(value.inputs) == 1
+    )
+    return value.inputs[0] if is_shape else None
+
+
+def is_part_of_shape(value: Value) -> bool:
+    """Whether a value is a shape, or a slice of one."""
+    is_slice = isinstance(value, Symbol) and value.name == "slice"
+    return shaped_tensor(value.inputs[0] if is_slice and isinstance(value, Symbol) else value) is not None
+
+
+def described(value: Value) -> str:
+    """A value in a few words, for people: its class, its name, or that it is unresolved."""
+    if isinstance(value, Const):
+        return f"`{value.value!r}`"
+    if isinstance(value, Instance):
+        return f"`{class_of(value)}`"
+    if isinstance(value, Class | Function):
+        return f"`{value.name}`"
+    if isinstance(value, BoundMethod):
+        return f"`{value.function.name}`"
+    if isinstance(value, External):
+        return f"`{value.name.rpartition('.')[2]}`"
+    name = (
+        value.hint or (value.detail if value.name in ("parameter", "attribute") else "")
+        if isinstance(value, Symbol)
+        else ""
+    )
+    return f"`{name}`" if name else "something unresolved"
+
+
+def class_of(value: Value) -> str:
+    """The name of the class of an object; empty for what is none."""
+    if not isinstance(value, Instance):
+        return ""
+    return value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition(".")[2]

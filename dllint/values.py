@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Any, Generic
 
-from dllint.assumptions import one_of
-from dllint.sites import Guard, Guards, Site
+from dllint.sites import Site
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # whose defaults later versions of Python have
+
+    from dllint.choices import Choice
 else:
     from typing import TypeVar
 
@@ -82,11 +82,15 @@ class External(Value):
 
 @dataclass(slots=True)
 class Arguments(Generic[V]):
-    """The arguments of one call, evaluated. ``exact`` is false when ``*args`` or ``**kwargs`` could not be expanded."""
+    """The arguments of one call, evaluated. ``exact`` is false when ``*args`` or ``**kwargs`` could not be expanded.
+
+    ``mapping`` is what stood behind ``**``, where its keys are not known.
+    """
 
     positional: tuple[V, ...] = ()
     keywords: Mapping[str, V] = field(default_factory=dict)
     exact: bool = True
+    mapping: V | None = None
 
     def get(self, position: int | None, keyword: str | None) -> V | None:
         """The argument at a position or under a keyword, or ``None`` if it is not given (or cannot be known)."""
@@ -159,27 +163,33 @@ class Function(Value):
 class Class(Value):
     """A class of the project. ``bases`` are evaluated; ``members`` maps names to their defining statements.
 
+    ``possible_bases`` are what the bases may be: of one that is one of several, each of these.
+
     ``lineage`` is the class and its project ancestors, nearest first (depth first, each once); ``library_bases`` are
     the canonical names of all library classes among the bases of these.
     """
 
     __slots__ = (
-        "bases", "dataclass", "library_bases", "lineage", "members", "module", "name", "node", "scope", "values",
+        "bases", "dataclass", "library_bases", "lineage", "members", "module", "name", "node", "possible_bases",
+        "scope", "values",
     )  # fmt: skip
 
-    def __init__(self, node: ast.ClassDef, module: Any, scope: Scope, bases: Sequence[Value]) -> None:
+    def __init__(
+        self, node: ast.ClassDef, module: Any, scope: Scope, bases: Sequence[Value], possible_bases: Sequence[Value]
+    ) -> None:
         self.node = node
         self.name = node.name
         self.module = module
         self.scope = scope
         self.bases = tuple(bases)
+        self.possible_bases = tuple(possible_bases)
         self.members: dict[str, ast.stmt] = {}
         self.values: dict[str, Value] = {}
         self.dataclass = False
         self.site = Site(module, node)
         self.lineage = tuple(self._lineage())
-        options = [o for ancestor in self.lineage for base in ancestor.bases for _, o in alternatives(base)]
-        self.library_bases = tuple(dict.fromkeys(option.name for option in options if isinstance(option, External)))
+        all_bases = (base for ancestor in self.lineage for base in ancestor.possible_bases)
+        self.library_bases = tuple(dict.fromkeys(base.name for base in all_bases if isinstance(base, External)))
 
     def _lineage(self) -> Iterator[Class]:
         seen: set[int] = set()
@@ -189,8 +199,7 @@ class Class(Value):
             if id(current) not in seen:
                 seen.add(id(current))
                 yield current
-                options = [option for base in current.bases for _, option in alternatives(base)]
-                pending = [option for option in options if isinstance(option, Class)] + pending
+                pending = [base for base in current.possible_bases if isinstance(base, Class)] + pending
 
     def __repr__(self) -> str:
         return f"Class({self.name})"
@@ -381,148 +390,3 @@ class Absent(Value):
 
     def __init__(self) -> None:
         self.site = None
-
-
-class Choice(Value):
-    """One of several values, each with the guards under which it is the one.
-
-    An option of which no condition is known gets one that assumes it to be the one: no value of several is ever there
-    unconditionally.
-    """
-
-    __slots__ = ("_subjects", "options")
-    LIMIT = 12
-
-    def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
-        for guards, _ in options:  # a plain loop, as this is done for every variable of every branch
-            if not guards:
-                options = list(_told_apart(options))
-                break
-        self.options = tuple(options)
-        self._subjects: frozenset[str] | None = None
-        self.site = options[0][1].site
-        for _, option in self.options:
-            if isinstance(option, Instance):
-                option.choices += (self,)
-
-    @property
-    def subjects(self) -> frozenset[str]:
-        """What the guards speak of."""
-        if self._subjects is None:
-            self._subjects = frozenset([guard.subject for guards, _ in self.options for guard in guards])
-        return self._subjects
-
-    def __repr__(self) -> str:
-        return f"Choice({[(' and '.join(map(str, guards)), value) for guards, value in self.options]})"
-
-
-def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
-    """Join values of different paths: equal ones collapse, nested choices are flattened.
-
-    More than ``Choice.LIMIT`` alternatives are unknown, but for what they may be.
-    """
-    if len(options) == 2:  # nearly always, and mostly nothing that needs more care
-        (_, left), (_, right) = options
-        if left is right:
-            return left
-        if type(left) is not type(right) and not isinstance(left, Choice) and not isinstance(right, Choice):
-            return Choice(options)
-    flat: list[tuple[Guards, Value]] = []
-    for guards, value in options:
-        for more, option in value.options if isinstance(value, Choice) else (((), value),):
-            kind = type(option)
-            for index, (known, seen) in enumerate(flat):
-                if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
-                    flat[index] = (shared(known, guards + more), seen)  # whichever of the two ways it came
-                    break
-            else:
-                flat.append((guards + more, option))
-    if len(flat) == 1:
-        return flat[0][1]
-    if len(flat) > Choice.LIMIT:
-        return Symbol("unknown", tuple(option for _, option in flat), flat[0][1].site)
-    return Choice(flat)
-
-
-_COMPARABLE = (Const, External)
-_numbers = count()
-
-
-def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guards, Value]]:
-    """Options, with a condition for each that has none."""
-    choice = f"value {next(_numbers)}"
-    for index, (guards, value) in enumerate(options):
-        if not guards:
-            assumption = one_of(f"a value is {described(value)}", choice, index, len(options), asks=class_of(value))
-            guards = (Guard(choice, "==", index, True, assumption=assumption),)
-        yield guards, value
-
-
-def shared(left: Guards, right: Guards) -> Guards:
-    """The conditions that two ways have in common."""
-    if not left or not right:
-        return ()
-    keys = {guard.key() for guard in right}
-    return tuple(guard for guard in left if guard.key() in keys)
-
-
-def give_hint(value: Value, name: str) -> None:
-    """Remember the first name that an object, or each of several possible objects, is bound to."""
-    if isinstance(value, Choice):
-        for _, option in value.options:
-            give_hint(option, name)
-    elif isinstance(value, (Instance, Symbol)) and not value.hint:
-        value.hint = name
-
-
-def described(value: Value) -> str:
-    """A value in a few words, for people: its class, its name, or that it is unresolved."""
-    if isinstance(value, Const):
-        return f"`{value.value!r}`"
-    if isinstance(value, Instance):
-        return f"`{class_of(value)}`"
-    if isinstance(value, Class | Function):
-        return f"`{value.name}`"
-    if isinstance(value, BoundMethod):
-        return f"`{value.function.name}`"
-    if isinstance(value, External):
-        return f"`{value.name.rpartition('.')[2]}`"
-    name = (
-        value.hint or (value.detail if value.name in ("parameter", "attribute") else "")
-        if isinstance(value, Symbol)
-        else ""
-    )
-    return f"`{name}`" if name else "something unresolved"
-
-
-def class_of(value: Value) -> str:
-    """The name of the class of an object; empty for what is none."""
-    if not isinstance(value, Instance):
-        return ""
-    return value.cls.name if isinstance(value.cls, Class) else value.cls.rpartition(".")[2]
-
-
-def same(left: Value, right: Value) -> bool:
-    """Whether two values are certainly the same one."""
-    if left is right:
-        return True
-    if isinstance(left, Const) and isinstance(right, Const):
-        return type(left.value) is type(right.value) and left.value == right.value
-    if isinstance(left, External) and isinstance(right, External):
-        return left.name == right.name
-    return False
-
-
-def present(value: Value, otherwise: Value | None = None) -> Value:
-    """A value without the options under which it is absent; with ``otherwise`` in their place, if that is given."""
-    if not isinstance(value, Choice) or not any(isinstance(option, Absent) for _, option in value.options):
-        return value
-    if otherwise is None:
-        there = [option for option in value.options if not isinstance(option[1], Absent)]
-        return choose(there) if there else Symbol("unknown", site=value.site)
-    return choose([(guards, otherwise if isinstance(option, Absent) else option) for guards, option in value.options])
-
-
-def alternatives(value: Value) -> tuple[tuple[Guards, Value], ...]:
-    """The options of a choice, or the value itself as the only one."""
-    return value.options if isinstance(value, Choice) else (((), value),)

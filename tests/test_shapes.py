@@ -75,6 +75,31 @@ def test_sizes(expression: str, sizes: list[int | None]) -> None:
     assert [size.known for size in shape(expression).sizes] == sizes
 
 
+@pytest.mark.parametrize(
+    ("expression", "sizes"),
+    [
+        ("steps.reshape((-1, *steps.shape[2:]))", [None, 8]),
+        ("steps.reshape((-1,) + steps.shape[2:])", [None, 8]),
+        ("steps.reshape(-1, *steps.shape[2:])", [None, 8]),
+        ("steps.view(*steps.shape[:-1], 2, 4)", [None, None, 2, 4]),
+        ("steps.view(steps.size()[:2] + (2, -1))", [None, None, 2, None]),
+        ("torch.zeros((3,) + steps.shape[2:])", [3, 8]),
+        ("z.view(steps.shape)", [None, None, 8]),
+        ("torch.zeros(6, 5).view(2, *torch.zeros(3, 5).shape)", [2, 3, 5]),
+    ],
+)
+def test_sizes_that_are_parts_of_a_shape(expression: str, sizes: list[int | None]) -> None:
+    assert [size.known for size in shape(expression).sizes] == sizes
+
+
+def test_parts_of_a_shape_of_unknown_rank() -> None:
+    assert [size.known for size in shape("z.view(*z.shape[:-1], 4, 8)").back] == [4, 8]
+    assert [size.known for size in shape("z.view(*z.shape[:-1], 4, -1)").back] == [4, None]
+    assert shape("z.view(*z.shape[:-1], *x.shape)").is_unknown
+    assert shape("z.reshape((-1, *z.shape[2:]))").axis(0).known is None
+    assert shape("z.view(*z.shape[other:], 3)").is_unknown
+
+
 @pytest.mark.parametrize("expression", ["z", "x[z > 0]", "x.view(z.shape)", "net[z](x)[0]", "torch.cat([x, z], z)",
                                         "torch.zeros(9, 4)[z]", "torch.cat([each for each in z])",
                                         "nn.Sequential(nn.Flatten(), made(), nn.ReLU())(z)"])  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dllint.values import Absent, Choice, Const, Symbol, present
+from dllint.choices import Choice, present
+from dllint.values import Absent, Const, Symbol
 
 
 def test_a_choice_of_nothing_but_absences_is_unknown() -> None:

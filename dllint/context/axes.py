@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+from dllint.choices import Choice
 from dllint.context.base import ProgramView
 from dllint.interp.ask.axes import Axes
 from dllint.interp.ask.axis_moves import number, squeezed
@@ -15,7 +16,7 @@ from dllint.interp.ask.shape import Shape
 from dllint.interp.run.graph import inputs_of
 from dllint.interp.run.modules import force
 from dllint.interp.source.axis_facts import axis_facts
-from dllint.values import Choice, Instance, Symbol, Value
+from dllint.values import Instance, Symbol, Value
 
 _MAX_SOURCES = 400
 

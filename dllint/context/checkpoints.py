@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
+from dllint.choices import Choice, alternatives
 from dllint.context.loading import keys_written
 from dllint.context.unpickling import ObjectUse, object_use, refusal
 from dllint.events import Event, OptimizerStep, StateRead, StateRestored, StateSaved
@@ -16,7 +17,7 @@ from dllint.flow import Structure, follow, is_of_runs
 from dllint.interp.run import classes, graph, roles
 from dllint.interp.run.machine import Machine
 from dllint.sites import Guards, Site
-from dllint.values import Absent, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value, alternatives
+from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
 STATES = frozenset(("module", "wrapper", "optimizer", "scheduler", "scaler"))
 

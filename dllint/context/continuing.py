@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumptions
+from dllint.choices import alternatives
 from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
@@ -17,7 +18,7 @@ from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
 from dllint.interp.run import graph
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
-from dllint.values import Const, Symbol, Value, alternatives
+from dllint.values import Const, Symbol, Value
 
 _GETTERS = frozenset(("get", "pop"))
 _LOOKED_UP = frozenset(("item", ".get", ".pop"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dllint.choices import Choice, alternatives
 from dllint.context.freezing import Freezing
 from dllint.context.uses import Uses
 from dllint.events import Backward, Event, LossCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.interp.run import graph
 from dllint.sites import Guards
-from dllint.values import Absent, Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value
 
 _MADE = frozenset(
     f"torch.{name}" for name in ("zeros", "ones", "full", "tensor", "rand", "randn", "zeros_like", "ones_like")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions
+from dllint.choices import alternatives
 from dllint.context import normalizing
 from dllint.context.normalization import Normalization, NormalizationUse, normalizations
 from dllint.context.passes import Passes
@@ -41,19 +42,7 @@ from dllint.interp.run.classes import find_member
 from dllint.interp.run.machine import Machine
 from dllint.interp.source.phases import without_phase
 from dllint.sites import Guards, Site
-from dllint.values import (
-    Arguments,
-    BoundMethod,
-    Class,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Partial,
-    Symbol,
-    Value,
-    alternatives,
-)
+from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Value
 
 _FETCHES = ("__getitem__", "__getitems__")
 

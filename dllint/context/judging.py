@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dllint.assumptions import Assumption, Assumptions
+from dllint.choices import Choice
 from dllint.interp.ask.origins import Origin
 from dllint.interp.run.guards import consistent
 from dllint.sites import Guard, Guards
-from dllint.values import Choice, Items, Table, Value
+from dllint.values import Items, Table, Value
 
 _MAX_NESTED = 6
 

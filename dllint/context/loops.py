@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from dllint.choices import same
 from dllint.context.base import Unit
 from dllint.context.objects import Objects
 from dllint.context.paths import Paths
 from dllint.events import Backward, Loop, OptimizerStep, walk
-from dllint.values import Symbol, Value, same
+from dllint.values import Symbol, Value
 
 _MAX_WRAPPERS = 3  # tqdm(enumerate(range(…)))
 

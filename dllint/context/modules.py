@@ -7,13 +7,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dllint.choices import alternatives
 from dllint.context.objects import Objects
 from dllint.events import ModeChange
 from dllint.forms import attribute_of
 from dllint.interp.run import classes
 from dllint.interp.source.nodes import nodes_of
 from dllint.sites import Site
-from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Absent, Class, Const, Instance, Items, Symbol, Table, Value
 
 _CONTAINERS = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"))
 _OF_PARAMETERS = ("parameters", "named_parameters")

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
+from dllint.choices import alternatives
 from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.facts import Facts
 from dllint.sites import Guards, Site
-from dllint.values import Instance, Value, alternatives
+from dllint.values import Instance, Value
 
 Numbers = tuple[float, ...]
 _KINDS = ("Normalize", "A.Normalize")

@@ -6,6 +6,7 @@ import ast
 
 from dllint.context.modules import Modules
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
+from dllint.interp.ask.parameters import all_parameters
 from dllint.interp.run import graph
 from dllint.values import Const, Instance, Symbol, Value
 
@@ -45,6 +46,13 @@ class Optimizers(Modules):
         if known is None:
             known = self._modules[id(value)] = self._find_modules(value)
         return known
+
+    def all_parameters_in(self, value: Value | None) -> Symbol | None:
+        """What a value has all parameters of a module from (``model.parameters()``), but perhaps for frozen ones.
+
+        They may be in a list, the values of a dict, or filtered by ``requires_grad``. ``None`` where some are left out.
+        """
+        return all_parameters(value)
 
     def _find_modules(self, value: Value | None) -> tuple[list[Value], bool]:
         found: list[Value] = []

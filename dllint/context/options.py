@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dllint.assumptions import Assumption
+from dllint.choices import Choice
 from dllint.interp.run import graph
 from dllint.sites import Guards
-from dllint.values import Choice, Instance, Symbol
+from dllint.values import Instance, Symbol
 
 _MAX_SOURCES = 60
 

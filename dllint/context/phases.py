@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dllint.assumptions import Assumption, Assumptions, union
+from dllint.choices import Choice
 from dllint.context.data import DataView
 from dllint.context.loops import Loops
 from dllint.context.options import assumed_of_options
@@ -29,7 +30,7 @@ from dllint.events import (
 from dllint.interp.run import graph
 from dllint.interp.source.counted_loops import ends_by_count
 from dllint.interp.source.phases import PhaseName, phase_of
-from dllint.values import Choice, Symbol, Value
+from dllint.values import Symbol, Value
 
 _MAX_SOURCES = 40
 _HOOKS: dict[str, PhaseName] = {  # of Lightning and of what was modeled on it

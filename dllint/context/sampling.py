@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dllint.assumptions import Assumption, Assumptions
+from dllint.choices import alternatives
 from dllint.context.judging import judge
 from dllint.events import Event, LibraryCall, LoaderCreated
 from dllint.interp.ask.origins import Origin
 from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.source.facts import Facts
-from dllint.values import Const, Instance, Setting, Symbol, Value, alternatives
+from dllint.values import Const, Instance, Setting, Symbol, Value
 
 _PROCESSORS = frozenset(("os.cpu_count", "multiprocessing.cpu_count", "os.process_cpu_count"))
 _NEW = ("spawn", "forkserver")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from dllint.choices import alternatives
 from dllint.context.loading import PLAIN_ATTRIBUTES
 from dllint.events import (
     Event,
@@ -21,7 +22,7 @@ from dllint.events import (
 from dllint.interp.run import graph, roles
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Guards, Site
-from dllint.values import Class, Const, External, Function, Instance, Symbol, Value, alternatives
+from dllint.values import Class, Const, External, Function, Instance, Symbol, Value
 
 # Measured on torch 2.13: each raises `UnpicklingError` where it is anywhere in what is loaded.
 _REFUSED = {

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dllint.assumptions import Assumption, Assumptions
+from dllint.choices import alternatives
 from dllint.context.base import ProgramView
 from dllint.events import Backward
 from dllint.interp.run import graph
@@ -16,7 +17,7 @@ from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import enclosing_definition, statement_around
 from dllint.interp.source.trees import walk
 from dllint.sites import Site
-from dllint.values import Value, alternatives
+from dllint.values import Value
 
 _MAX_HOPS = 3  # from a variable to the next that is computed from it
 _MAX_SOURCES = 2000

@@ -17,8 +17,9 @@ accuracy hardly is, so the rule is off by default.
     optimizer = optim.AdamW(groups, lr=1e-3, weight_decay=0.05)
 
 ## Not reported
-Optimizers without decay, or with one that is not known; models that are not known to have a normalization; parameters
-in groups, or some of them, except a group whose name says that it has no decay, and that has the decay of the others.
+Optimizers without decay, or with one that is not known, unless it is a parameter of the function; models that are not
+known to have a normalization; parameters in groups, or some of them, except a group whose name says that it has no
+decay, and that has the decay of the others.
 
 ## Fix (unsafe)
 Splits the parameters by their dimensions into two groups, and leaves the decay out of the second. Unsafe because it
@@ -35,6 +36,8 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
+    Assumptions,
     Context,
     Edits,
     Finding,
@@ -69,17 +72,18 @@ class DecayedNormAndBias(Rule):
         if not isinstance(optimizer, Instance) or optimizer.library_name not in _DEFAULTS:
             return
         decay, told = _decay_of(optimizer, ctx)
-        is_bare = isinstance(given, Symbol) and given.name == "parameters"
-        if not is_bare or given is None or not isinstance(decay, int | float) or decay <= 0:
+        whole = ctx.all_parameters_in(given)
+        if whole is None or given is None or not decay:
             return
-        models, is_all = ctx.modules_in(given)
+        models, is_all = ctx.modules_in(whole)
         if not is_all or len(models) != 1 or not ctx.has_norm(models[0]):
             return
         yield ctx.finding(
             self,
             event,
-            f"a weight decay of {decay:g} is for all parameters, also for biases and the scales of normalizations",
+            f"a weight decay of {decay} is for all parameters, also for biases and the scales of normalizations",
             on=[models[0], given, told],
+            assuming=_assumed_of_decay(decay),
             effect="scales are pulled to zero as weights are; the accuracy changes by half a point at most",
             help="put parameters of one dimension into a group with `weight_decay` of 0",
             fix=("Leave biases and scales out", _in_groups(given, ctx)),
@@ -124,17 +128,25 @@ def _entry_of(group: Table) -> Site | None:
     return next((Site(group.site.module, value) for value in written if group.site is not None), None)
 
 
-def _decay_of(optimizer: Instance, ctx: Context) -> tuple[object, Value | None]:
+def _decay_of(optimizer: Instance, ctx: Context) -> tuple[str, Value | None]:
+    """The decay that an optimizer has, as a number or else as it is written; empty where it is 0 or not known."""
     position = ctx.facts.signatures[optimizer.library_name].index("weight_decay")
     told = optimizer.arguments.get(position, "weight_decay")
-    if told is None:
-        return _DEFAULTS[optimizer.library_name] if optimizer.arguments.exact else None, None
-    return ctx.constant(told), told
+    known = _DEFAULTS[optimizer.library_name] if told is None and optimizer.arguments.exact else ctx.constant(told)
+    if isinstance(known, int | float):
+        return f"{known:g}" if known > 0 else "", told
+    is_parameter = isinstance(told, Symbol) and told.name == "parameter"
+    return f"`{told.detail}`" if is_parameter and isinstance(told, Symbol) else "", told
+
+
+def _assumed_of_decay(decay: str) -> Assumptions:
+    """That whoever calls a function with a decay gives it one."""
+    return (Assumption("name", f"{decay} is above 0"),) if decay.startswith("`") else ()
 
 
 def _in_groups(given: Value, ctx: Context) -> Edits:
     """``model.parameters()`` becomes two groups, by the number of dimensions."""
-    if given.site is None:
+    if given.site is None or not isinstance(given, Symbol) or given.name != "parameters":
         return Edits()
     all_of_them = ctx.source_of(given.site)
     decayed = f'{{"params": [p for p in {all_of_them} if p.ndim > 1]}}'

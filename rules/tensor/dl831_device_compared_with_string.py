@@ -37,6 +37,7 @@ from functools import lru_cache
 from dllint.api import Context, Edits, Finding, Program, Rule, Site, nodes_of, replace_range
 
 _KINDS = ("cpu", "cuda", "mps", "xpu")
+_MAKERS = ("torch.device", "torch.accelerator.current_accelerator")
 _IDLE = frozenset(
     ("pin_memory", "non_blocking", "manual_seed", "manual_seed_all", "empty_cache", "synchronize", "print")
 )
@@ -76,7 +77,7 @@ class DeviceComparedWithString(Rule):
             return
         nodes = nodes_of(program.module.tree)
         names = {node.left.id for node, _ in compared if isinstance(node.left, ast.Name)}
-        makers = {id(site.node) for site, _ in ctx.uses_of(("torch.device",))} | _calls_of_choosers(
+        makers = {id(site.node) for site, _ in ctx.uses_of(_MAKERS)} | _calls_of_choosers(
             names, nodes.of(ast.Assign), ctx
         )
         made = (node for node in nodes.of(ast.Assign) if _makes_device(node.value, makers))

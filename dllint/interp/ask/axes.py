@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
+from dllint.forms import shaped_tensor
 from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
 from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
 from dllint.interp.ask.shape import Shape, combined, joined
+from dllint.interp.ask.shape_parts import parts_given, reshaped
 from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_value, product
 from dllint.interp.run.containers import RANK
 from dllint.interp.run.modules import force, sequence_items
 from dllint.interp.source.axis_facts import Layer, axis_facts
-from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Value
+from dllint.values import Const, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -24,6 +27,7 @@ _ELEMENTWISE = frozenset(
     ("+", "-", "*", "/", "**", "compare", "&", "|", "torch.add", "torch.sub", "torch.mul", "torch.div", "torch.pow")
 )
 _SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
+_RESHAPES = frozenset((".view", ".reshape", "torch.reshape"))
 _NUMBERS = frozenset(("float", "int", "len"))  # functions that return numbers
 _HIDDEN_STATE = "last_hidden_state"  # of the models of `transformers`
 
@@ -133,6 +137,9 @@ class Axes:
         return Shape(base.sizes[1:]) if base.rank else None
 
     def _of_operation(self, tensor: Symbol) -> Shape | None:
+        by_parts = self._by_parts_of_shapes(tensor)
+        if by_parts is not None:
+            return by_parts
         if tensor.name in _MADE:
             sizes = self.sizes(tensor.arguments.positional) if tensor.arguments is not None else None
             return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
@@ -155,6 +162,16 @@ class Axes:
             return several(self, tensor)
         move = axis_moves.MOVES.get(tensor.name.removeprefix("torch.").removeprefix("."))
         return move(self, tensor, self.of(tensor.inputs[0])) if move is not None else None
+
+    def _by_parts_of_shapes(self, tensor: Symbol) -> Shape | None:
+        """What is made, or viewed, with sizes that are read off a shape several at once."""
+        arguments = tensor.arguments
+        if arguments is None or not (tensor.name in _MADE or tensor.name in _RESHAPES):
+            return None
+        given = arguments.positional[1:] if tensor.name == "torch.reshape" else arguments.positional
+        parts = parts_given(given, self.of, exact=arguments.exact)
+        viewed = self.of(tensor.inputs[0]) if tensor.name in _RESHAPES else Shape(())
+        return reshaped(tensor, viewed, parts, self.size) if parts is not None else None
 
     def _of_attribute(self, tensor: Symbol) -> Shape | None:
         if data_shapes.is_drawn_from_memory(tensor.inputs[0]):
@@ -289,10 +306,6 @@ def _axis_read_by(value: Value) -> tuple[Value, int] | None:
     if value.name == ".size" and len(value.inputs) == 2 and isinstance(value.inputs[1], Const):
         return value.inputs[0], value.inputs[1].value
     if value.name == "item" and isinstance(value.detail, int):
-        base = value.inputs[0]
-        is_shape = isinstance(base, Symbol) and base.inputs and (
-            (base.name == "attribute" and base.detail == "shape") or (base.name == ".size" and len(base.inputs) == 1)
-        )  # fmt: skip
-        if is_shape and isinstance(base, Symbol):
-            return base.inputs[0], value.detail
+        tensor = shaped_tensor(value.inputs[0])
+        return (tensor, value.detail) if tensor is not None else None
     return None

@@ -36,7 +36,7 @@ def indexed(item: Symbol, shape: Shape, shape_of: Callable[[Value], Shape]) -> S
         if is_slice(part):
             sizes.append(size if is_whole(part) else of_axis(item, axis, meaning=size.meaning))
         elif rows == [part]:
-            sizes.append(of_axis(part, 0))
+            sizes.append(of_axis(part, 0, meaning="batch" if _chooses(part) else ""))
         elif not is_place(part):
             return None
         axis += 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from dllint.choices import Choice
 from dllint.interp.ask import axis_moves
 from dllint.interp.ask.axis_patterns import einsum_terms
 from dllint.interp.ask.shape import Shape
-from dllint.values import Choice, Instance, Symbol, Value
+from dllint.values import Instance, Symbol, Value
 
 PRODUCTS = frozenset(("@", "torch.matmul", "torch.bmm", "torch.mm"))
 _SOFTMAX = frozenset(("torch.softmax", "torch.nn.Softmax()"))

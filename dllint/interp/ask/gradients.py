@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.ask.origins import origins
 from dllint.interp.run.graph import is_tensor_operation, sources
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import guess_role, known_or_guessed, name_of
 from dllint.sites import Site
-from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

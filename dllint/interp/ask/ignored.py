@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.ask.samples import batch_behind, in_samples
 from dllint.sites import Site
-from dllint.values import Choice, Const, Symbol, Value
+from dllint.values import Const, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

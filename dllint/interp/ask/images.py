@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, alternatives
 from dllint.forms import element_of
 from dllint.interp.ask import pipelines
 from dllint.interp.ask.pipelines import TransformStep, numbers_in
 from dllint.interp.run.graph import inputs_of
 from dllint.interp.run.guards import consistent
 from dllint.sites import Guards
-from dllint.values import Choice, Class, Const, External, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Class, Const, External, Instance, Items, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -1,12 +1,15 @@
-"""Whether a module has batch norms that keep statistics of what they see."""
+"""Whether a module has normalizations with a scale, or batch norms that keep statistics of what they see."""
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.graph import sources
-from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.interp.source.nodes import nodes_of
+from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -15,6 +18,8 @@ _NORMS = frozenset(f"torch.nn.{kind}" for kind in ("BatchNorm1d", "BatchNorm2d",
 _SCALED = _NORMS | {f"torch.nn.{kind}" for kind in ("LayerNorm", "GroupNorm", "RMSNorm")}
 _NORMS_MADE_LATER = frozenset(f"torch.nn.LazyBatchNorm{n}d" for n in (1, 2, 3))
 _CONTAINERS = frozenset(("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"))
+_FUNCTIONS = frozenset(("layer_norm", "group_norm", "rms_norm", "batch_norm", "instance_norm"))
+_PARAMETER = "torch.nn.Parameter"
 _MAX_DEPTH = 8
 _MAX_SOURCES = 12
 
@@ -32,12 +37,34 @@ def _is_normalized(machine: Machine, value: Value, depth: int) -> bool:
         return False
     if isinstance(value.cls, Class):
         held = (each for each in value.attributes.values() if role_of(machine, each) in ("module", "wrapper", ""))
-        return any(has_norm(machine, each, depth + 1) for each in held)
+        return any(has_norm(machine, each, depth + 1) for each in held) or _scales_what_it_normalizes(value)
     if value.library_name in _SCALED:
         return not {"affine", "elementwise_affine"} & value.arguments.keywords.keys()
     if value.library_name in _CONTAINERS or machine.facts.role(value.library_name) == "wrapper":
         return any(has_norm(machine, each, depth + 1) for each in value.arguments.all())
     return has_batch_norm(machine, value, depth + 1)
+
+
+def _scales_what_it_normalizes(module: Instance) -> bool:
+    """Whether a module of the project calls a function that normalizes, with a parameter of its own for the scale."""
+    own = {
+        name
+        for name, value in module.attributes.items()
+        if any(isinstance(each, Instance) and each.cls == _PARAMETER for _, each in alternatives(value))
+    }
+    lineage = module.cls.lineage if own and isinstance(module.cls, Class) else ()
+    return any(
+        getattr(call.func, "attr", getattr(call.func, "id", "")) in _FUNCTIONS
+        and any(
+            part.attr in own for given in _given(call) for part in ast.walk(given) if isinstance(part, ast.Attribute)
+        )
+        for cls in lineage
+        for call in nodes_of(cls.node).of(ast.Call)
+    )
+
+
+def _given(call: ast.Call) -> tuple[ast.expr, ...]:
+    return (*call.args, *(keyword.value for keyword in call.keywords))
 
 
 def has_batch_norm(machine: Machine, value: Value, depth: int = 0) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from dllint.choices import Choice
 from dllint.interp.ask.samples import batch_behind, in_samples
 from dllint.interp.run.modules import force
 from dllint.interp.run.roles import name_of
-from dllint.values import Choice, Const, External, Items, Symbol, Value
+from dllint.values import Const, External, Items, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.run import containers
 from dllint.interp.run.modules import force
 from dllint.sites import Guards, Site
-from dllint.values import Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dllint.assumptions import Assumption
+from dllint.choices import Choice, alternatives
 from dllint.interp.run import graph, roles
 from dllint.sites import Site
-from dllint.values import Choice, Const, Instance, Items, Setting, Symbol, Value, alternatives
+from dllint.values import Const, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

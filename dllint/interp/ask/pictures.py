@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, alternatives
 from dllint.forms import attribute_of
 from dllint.interp.run.graph import sources_under
 from dllint.interp.source import trees
 from dllint.sites import Guards, Site
-from dllint.values import Arguments, Choice, Class, Function, Instance, Symbol, Value, alternatives
+from dllint.values import Arguments, Class, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -6,26 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, alternatives
 from dllint.interp.ask import splits
 from dllint.interp.ask.draws import conditions_of, draws_of
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of
 from dllint.sites import Guards
-from dllint.values import (
-    Absent,
-    Arguments,
-    Choice,
-    Class,
-    Const,
-    External,
-    Function,
-    Instance,
-    Items,
-    Setting,
-    Symbol,
-    Value,
-    alternatives,
-)
+from dllint.values import Absent, Arguments, Class, Const, External, Function, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from dllint.choices import Choice, alternatives
 from dllint.forms import element_of
 from dllint.interp.run.graph import sources, sources_under
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Guards
-from dllint.values import Choice, Class, Const, Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Class, Const, Instance, Items, Symbol, Table, Value
 
 OF_OBJECTS = frozenset(
     f"torchvision.datasets.{name}" for name in ("CocoDetection", "VOCDetection", "Kitti", "WIDERFace")

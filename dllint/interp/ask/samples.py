@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives
 from dllint.interp.ask.data_shapes import loader_of, makes_batches
 from dllint.interp.ask.pipelines import inner_datasets, sample_of
-from dllint.values import Instance, Items, Symbol, Table, Value, alternatives
+from dllint.values import Instance, Items, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -7,21 +7,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, alternatives
 from dllint.interp.run.classes import has_unknown_base, role_of
 from dllint.interp.source.tensor_names import MAKES_TENSOR
-from dllint.values import (
-    Absent,
-    Choice,
-    Class,
-    Const,
-    Instance,
-    Items,
-    Setting,
-    Symbol,
-    Table,
-    Value,
-    alternatives,
-)
+from dllint.values import Absent, Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import give_hint
 from dllint.events import AttributeAssigned, ParametersUpdated, ZeroGrad
 from dllint.interp.run import containers, graph
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError
 from dllint.sites import Site
-from dllint.values import Const, Items, Scope, Value, give_hint
+from dllint.values import Const, Items, Scope, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

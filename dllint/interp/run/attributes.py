@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, choose, give_hint
 from dllint.interp.run import names
 from dllint.interp.run.classes import find_member, is_module_class
 from dllint.sites import Site
 from dllint.values import (
     BoundMethod,
-    Choice,
     Class,
     Const,
     External,
@@ -21,8 +21,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    choose,
-    give_hint,
 )
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
+from dllint.choices import Choice, alternatives, choose
 from dllint.forms import attribute_of
 from dllint.interp.run.attributes import attributes_of, class_of, get_attribute, set_attribute
 from dllint.interp.run.containers import is_conditional
@@ -14,7 +15,6 @@ from dllint.sites import Site
 from dllint.values import (
     Arguments,
     BoundMethod,
-    Choice,
     Class,
     Const,
     External,
@@ -26,8 +26,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    alternatives,
-    choose,
 )
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from dllint.choices import Choice, choose
 from dllint.events import EpochSet, Frame, GradientClip, OpaqueCall
+from dllint.forms import class_of, described
 from dllint.interp.run import containers, instances, library, methods, modules, names, records, roles, strings
 from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
@@ -23,7 +25,6 @@ from dllint.sites import Guards, Site
 from dllint.values import (
     Arguments,
     BoundMethod,
-    Choice,
     Class,
     Const,
     External,
@@ -36,9 +37,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    choose,
-    class_of,
-    described,
 )
 
 if TYPE_CHECKING:

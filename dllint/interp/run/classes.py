@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives, give_hint
 from dllint.interp.source.bindings import targets_in
 from dllint.terms import Framework, Role
-from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value, give_hint
+from dllint.values import Class, External, Function, Instance, Scope, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -23,7 +24,7 @@ def make_class(machine: Machine, node: ast.ClassDef, scope: Scope) -> Class:
     bases = [machine.evaluate(base, scope) for base in node.bases if not isinstance(base, ast.Starred)]
     if any(isinstance(base, Symbol) for base in bases):
         bases = _ask_astroid(machine, node, scope, bases)
-    cls = Class(node, scope.module, scope, bases)
+    cls = Class(node, scope.module, scope, bases, [option for base in bases for _, option in alternatives(base)])
     for statement in _class_statements(node.body):
         if isinstance(statement, _FUNCTION):
             if not _is_setter(statement):

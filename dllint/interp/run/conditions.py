@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.run import containers
 from dllint.interp.run.guards import guards_of, marked
 from dllint.interp.run.operators import compare, is_whole
 from dllint.interp.source.phases import topic_of
 from dllint.sites import Guard, Guards
-from dllint.values import Choice, Const, External, Items, Setting, Symbol, Table, Value
+from dllint.values import Const, External, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -20,12 +21,20 @@ _COMPUTED = frozenset(("compare", "not", "negative", "+", "-", "*", "/", "//", "
 
 def test_guards(machine: Machine, of_sides: tuple[Guards, Guards], value: Value) -> tuple[Guards, Guards]:
     """The guards of the two ``sides`` of a test, marked with which one the program's own defaults take."""
+    positive, negative = _marked_sides(machine, of_sides, value)
+    return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+
+
+def sides_by_default(machine: Machine, node: ast.expr, value: Value) -> tuple[Guards, Guards]:
+    """The conditions on the two sides of a test, marked like those of a branch."""
+    return _marked_sides(machine, sides(machine, node, value), value)
+
+
+def _marked_sides(machine: Machine, of_sides: tuple[Guards, Guards], value: Value) -> tuple[Guards, Guards]:
     default = default_truth(machine, value)
     periodic = _has_remainder(value)
     holding, failing = of_sides
-    positive = marked(holding, default, periodic)
-    negative = marked(failing, None if default is None else not default, periodic)
-    return positive + _guards_behind(machine, value, True), negative + _guards_behind(machine, value, False)
+    return marked(holding, default, periodic), marked(failing, None if default is None else not default, periodic)
 
 
 def guards_under(machine: Machine, node: ast.expr, holds: bool, value: Value) -> Guards:
@@ -118,11 +127,23 @@ def default_truth(machine: Machine, value: Value) -> bool | None:
     if isinstance(value, Symbol) and value.name == "compare" and len(value.inputs) == 2:
         left, right = (_by_default(side) for side in value.inputs)
         return compare(getattr(ast, value.detail)(), left, right)
+    if isinstance(value, Choice):
+        option = _default_option(value)
+        return truth(machine, value) if option is None else default_truth(machine, option)
     return truth(machine, _by_default(value))
 
 
+def _default_option(choice: Choice) -> Value | None:
+    """The option that a value is when settings have their defaults and nothing is raised, if that is known."""
+    options = [option for guards, option in choice.options if all(guard.by_default for guard in guards)]
+    return options[0] if len(options) == 1 else None
+
+
 def _by_default(value: Value) -> Value:
-    """A value, or a remainder, as it is when settings have their defaults."""
+    """A value, or a remainder, as it is when settings have their defaults and nothing is raised."""
     if isinstance(value, Symbol) and value.name == "%":
         return Symbol("%", tuple(_by_default(side) for side in value.inputs), value.site)
+    if isinstance(value, Choice):
+        option = _default_option(value)
+        return value if option is None else _by_default(option)
     return value.default if isinstance(value, Setting) else value

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import Choice, alternatives, choose, present
+from dllint.forms import shaped_tensor
 from dllint.interp.run import names, overriding
 from dllint.interp.run.classes import role_of
 from dllint.interp.run.modules import sequence_items
@@ -13,7 +15,6 @@ from dllint.values import (
     Absent,
     Arguments,
     BoundMethod,
-    Choice,
     Const,
     Function,
     Instance,
@@ -23,9 +24,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    alternatives,
-    choose,
-    present,
 )
 
 if TYPE_CHECKING:
@@ -163,11 +161,9 @@ def unpack(machine: Machine, value: Value, count: int, site: Site) -> list[Value
 
 def _tell_rank(shape: Value, count: int) -> None:
     """``a, b = x.shape`` tells that ``x`` has two axes, whichever branch it stands in."""
-    is_shape = isinstance(shape, Symbol) and (
-        shape.detail == "shape" if shape.name == "attribute" else shape.name == ".size" and len(shape.inputs) == 1
-    )
-    if is_shape and isinstance(shape, Symbol) and isinstance(shape.inputs[0], Symbol):
-        shape.inputs[0].attributes[RANK] = Const(count)
+    tensor = shaped_tensor(shape)
+    if isinstance(tensor, Symbol):
+        tensor.attributes[RANK] = Const(count)
 
 
 def _is_unpackable(value: Value) -> bool:

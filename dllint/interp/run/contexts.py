@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.run.classes import find_member
 from dllint.interp.run.library import grad_of_flag
 from dllint.sites import Site
-from dllint.values import Arguments, Choice, Class, Const, Function, Instance, Symbol, Value
+from dllint.values import Arguments, Class, Const, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -6,16 +6,18 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import choose
+from dllint.forms import is_part_of_shape
 from dllint.interp.run import comprehensions, containers, names, nothing
 from dllint.interp.run.attributes import get_attribute
-from dllint.interp.run.conditions import guards_under, sides, test_guards, truth
+from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
 from dllint.interp.run.missing_names import is_forgotten, is_no_option, is_not_in
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
-from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value, choose
+from dllint.values import Arguments, Const, Function, Items, Scope, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -76,6 +78,7 @@ def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
     positional: list[Value] = []
     keywords: dict[str, Value] = {}
     exact = True
+    mapping: Value | None = None
     for argument in node.args:
         if isinstance(argument, ast.Starred):
             value = evaluate(machine, argument.value, scope)
@@ -96,7 +99,8 @@ def arguments_of(machine: Machine, node: ast.Call, scope: Scope) -> Arguments:
             entries, known = containers.entries_of(value)
             keywords.update({str(key): item for key, item in entries.items()})
             exact = exact and known
-    return Arguments(tuple(positional), keywords, exact)
+            mapping = value if isinstance(value, Symbol) else mapping
+    return Arguments(tuple(positional), keywords, exact, mapping)
 
 
 def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Value:
@@ -109,6 +113,8 @@ def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Sco
             if isinstance(value, Items):
                 items.extend(value.items)
                 exact = exact and value.exact
+            elif is_part_of_shape(value) and element is node.elts[-1] and exact:
+                return Symbol("+", (Items(kind, items), value), Site(scope.module, node))
             else:
                 exact = False
         else:
@@ -175,7 +181,7 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
             options.append((reached, value))
             break
         if known is None and operand is not node.values[-1]:
-            holding, failing = sides(machine, operand, value)
+            holding, failing = sides_by_default(machine, operand, value)
             options.append((reached + (failing if wanted else holding), value))
             reached += holding if wanted else failing
         elif operand is node.values[-1]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import Choice, alternatives
 from dllint.events import Block, Loop, ParametersUpdated
 from dllint.interp.run import assignment, containers, contexts, graph, names, unrolling
 from dllint.interp.run.classes import make_class, make_function
@@ -15,8 +16,8 @@ from dllint.interp.run.joining import CallError
 from dllint.interp.run.missing_names import is_refused
 from dllint.interp.run.operators import combine
 from dllint.interp.source.bindings import assigned_in
-from dllint.sites import Guards, Site
-from dllint.values import Absent, Choice, Const, Function, Instance, Items, Scope, Symbol, Value, alternatives
+from dllint.sites import Guard, Guards, Site
+from dllint.values import Absent, Const, Function, Instance, Items, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -153,20 +154,39 @@ def _block(machine: Machine, statements: Sequence[ast.stmt], scope: Scope) -> Ca
 def _try(machine: Machine, node: Any, scope: Scope) -> str | None:
     """The body happens; then either no handler or one of them. What the handlers bind is an alternative.
 
-    Where the body certainly raises, one of the handlers is taken.
+    Where the body certainly raises, one of the handlers is taken; else none is, by default.
     """
+    activation = machine.activation
+    before = len(activation.returned) if activation is not None else 0
     left = execute_block(machine, node.body, scope)
     if left is None and node.orelse:
         left = execute_block(machine, node.orelse, scope)
-    handlers = [((), _block(machine, handler.body, scope)) for handler in node.handlers]
-    if handlers:
+    if node.handlers:
+        body, handlers = _ways_through(node, scope)
+        arms = [
+            (guards, _block(machine, each.body, scope)) for guards, each in zip(handlers, node.handlers, strict=True)
+        ]
         if left == "raise":
             machine.catch()
-        arms: list[tuple[Guards, Any]] = [*([((), lambda: (left, None))] if left != "raise" else ()), *handlers]
+        else:
+            arms.insert(0, (body, lambda: (left, None)))
+        returned = activation.returned[before:] if activation is not None else []
         lefts = [outcome[0] for outcome in machine.branch(Site(scope.module, node), arms)]
+        if activation is not None and any(handled != "raise" for handled in lefts[-len(handlers) :]):
+            activation.returned[before : before + len(returned)] = [(more + body, value) for more, value in returned]
         left = None if None in lefts else (lefts[0] if len(set(lefts)) == 1 else "mixed")
     final = execute_block(machine, node.finalbody, scope) if node.finalbody else None
     return final or left
+
+
+def _ways_through(node: Any, scope: Scope) -> tuple[Guards, list[Guards]]:
+    """The conditions under which no handler of a ``try`` is taken, and those under which each of them is."""
+    line = f"line {node.lineno} of {scope.module.path}"
+    is_raised = Guard(f"an exception in {line}", "truthy", None, True, by_default=False)
+    if len(node.handlers) == 1:
+        return (is_raised.negated(),), [(is_raised,)]
+    which = [Guard(f"the exception in {line}", "==", index, True) for index in range(len(node.handlers))]
+    return (is_raised.negated(),), [(is_raised, each) for each in which]
 
 
 def _match(machine: Machine, node: ast.Match, scope: Scope) -> str | None:

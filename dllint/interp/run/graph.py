@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, shared
 from dllint.forms import attribute_of
 from dllint.interp.run.roles import guess_role
 from dllint.interp.source.trees import walk
 from dllint.sites import Guards
 from dllint.values import (
     BoundMethod,
-    Choice,
     Const,
     External,
     Function,
@@ -25,7 +25,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    shared,
 )
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from dllint.events import DatasetCreated, OptimizerCreated, SchedulerCreated
-from dllint.interp.run import library
+from dllint.interp.run import containers, library
 from dllint.interp.run.classes import find_member, is_foreign_trainer, role_of, set_attributes
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, Function, Instance, Setting, Symbol
@@ -22,7 +22,7 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, site: Site) 
     if is_foreign_trainer(machine, cls):
         return instance
     if any(ancestor.dataclass for ancestor in cls.lineage):
-        _bind_fields(machine, cls, instance, arguments)
+        _bind_fields(machine, cls, instance, arguments, site)
     init = find_member(machine, cls, "__init__")
     if isinstance(init, Function):
         machine.invoke(init, arguments, site, receiver=instance)
@@ -36,10 +36,12 @@ def instantiate(machine: Machine, cls: Class, arguments: Arguments, site: Site) 
     return instance
 
 
-def _bind_fields(machine: Machine, cls: Class, instance: Instance, arguments: Arguments) -> None:
-    names = [name for ancestor in reversed(cls.lineage) for name in _fields(ancestor)]
-    for index, name in enumerate(dict.fromkeys(names)):
+def _bind_fields(machine: Machine, cls: Class, instance: Instance, arguments: Arguments, site: Site) -> None:
+    fields = {name: has_default for ancestor in reversed(cls.lineage) for name, has_default in _fields(ancestor)}
+    for index, (name, has_default) in enumerate(fields.items()):
         given = arguments.get(index, name)
+        if given is None and not has_default and arguments.mapping is not None:  # which must have it
+            given = containers.get_item(machine, arguments.mapping, Const(name), repr(name), site)
         if given is None:
             given = find_member(machine, cls, name)
             if isinstance(given, Symbol) and given.name == "dataclasses.field" and given.arguments is not None:
@@ -50,9 +52,10 @@ def _bind_fields(machine: Machine, cls: Class, instance: Instance, arguments: Ar
             instance.attributes[name] = given
 
 
-def _fields(cls: Class) -> list[str]:
+def _fields(cls: Class) -> list[tuple[str, bool]]:
+    """The names of the fields that a class declares, each with whether it has a default."""
     return [
-        statement.target.id
+        (statement.target.id, statement.value is not None)
         for statement in cls.node.body
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dllint.choices import choose
 from dllint.sites import Guard, Guards, Site
-from dllint.values import Absent, Entries, OpenAttributes, Value, choose
+from dllint.values import Absent, Entries, OpenAttributes, Value
 
 MISSING: Any = object()
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.events import (
     AttributeAssigned,
     Backward,
@@ -32,19 +33,7 @@ from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
 from dllint.interp.source.positions import ancestors
 from dllint.sites import Site
-from dllint.values import (
-    Arguments,
-    BoundMethod,
-    Choice,
-    Class,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Partial,
-    Symbol,
-    Value,
-)
+from dllint.values import Arguments, BoundMethod, Class, Const, Function, Instance, Items, Partial, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, alternatives, choose
 from dllint.events import LibraryCall, LossCall, ModelForward, OpaqueCall
 from dllint.forms import element_of
 from dllint.interp.run import overriding
@@ -15,22 +16,7 @@ from dllint.interp.run.refusals import refusal
 from dllint.interp.run.roles import name_of
 from dllint.interp.run.saving import note_saving
 from dllint.sites import Guards, Site
-from dllint.values import (
-    Absent,
-    Arguments,
-    Choice,
-    Class,
-    Const,
-    External,
-    Function,
-    Instance,
-    Items,
-    Symbol,
-    Table,
-    Value,
-    alternatives,
-    choose,
-)
+from dllint.values import Absent, Arguments, Class, Const, External, Function, Instance, Items, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

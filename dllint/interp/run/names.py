@@ -6,10 +6,11 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice, choose
 from dllint.interp.run.guards import consistent
 from dllint.interp.source.bindings import binds_by_imports
 from dllint.sites import Site
-from dllint.values import Choice, Class, Const, External, Instance, ModuleReference, Scope, Symbol, Value, choose
+from dllint.values import Class, Const, External, Instance, ModuleReference, Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.source.bindings import assigned_in
 from dllint.interp.source.positions import ancestors
 from dllint.interp.source.tensor_names import MAKES_TENSOR
 from dllint.sites import Site
-from dllint.values import Choice, Scope, Symbol, Value
+from dllint.values import Scope, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

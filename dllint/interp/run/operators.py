@@ -7,10 +7,11 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import Choice
 from dllint.events import LibraryCall
 from dllint.interp.run import containers
 from dllint.sites import Site
-from dllint.values import Arguments, Choice, Class, Const, Instance, Items, Setting, Symbol, Table, Value
+from dllint.values import Arguments, Class, Const, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

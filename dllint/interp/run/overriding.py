@@ -7,21 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dllint.choices import alternatives
 from dllint.interp.run.classes import find_member, role_of
 from dllint.sites import Site
-from dllint.values import (
-    Arguments,
-    Class,
-    Const,
-    Function,
-    Instance,
-    Items,
-    Setting,
-    Symbol,
-    Table,
-    Value,
-    alternatives,
-)
+from dllint.values import Arguments, Class, Const, Function, Instance, Items, Setting, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

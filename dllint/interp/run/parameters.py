@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives, present
 from dllint.interp.run import command_options
 from dllint.sites import Site
 from dllint.values import (
@@ -20,8 +21,6 @@ from dllint.values import (
     Symbol,
     Table,
     Value,
-    alternatives,
-    present,
 )
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives
 from dllint.events import CallRefused, Misfit
 from dllint.interp.run import names
 from dllint.interp.run.guards import text_of
 from dllint.sites import Site
-from dllint.values import Absent, Arguments, Class, External, Function, Value, alternatives
+from dllint.values import Absent, Arguments, Class, External, Function, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -106,10 +107,8 @@ def _is_plain(owner: Class, node: ast.AST, receiver: Value | None) -> bool:
         before = before and ancestor is not owner
         if ancestor.node.decorator_list or ancestor.node.keywords or "__new__" in ancestor.members:
             return False
-        options = [option for base in ancestor.bases for _, option in alternatives(base)]
-        if not all(
-            isinstance(option, Class) or _is_plain_base(option, _ROOTS if before else _PLAIN) for option in options
-        ):
+        allowed = _ROOTS if before else _PLAIN
+        if not all(isinstance(base, Class) or _is_plain_base(base, allowed) for base in ancestor.possible_bases):
             return False
     return True
 

@@ -6,12 +6,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dllint.choices import Choice
 from dllint.interp.run.classes import role_of
 from dllint.terms import Role
 from dllint.values import (
     Absent,
     BoundMethod,
-    Choice,
     Class,
     Const,
     External,

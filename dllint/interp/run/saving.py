@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dllint.choices import alternatives
 from dllint.events import StateSaved
 from dllint.sites import Site
-from dllint.values import Arguments, Const, Symbol, Table, Value, alternatives
+from dllint.values import Arguments, Const, Symbol, Table, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine

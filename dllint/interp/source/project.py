@@ -6,35 +6,25 @@ Only files of the project are ever opened. An import that leads nowhere in the p
 from __future__ import annotations
 
 import ast
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from itertools import islice
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import starting, users
+from dllint.interp.source.files_below import commands_below, configuration_below, modules_below, notebooks_below
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import SearchPaths
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
-_SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
-_MAX_SEARCHED = 1500
 _MAX_GLANCED_AT = 1_000_000  # characters
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
-
-
-_CONFIGURATION = (".yaml", ".yml", ".json", ".toml", ".sh", ".gin")
-_NOTES = (".md", ".rst", ".txt", "Makefile", ".bat", ".slurm", ".sbatch", ".ipynb")
-_MAX_CONFIGURATION = 500  # files
-_LARGEST_CONFIGURATION = 100_000  # bytes
-_LARGEST_NOTEBOOK = 4_000_000
 
 
 class Project:
@@ -348,20 +338,18 @@ class Project:
         Comments and options of commands, which begin with a dash, do not count.
         """
         word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?(?<![\w-]){re.escape(name)}(?![\w-])", re.MULTILINE)
-        files = islice(self._configuration(), _MAX_CONFIGURATION)
-        return any(name in text and word.search(text) is not None for text in map(self._text, files))
+        texts = map(self._text, configuration_below(self.root, self.names_in))
+        return any(name in text and word.search(text) is not None for text in texts)
 
     def is_in_a_command(self, file: Path) -> bool:
         """Whether a note, a script or a configuration file of the project has a command that runs a file."""
         run = re.compile(rf"\b(?:python|torchrun|accelerate|deepspeed|srun)[^\n]*\b{re.escape(file.stem)}\b")
-        texts = map(
-            self._text, islice(self._others((*_CONFIGURATION, *_NOTES), _LARGEST_CONFIGURATION), _MAX_CONFIGURATION)
-        )
+        texts = map(self._text, commands_below(self.root, self.names_in))
         return any(file.stem in text and run.search(text) is not None for text in texts)
 
     def notebooks_with(self, word: re.Pattern[str]) -> Iterator[SourceModule]:
         """The notebooks of the project whose code has a word."""
-        for file in islice(self._others((".ipynb",), _LARGEST_NOTEBOOK), _MAX_CONFIGURATION):
+        for file in notebooks_below(self.root, self.names_in):
             module = self.module(file) if word.search(self._text(file)) else None
             if module is not None and module.contains(word):
                 yield module
@@ -369,48 +357,15 @@ class Project:
     def configured_as(self, name: str) -> tuple[str, ...]:
         """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
         setting = re.compile(rf"""(?<![\w-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
-        texts = (self._text(file) for file in islice(self._configuration(), _MAX_CONFIGURATION))
+        texts = (self._text(file) for file in configuration_below(self.root, self.names_in))
         return tuple(value for text in texts for value in setting.findall(text))
-
-    def _configuration(self) -> Iterator[Path]:
-        """The files of the project that may name what it uses, without the large ones."""
-        return self._others(_CONFIGURATION, _LARGEST_CONFIGURATION)
-
-    def _others(self, suffixes: tuple[str, ...], largest: int) -> Iterator[Path]:
-        """The files of the project that are no modules, by how their names end, up to a number of bytes."""
-        for folder, subfolders, names in os.walk(self.root):
-            self.names_in(Path(folder))
-            subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
-            for name in sorted(name for name in names if name.endswith(suffixes)):
-                with suppress(OSError):
-                    if os.stat(os.path.join(folder, name)).st_size <= largest:
-                        yield Path(folder, name)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The modules of the whole project, imported or not; of a very large one, some of them."""
-        return self._remember(self._everything, self.root, self._search)
-
-    def _search(self) -> tuple[Path, ...]:
-        found: list[Path] = []
-        for folder, subfolders, names in os.walk(self.root):
-            self.names_in(Path(folder))
-            subfolders[:] = sorted(name for name in subfolders if name not in _SKIPPED and not name.startswith("."))
-            found.extend(Path(folder, name) for name in sorted(names) if name.endswith(".py"))
-            if len(found) > _MAX_SEARCHED:
-                break
-        found.extend(sorted(self._unsaved().difference(found)))
-        return tuple(found[:_MAX_SEARCHED])
-
-    def _unsaved(self) -> set[Path]:
-        """The modules that are found in the project by their unsaved text."""
-        return {
-            file
-            for file in self._overlay
-            if file.suffix == ".py"
-            and file.is_relative_to(self.root)
-            and not any(part in _SKIPPED or part.startswith(".") for part in file.relative_to(self.root).parts)
-        }
+        return self._remember(
+            self._everything, self.root, lambda: modules_below(self.root, self.names_in, iter(self._overlay))
+        )
 
     def broken_import(self, module: SourceModule) -> SourceModule | None:
         """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""

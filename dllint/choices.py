@@ -1,0 +1,128 @@
+"""Values that are one of several, and what is common to the ways that lead to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+from dllint.assumptions import one_of
+from dllint.forms import class_of, described
+from dllint.sites import Guard, Guards
+from dllint.values import Absent, Const, External, Instance, Symbol, Value
+
+_COMPARABLE = (Const, External)
+_numbers = count()
+
+
+class Choice(Value):
+    """One of several values, each with the guards under which it is the one.
+
+    An option of which no condition is known gets one that assumes it to be the one: no value of several is ever there
+    unconditionally.
+    """
+
+    __slots__ = ("_subjects", "options")
+    LIMIT = 12
+
+    def __init__(self, options: Sequence[tuple[Guards, Value]]) -> None:
+        for guards, _ in options:  # a plain loop, as this is done for every variable of every branch
+            if not guards:
+                options = list(_told_apart(options))
+                break
+        self.options = tuple(options)
+        self._subjects: frozenset[str] | None = None
+        self.site = options[0][1].site
+        for _, option in self.options:
+            if isinstance(option, Instance):
+                option.choices += (self,)
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """What the guards speak of."""
+        if self._subjects is None:
+            self._subjects = frozenset([guard.subject for guards, _ in self.options for guard in guards])
+        return self._subjects
+
+    def __repr__(self) -> str:
+        return f"Choice({[(' and '.join(map(str, guards)), value) for guards, value in self.options]})"
+
+
+def choose(options: Sequence[tuple[Guards, Value]]) -> Value:
+    """Join values of different paths: equal ones collapse, nested choices are flattened.
+
+    More than ``Choice.LIMIT`` alternatives are unknown, but for what they may be.
+    """
+    if len(options) == 2:  # nearly always, and mostly nothing that needs more care
+        (_, left), (_, right) = options
+        if left is right:
+            return left
+        if type(left) is not type(right) and not isinstance(left, Choice) and not isinstance(right, Choice):
+            return Choice(options)
+    flat: list[tuple[Guards, Value]] = []
+    for guards, value in options:
+        for more, option in value.options if isinstance(value, Choice) else (((), value),):
+            kind = type(option)
+            for index, (known, seen) in enumerate(flat):
+                if option is seen or (kind in _COMPARABLE and kind is type(seen) and same(option, seen)):
+                    flat[index] = (shared(known, guards + more), seen)  # whichever of the two ways it came
+                    break
+            else:
+                flat.append((guards + more, option))
+    if len(flat) == 1:
+        return flat[0][1]
+    if len(flat) > Choice.LIMIT:
+        return Symbol("unknown", tuple(option for _, option in flat), flat[0][1].site)
+    return Choice(flat)
+
+
+def _told_apart(options: Sequence[tuple[Guards, Value]]) -> Iterator[tuple[Guards, Value]]:
+    """Options, with a condition for each that has none."""
+    choice = f"value {next(_numbers)}"
+    for index, (guards, value) in enumerate(options):
+        if not guards:
+            assumption = one_of(f"a value is {described(value)}", choice, index, len(options), asks=class_of(value))
+            guards = (Guard(choice, "==", index, True, assumption=assumption),)
+        yield guards, value
+
+
+def shared(left: Guards, right: Guards) -> Guards:
+    """The conditions that two ways have in common."""
+    if not left or not right:
+        return ()
+    keys = {guard.key() for guard in right}
+    return tuple(guard for guard in left if guard.key() in keys)
+
+
+def give_hint(value: Value, name: str) -> None:
+    """Remember the first name that an object, or each of several possible objects, is bound to."""
+    if isinstance(value, Choice):
+        for _, option in value.options:
+            give_hint(option, name)
+    elif isinstance(value, (Instance, Symbol)) and not value.hint:
+        value.hint = name
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are certainly the same one."""
+    if left is right:
+        return True
+    if isinstance(left, Const) and isinstance(right, Const):
+        return type(left.value) is type(right.value) and left.value == right.value
+    if isinstance(left, External) and isinstance(right, External):
+        return left.name == right.name
+    return False
+
+
+def present(value: Value, otherwise: Value | None = None) -> Value:
+    """A value without the options under which it is absent; with ``otherwise`` in their place, if that is given."""
+    if not isinstance(value, Choice) or not any(isinstance(option, Absent) for _, option in value.options):
+        return value
+    if otherwise is None:
+        there = [option for option in value.options if not isinstance(option[1], Absent)]
+        return choose(there) if there else Symbol("unknown", site=value.site)
+    return choose([(guards, otherwise if isinstance(option, Absent) else option) for guards, option in value.options])
+
+
+def alternatives(value: Value) -> tuple[tuple[Guards, Value], ...]:
+    """The options of a choice, or the value itself as the only one."""
+    return value.options if isinstance(value, Choice) else (((), value),)
