@@ -20,6 +20,7 @@ from dllint.interp.source import starting, users
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import SearchPaths
+from dllint.interp.source.words import Vocabulary
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
@@ -56,11 +57,13 @@ class Project:
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
         self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._known_paths: dict[Path, Path] = {}
         self.seconds_glancing = 0.0  # of CPU time, for all files of the project together
+        self._vocabulary = Vocabulary()
         self._glanced_at = 0  # characters of files whose trees are there because somebody glanced at them
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
@@ -102,7 +105,7 @@ class Project:
         self._glanced_at = 0
         for module in self._modules.values():
             if module is not None:
-                module.forget_tree()
+                module.forget_tree(self._vocabulary)
 
     @contextmanager
     def glancing_at(self, module: SourceModule) -> Iterator[None]:
@@ -125,7 +128,7 @@ class Project:
             if not was_parsed and module.is_parsed:
                 self._glanced_at += module.source.characters
                 if self._glanced_at > _MAX_GLANCED_AT:
-                    module.forget_tree()
+                    module.forget_tree(self._vocabulary)
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
@@ -147,6 +150,7 @@ class Project:
         self._missing.clear()
         self._refused.clear()
         self._uses.clear()
+        self._dependencies.clear()
         if old is not None:
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
@@ -180,7 +184,8 @@ class Project:
         if answer is None:
             before = (self.used, self._told)
             self.start_noting()
-            answer = memory[key] = (find(), frozenset(self.used))
+            found, used = find(), frozenset(self.used)
+            answer = memory[key] = (found, self._dependencies.setdefault(used, used))
             self.used, self._told = before
         found, used = answer
         if id(used) not in self._told:
