@@ -20,7 +20,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
-from dllint.interp.memory import forget_trees
+from dllint.interp.memory import forget_trees, return_memory
 from dllint.interp.run.machine import LimitError
 from dllint.interp.source.facts import Facts, load_facts
 from dllint.interp.source.module import SourceModule
@@ -108,6 +108,7 @@ class Worker:
                 self._engine.forget_trees(project)
             forget_trees()
             gc.collect()
+            return_memory()
         elif gc.get_count()[0] > _YOUNG:
             gc.collect(0)
 
@@ -221,7 +222,7 @@ def relax_collector() -> None:
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     gc.freeze()
-    gc.set_threshold(3_000_000, 50, 100)
+    gc.set_threshold(1_000_000, 150, 100)
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:

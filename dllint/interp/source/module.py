@@ -147,14 +147,11 @@ class SourceModule:
         return "tree" in vars(self)
 
     def forget_tree(self, vocabulary: Vocabulary) -> None:
-        """Let go of the syntax tree, to be made again when it is asked for, and pack the text and its words.
+        """Let go of the syntax tree, to be made again when it is asked for, and pack the rest.
 
         What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
         """
         kept = vars(self)
-        for name in _SETS_OF_WORDS:
-            if isinstance(kept.get(name), frozenset):
-                kept[name] = PackedWords(kept[name], vocabulary)
         self._contains.clear()  # of thousands of files, each for hundreds of names
         if self._parse_error is None:
             if self.is_parsed:
@@ -163,7 +160,15 @@ class SourceModule:
                 kept.pop(name, None)
             self._words_in.clear()
             self.derived.clear()
-            self.source.pack()
+            self.pack(vocabulary)
+
+    def pack(self, vocabulary: Vocabulary) -> None:
+        """Hold the text and its words in less memory: they may not be asked for again."""
+        kept = vars(self)
+        for name in _SETS_OF_WORDS:
+            if isinstance(kept.get(name), frozenset):
+                kept[name] = PackedWords(kept[name], vocabulary)
+        self.source.pack()
 
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""

@@ -26,6 +26,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([
 _SKIPPED = frozenset(("node_modules", "venv", "site-packages", "build", "dist", "__pycache__"))
 _MAX_SEARCHED = 1500
 _MAX_GLANCED_AT = 1_000_000  # characters
+_MAX_UNPACKED = 8_000_000  # characters
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -64,6 +65,8 @@ class Project:
         self._known_paths: dict[Path, Path] = {}
         self.seconds_glancing = 0.0  # of CPU time, for all files of the project together
         self._vocabulary = Vocabulary()
+        self._unpacked: list[SourceModule] = []  # those that were asked last for what they import
+        self._characters_unpacked = 0
         self._glanced_at = 0  # characters of files whose trees are there because somebody glanced at them
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
@@ -296,7 +299,20 @@ class Project:
         Names that might be submodules are taken from all words of the file, so the answer may be too large, never
         too small.
         """
-        return self._remember(self._imported, module.file, lambda: tuple(dict.fromkeys(self._find_imported(module))))
+        return self._remember(self._imported, module.file, lambda: self._read_imported(module))
+
+    def _read_imported(self, module: SourceModule) -> tuple[SourceModule, ...]:
+        """As above; of very many files, most are asked for nothing else, and are held in less memory from then on."""
+        found = tuple(dict.fromkeys(self._find_imported(module)))
+        self._unpacked.append(module)
+        self._characters_unpacked += module.source.characters
+        if self._characters_unpacked > _MAX_UNPACKED:
+            for each in self._unpacked:
+                if not each.is_parsed:
+                    each.pack(self._vocabulary)
+            self._unpacked.clear()
+            self._characters_unpacked = 0
+        return found
 
     def _find_imported(self, module: SourceModule) -> Iterator[SourceModule]:
         for match in _IMPORT.finditer(module.source.text):

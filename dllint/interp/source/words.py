@@ -16,19 +16,17 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(map(sys.intern, set(WORD.findall(text))))
 
 
-class Vocabulary:
-    """All words of some files, numbered as they come."""
+class Vocabulary(dict[str, int]):
+    """The words of some files, each with a number: a word that is new gets the next one."""
 
     def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.words: list[str] = []
+        super().__init__()
+        self.words: list[str] = []  # by number
 
-    def number(self, word: str) -> int:
-        """The number of a word, which it gets here if it is new."""
-        known = self.numbers.setdefault(word, len(self.words))
-        if known == len(self.words):
-            self.words.append(word)
-        return known
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self.words)
+        self.words.append(word)
+        return number
 
 
 class PackedWords(Set[str]):
@@ -38,10 +36,10 @@ class PackedWords(Set[str]):
 
     def __init__(self, words: Iterable[str], vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._numbers = array("I", sorted(map(vocabulary.number, words)))
+        self._numbers = array("I", sorted(map(vocabulary.__getitem__, words)))
 
     def __contains__(self, word: object) -> bool:
-        number = self._vocabulary.numbers.get(word)  # type: ignore[call-overload]
+        number = self._vocabulary.get(word)  # type: ignore[call-overload]
         if number is None:
             return False
         place = bisect_left(self._numbers, number)
