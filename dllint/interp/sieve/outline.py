@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-
 NO_WORDS: frozenset[str] = frozenset()  # Python makes each empty one anew
 
 

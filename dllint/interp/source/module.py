@@ -26,7 +26,6 @@ _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
 _WITH_TREE = ("tree", "bindings", "method_calls", "calls", "_all_calls", "entry_makers", "_code")
-_SETS_OF_WORDS = ("words", "_bound")
 _MANY_LINES = ('"""', "'''")
 
 
@@ -163,11 +162,12 @@ class SourceModule:
             self.pack(vocabulary)
 
     def pack(self, vocabulary: Vocabulary) -> None:
-        """Hold the text and its words in less memory: they may not be asked for again."""
-        kept = vars(self)
-        for name in _SETS_OF_WORDS:
-            if isinstance(kept.get(name), frozenset):
-                kept[name] = PackedWords(kept[name], vocabulary)
+        """Hold the text and the words in it in less memory: they may not be asked for again."""
+        if isinstance(self.words, frozenset):
+            self.words = PackedWords(self.words, vocabulary)
+        bound = vars(self).get("_bound")
+        if isinstance(bound, frozenset):
+            self._bound = PackedWords(bound, vocabulary)
         self.source.pack()
 
     def is_broken(self, node: ast.AST) -> bool:
