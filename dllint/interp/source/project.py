@@ -104,11 +104,20 @@ class Project:
         return sum(module.source.characters for module in modules)
 
     def forget_trees(self) -> None:
-        """Let go of all syntax trees; nothing that was interpreted may still be in use."""
+        """Let go of all syntax trees, and of what was searched for; nothing that was interpreted may still be in use."""
         self._glanced_at = 0
+        self._forget_searches()
         for module in self._modules.values():
             if module is not None:
                 module.forget_tree(self._vocabulary)
+
+    def _forget_searches(self) -> None:
+        """Let go of answers that very many files were searched for: each holds the paths of all of them."""
+        self._broken.clear()
+        self._missing.clear()
+        self._refused.clear()
+        self._uses.clear()
+        self._dependencies.clear()
 
     @contextmanager
     def glancing_at(self, module: SourceModule) -> Iterator[None]:
@@ -149,11 +158,7 @@ class Project:
             self._overlay[file] = text
         old = self._modules.pop(file, None)
         self._imported.pop(file, None)
-        self._broken.clear()
-        self._missing.clear()
-        self._refused.clear()
-        self._uses.clear()
-        self._dependencies.clear()
+        self._forget_searches()
         if old is not None:
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
