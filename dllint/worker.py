@@ -48,7 +48,7 @@ _FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told t
 
 # What bounds the memory of a process, however many files it is given.
 _PARSED = 2_000_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
-_READ = 60_000_000  # characters of source that are kept: with the words in them, 3 bytes each
+_READ = 60_000_000  # characters of source that are kept: packed, with what is known of them, 3 bytes each
 _YOUNG = 1_000_000  # objects made since garbage was collected last
 
 
@@ -102,6 +102,7 @@ class Worker:
         if sum(project.characters_read for project in projects) > _READ:
             self._projects, self._engine = {}, self._new_engine()
             gc.collect()
+            return_memory()
         elif sum(project.characters_parsed for project in projects) > _PARSED:
             for project in projects:
                 project.forget_trees()

@@ -1,4 +1,4 @@
-"""What the interpreter remembers about syntax trees from one analysis to the next."""
+"""What the interpreter remembers about syntax trees from one analysis to the next, and the memory of the process."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Project:
         self._known_paths: dict[Path, Path] = {}
         self.seconds_glancing = 0.0  # of CPU time, for all files of the project together
         self._vocabulary = Vocabulary()
-        self._unpacked: list[SourceModule] = []  # those that were asked last for what they import
+        self._unpacked: dict[Path, SourceModule] = {}  # those that were asked last for what they import
         self._characters_unpacked = 0
         self._glanced_at = 0  # characters of files whose trees are there because somebody glanced at them
 
@@ -160,6 +160,8 @@ class Project:
         self._imported.pop(file, None)
         self._forget_searches()
         if old is not None:
+            if self._unpacked.pop(file, None) is not None:
+                self._characters_unpacked -= old.source.characters
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
             if module is not None:
@@ -309,10 +311,11 @@ class Project:
     def _read_imported(self, module: SourceModule) -> tuple[SourceModule, ...]:
         """As above; of very many files, most are asked for nothing else, and are held in less memory from then on."""
         found = tuple(dict.fromkeys(self._find_imported(module)))
-        self._unpacked.append(module)
-        self._characters_unpacked += module.source.characters
+        if module.file not in self._unpacked:
+            self._unpacked[module.file] = module
+            self._characters_unpacked += module.source.characters
         if self._characters_unpacked > _MAX_UNPACKED:
-            for each in self._unpacked:
+            for each in self._unpacked.values():
                 if not each.is_parsed:
                     each.pack(self._vocabulary)
             self._unpacked.clear()
