@@ -104,7 +104,7 @@ class Project:
         return sum(module.source.characters for module in modules)
 
     def forget_trees(self) -> None:
-        """Let go of all syntax trees, and of what was searched for; nothing that was interpreted may still be in use."""
+        """Let go of all syntax trees and of what was searched for; nothing that was interpreted may still be in use."""
         self._glanced_at = 0
         self._forget_searches()
         for module in self._modules.values():
