@@ -139,6 +139,15 @@ def test_packed_words_are_the_same_set() -> None:
         assert "tensorflow" not in packed
 
 
+def test_files_glanced_at_before_take_no_time_of_the_next_file(large: Path) -> None:
+    """A thread of its own analyzes each part of a run: its clock starts again, and that of the project goes on."""
+    patient = new_worker(large)
+    patient.analyse(large / "train0.py")
+    (project,) = patient._projects.values()
+    project.seconds_glancing += 1_000
+    assert codes_of(patient, large) == [["DL101"]] * FILES
+
+
 def test_names_are_looked_up_in_a_part_of_a_very_large_package(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "MAX_OPENED", 0)
     assert codes_of(new_worker(large), large) == [[]] * FILES
