@@ -35,6 +35,8 @@ from dllint.tiers import confidence_in, over_all_options
 
 Hook = Callable[..., Iterable[Finding] | None]
 
+_NOW = float("-inf")  # seconds: the deadline of an analysis that is interrupted
+
 
 class Engine:
     """A set of rules, the facts they rely on, and the settings under which they run.
@@ -80,7 +82,7 @@ class Engine:
         """Let the analysis that is under way on another thread come to its end as if its time were over."""
         machine = self._machine
         if machine is not None:
-            machine.deadline = float("-inf")
+            machine.deadline = _NOW
 
     def forget(self, module: SourceModule, project: Project) -> None:
         """Let go of what is kept about a module whose text is another one now."""
@@ -238,7 +240,7 @@ class _Run:
                 continue
             if rule.of_files and program.kind != "module":
                 continue
-            if self.machine.deadline < 0:
+            if self.machine.deadline == _NOW:
                 raise LimitError
             rule_class = loaded(rule)
             started = time.perf_counter()

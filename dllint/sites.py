@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Module(Protocol):
         """Its syntax tree."""
 
     @property
-    def words(self) -> frozenset[str]:
+    def words(self) -> Set[str]:
         """The identifiers (and words in strings and comments) of the file."""
 
     @property

@@ -20,7 +20,7 @@ from dllint.config.settings import Settings
 from dllint.engine import Engine
 from dllint.files.source import SourceError
 from dllint.findings import Problem
-from dllint.interp.memory import forget_trees
+from dllint.interp.memory import forget_trees, return_memory
 from dllint.interp.run.machine import LimitError
 from dllint.interp.source.facts import Facts, load_facts
 from dllint.interp.source.module import SourceModule
@@ -48,7 +48,7 @@ _FAREWELL = 0.5  # seconds that a thread has to come to an end when it is told t
 
 # What bounds the memory of a process, however many files it is given.
 _PARSED = 2_000_000  # characters of source whose syntax trees are kept: about 40 bytes of memory each
-_READ = 60_000_000  # characters of source that are kept: with the words in them, 3 bytes each
+_READ = 60_000_000  # characters of source that are kept: packed, with what is known of them, 3 bytes each
 _YOUNG = 1_000_000  # objects made since garbage was collected last
 
 
@@ -102,12 +102,14 @@ class Worker:
         if sum(project.characters_read for project in projects) > _READ:
             self._projects, self._engine = {}, self._new_engine()
             gc.collect()
+            return_memory()
         elif sum(project.characters_parsed for project in projects) > _PARSED:
             for project in projects:
                 project.forget_trees()
                 self._engine.forget_trees(project)
             forget_trees()
             gc.collect()
+            return_memory()
         elif gc.get_count()[0] > _YOUNG:
             gc.collect(0)
 
@@ -221,7 +223,7 @@ def relax_collector() -> None:
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)
     gc.freeze()
-    gc.set_threshold(3_000_000, 50, 100)
+    gc.set_threshold(1_000_000, 150, 100)
 
 
 def analyse_chunk(files: Sequence[Path]) -> list[Outcome]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
 from dllint.interp.run import machine
 from dllint.interp.source import project as projects
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.project import Project
+from dllint.interp.source.words import PackedWords, Vocabulary, words_of
 from dllint.worker import Worker
 
 HEADS = """\
@@ -86,6 +91,61 @@ def test_files_that_are_glanced_at_are_not_kept(large: Path, monkeypatch: pytest
     assert parsed(glancing) <= parsed(kept)
     (project,) = glancing._projects.values()
     assert project.seconds_glancing > 0
+
+
+def test_texts_are_packed_once_it_is_known_what_they_import(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = codes_of(new_worker(large), large)
+    monkeypatch.setattr(projects, "_MAX_UNPACKED", 0)
+    packing = new_worker(large)
+    assert codes_of(packing, large) == expected
+    (project,) = packing._projects.values()
+    assert isinstance(project.load(large / "heads.py").words, PackedWords)
+
+
+def test_a_tree_that_was_glanced_at_is_freed_at_once(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    project = Project(large)
+    module = project.load(large / "train0.py")
+    gc.disable()
+    try:
+        with project.reading(module):
+            kept = [weakref.ref(nodes_of(node)) for node in (module.tree, *module.tree.body)]
+            assert module.binds("train0") and not module.binds("train1")
+        assert not [index for index in kept if index() is not None]
+    finally:
+        gc.enable()
+
+
+def test_what_a_file_binds_is_known_without_its_tree(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    project = Project(large)
+    module = project.load(large / "train0.py")
+    with project.reading(module):
+        assert module.binds("train0")
+    assert module.binds("train0") and not module.binds("train1")
+    assert module.has_tree and not module.is_parsed
+
+
+def test_packed_words_are_the_same_set() -> None:
+    vocabulary = Vocabulary()
+    texts = ("import torch", "from heads import head_of", "torch.nn", "")
+    for text in texts:
+        words = words_of(text)
+        packed = PackedWords(words, vocabulary)
+        assert packed == words and set(packed) == words and len(packed) == len(words)
+        assert packed & {"torch", "head_of"} == words & {"torch", "head_of"}
+        assert {"torch", "head_of"} & packed == words & {"torch", "head_of"}
+        assert packed.isdisjoint({"torch"}) is ("torch" not in words)
+        assert "tensorflow" not in packed
+
+
+def test_files_glanced_at_before_take_no_time_of_the_next_file(large: Path) -> None:
+    """A thread of its own analyzes each part of a run: its clock starts again, and that of the project goes on."""
+    patient = new_worker(large)
+    patient.analyse(large / "train0.py")
+    (project,) = patient._projects.values()
+    project.seconds_glancing += 1_000
+    assert codes_of(patient, large) == [["DL101"]] * FILES
 
 
 def test_names_are_looked_up_in_a_part_of_a_very_large_package(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
-from dllint.interp.source.module import WORD, SourceModule
+from dllint.interp.source.module import SourceModule
 from dllint.interp.source.project import Project
+from dllint.interp.source.words import WORD
 
 _NAMELESS = re.compile(r"^[ \t]*from[ \t]*(?:\.+[ \t]*import|.*import[ \t]*\*)", re.MULTILINE)
 

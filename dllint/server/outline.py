@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from dllint.interp.source.module import WORD, SourceModule
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.words import WORD
 
 _STRING_OR_COMMENT = re.compile(
     r"""\"{3}(?:[^\\]|\\[\s\S])*?\"{3}|'{3}(?:[^\\]|\\[\s\S])*?'{3}"""

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+NO_WORDS: frozenset[str] = frozenset()  # Python makes each empty one anew
+
 
 class Imported(NamedTuple):
     """What an import binds a name to: a ``name`` in a module, or, where that is empty, the whole module."""
@@ -33,7 +35,7 @@ class Entry:
     class_mask: int = 0
     imports: tuple[Imported, ...] = ()
     mentions: tuple[str, ...] = ()
-    words: frozenset[str] = frozenset()
+    words: frozenset[str] = NO_WORDS
 
 
 @dataclass(slots=True)

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from dllint.interp.sieve.outline import Entry, Imported, Outline, imported_as
+from dllint.interp.sieve.outline import NO_WORDS, Entry, Imported, Outline, imported_as
 from dllint.interp.source.bindings import binds_by_imports, blocks_of, bound_names
-from dllint.interp.source.module import WORD
+from dllint.interp.source.words import WORD
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -57,6 +57,7 @@ class WordGraph:
         self._closures: dict[Node, int] = {}
         self._shared: dict[int, int] = {}  # few sets of words are those of many definitions
         self._outlines: dict[SourceModule, Outline] = {}
+        self._entries: dict[Entry, Entry] = {}  # many files import the same
         self.mattering: dict[tuple[ast.AST, int], bool] = {}
         self._masks: dict[ast.stmt, int] = {}
         self._imports: dict[ast.stmt, tuple[ast.Import | ast.ImportFrom, ...]] = {}
@@ -67,6 +68,7 @@ class WordGraph:
         self._closures.clear()
         self._shared.clear()
         self._outlines.clear()
+        self._entries.clear()
         self.mattering.clear()
         self._forget_statements(module)
 
@@ -173,7 +175,7 @@ class WordGraph:
         for member in members:
             on_stack.discard(member)
             mask |= self._closures[member]
-        mask = self._shared.setdefault(mask, mask)
+        mask = self._share(mask)
         for member in members:
             self._closures[member] = mask
 
@@ -200,7 +202,7 @@ class WordGraph:
 
     def _make_outline(self, module: SourceModule, *, keep: bool) -> Outline:
         bindings = module.bindings
-        stars = tuple(Imported(star.module or "", star.level, "*") for star in bindings.stars)
+        stars = tuple(Imported(origin, level, "*") for origin, level in module.stars)
         outline = Outline(self.mask(module.words), stars=stars)
         read: dict[ast.stmt, _Statement] = {}  # one may bind very many names
         for name, statements in bindings.names.items():
@@ -239,7 +241,13 @@ class WordGraph:
                     imports.update(dict.fromkeys(imported_as(each, bound)))
         mentions = tuple(word for word in words & module.bindings.names.keys() if word != name)
         class_mask = next((statement.class_mask for statement in statements if statement.class_mask), 0)
-        return Entry(mask, class_mask, tuple(imports), mentions, frozenset(words) if has_stars else frozenset())
+        kept = frozenset(words) if has_stars and words else NO_WORDS
+        entry = Entry(self._share(mask), self._share(class_mask), tuple(imports), mentions, kept)
+        return self._entries.setdefault(entry, entry)
+
+    def _share(self, mask: int) -> int:
+        """The one object for a set of words that is kept."""
+        return self._shared.setdefault(mask, mask)
 
     def of_import(self, statement: ast.Import | ast.ImportFrom, name: str) -> int:
         """The words of interest in the full name of what an import binds to ``name``.

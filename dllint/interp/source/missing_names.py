@@ -18,7 +18,7 @@ _IMPLICIT = re.compile(r"__\w+__")
 
 def has_only_what_is_written(module: SourceModule) -> bool:
     """Whether all names of a file are written in it: no code makes others, and no other file gives it all of its."""
-    return _is_closed(module) and not module.bindings.stars
+    return _is_closed(module) and not module.stars
 
 
 def lacks(project: Project, module: SourceModule, name: str, depth: int = 0) -> bool:
@@ -28,8 +28,8 @@ def lacks(project: Project, module: SourceModule, name: str, depth: int = 0) -> 
     """
     if name == "*" or _IMPLICIT.fullmatch(name) or module.binds(name) or not _is_closed(module) or depth > _MAX_DEPTH:
         return False
-    for star in module.bindings.stars:
-        other = project.find(module, star.module or "", star.level)
+    for origin, level in module.stars:
+        other = project.find(module, origin, level)
         if other is None or not lacks(project, other, name, depth + 1):
             return False
     return not module.is_package or not any(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 import tokenize
 from collections.abc import Callable, Sequence, Set
 from functools import cached_property, lru_cache
@@ -14,9 +13,9 @@ from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceFile
 from dllint.interp.source.bindings import Bindings, bindings_of
-from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.nodes import forget_nodes, nodes_of
+from dllint.interp.source.words import WORD, PackedWords, Vocabulary, words_of
 
-WORD = re.compile(r"[^\W\d]\w*")
 _UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 OF_PYTHON_2 = ("Missing parentheses in call", "multiple exception types", "leading zeros")
 """How the messages begin of errors in what Python 2 could parse."""
@@ -26,7 +25,7 @@ _OF_OTHER_PYTHONS = (*OF_PYTHON_2, "f-string")
 _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
-_WITH_TREE = ("tree", "bindings", "method_calls", "calls", "_all_calls", "entry_makers", "_bound", "_code")
+_WITH_TREE = ("tree", "bindings", "method_calls", "calls", "_all_calls", "entry_makers", "_code")
 _MANY_LINES = ('"""', "'''")
 
 
@@ -45,11 +44,6 @@ def _one_word(pattern: str) -> str:
     return word[1] if word else ""
 
 
-def words_of(text: str) -> frozenset[str]:
-    """The words in a text; a word that is in many texts is held in memory once."""
-    return frozenset(map(sys.intern, set(WORD.findall(text))))
-
-
 class SourceModule:
     """One file of the project: its text, the words in it and, once asked for, its syntax tree.
 
@@ -65,12 +59,13 @@ class SourceModule:
         self._among: tuple[frozenset[str], frozenset[str]] | None = None
         self._contains: dict[re.Pattern[str], bool] = {}
         self._parse_error: Exception | None = None
+        self._was_parsed = False
         self.remains: Remains | None = None
         self._words_in: dict[ast.stmt, frozenset[str]] = {}
         self.derived: dict[Callable[..., object], Any] = {}  # what functions have made of the tree, by function
 
     @cached_property
-    def words(self) -> frozenset[str]:
+    def words(self) -> Set[str]:
         """The identifiers (and words in strings and comments) of the file."""
         return words_of(self.source.text)
 
@@ -115,7 +110,7 @@ class SourceModule:
     def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
         """Which of some words the file contains."""
         if self._among is None or self._among[0] is not interesting:
-            self._among = (interesting, self.words & interesting)
+            self._among = (interesting, interesting.intersection(self.words))
         return self._among[1]
 
     @cached_property
@@ -125,16 +120,19 @@ class SourceModule:
         It is empty where Python can parse no part of the file, which ``has_tree`` tells.
         """
         try:
-            return parse_module(self.source.text)
+            tree = parse_module(self.source.text)
         except _UNPARSABLE as error:
             self._parse_error = error
             self.remains = remains_of(self.source.text) if isinstance(error, SyntaxError) else None
-            return self.remains.tree if self.remains is not None else ast.Module([], [])
+            tree = self.remains.tree if self.remains is not None else ast.Module([], [])
+        self._was_parsed = True
+        return tree
 
     @property
     def parse_error(self) -> Exception | None:
         """Why Python cannot parse the file: a syntax error, a NUL, or expressions that are nested too deeply."""
-        self.tree  # noqa: B018 -- which finds out
+        if not self._was_parsed:
+            self.tree  # noqa: B018 -- which finds out
         return self._parse_error
 
     @property
@@ -147,18 +145,30 @@ class SourceModule:
         """Whether the syntax tree has been asked for."""
         return "tree" in vars(self)
 
-    def forget_tree(self) -> None:
-        """Let go of the syntax tree, to be made again when it is asked for, and pack the text.
+    def forget_tree(self, vocabulary: Vocabulary) -> None:
+        """Let go of the syntax tree, to be made again when it is asked for, and pack the rest.
 
         What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
         """
+        kept = vars(self)
         self._contains.clear()  # of thousands of files, each for hundreds of names
         if self._parse_error is None:
+            if self.is_parsed:
+                forget_nodes(self.tree)
             for name in _WITH_TREE:
-                vars(self).pop(name, None)
+                kept.pop(name, None)
             self._words_in.clear()
             self.derived.clear()
-            self.source.pack()
+            self.pack(vocabulary)
+
+    def pack(self, vocabulary: Vocabulary) -> None:
+        """Hold the text and the words in it in less memory: they may not be asked for again."""
+        if isinstance(self.words, frozenset):
+            self.words = PackedWords(self.words, vocabulary)
+        bound = vars(self).get("_bound")
+        if isinstance(bound, frozenset):
+            self._bound = PackedWords(bound, vocabulary)
+        self.source.pack()
 
     def is_broken(self, node: ast.AST) -> bool:
         """Whether a function has lost statements that Python cannot parse."""
@@ -205,6 +215,11 @@ class SourceModule:
             for alias in statement.names
         )
 
+    @cached_property
+    def stars(self) -> tuple[tuple[str, int], ...]:
+        """The modules all of whose names the file takes, with their leading dots."""
+        return tuple((star.module or "", star.level) for star in self.bindings.stars)
+
     @property
     def is_script(self) -> bool:
         """Whether the file does something when it is run: its top level loops, or calls a function of its own."""
@@ -222,7 +237,7 @@ class SourceModule:
         return name in self._bound
 
     @cached_property
-    def _bound(self) -> frozenset[str]:
+    def _bound(self) -> Set[str]:
         """All names that are bound somewhere in the file."""
         found: set[str] = set()
         for node in nodes_of(self.tree).all:

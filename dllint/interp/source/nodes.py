@@ -76,3 +76,13 @@ def nodes_of(root: ast.AST) -> Nodes:
     if known is None:
         known = kept[_KEPT] = Nodes(root)
     return known
+
+
+def forget_nodes(root: ast.AST) -> None:
+    """Let go of what is kept with a tree and with nodes below it.
+
+    A list of nodes has the node in it that it is kept with: a circle, which waits for the garbage collector.
+    """
+    kept: Nodes | None = vars(root).get(_KEPT)
+    for node in kept.all if kept is not None else ():
+        vars(node).pop(_KEPT, None)

@@ -19,9 +19,11 @@ from dllint.interp.source.files_below import commands_below, configuration_below
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import SearchPaths
+from dllint.interp.source.words import Vocabulary
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _MAX_GLANCED_AT = 1_000_000  # characters
+_MAX_UNPACKED = 8_000_000  # characters
 
 Key = TypeVar("Key")
 Found = TypeVar("Found")
@@ -47,11 +49,15 @@ class Project:
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
         self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._known_paths: dict[Path, Path] = {}
         self.seconds_glancing = 0.0  # of CPU time, for all files of the project together
+        self._vocabulary = Vocabulary()
+        self._unpacked: dict[Path, SourceModule] = {}  # those that were asked last for what they import
+        self._characters_unpacked = 0
         self._glanced_at = 0  # characters of files whose trees are there because somebody glanced at them
 
     def module(self, file: Path, name: str = "") -> SourceModule | None:
@@ -89,11 +95,20 @@ class Project:
         return sum(module.source.characters for module in modules)
 
     def forget_trees(self) -> None:
-        """Let go of all syntax trees; nothing that was interpreted may still be in use."""
+        """Let go of all syntax trees and of what was searched for; nothing that was interpreted may still be in use."""
         self._glanced_at = 0
+        self._forget_searches()
         for module in self._modules.values():
             if module is not None:
-                module.forget_tree()
+                module.forget_tree(self._vocabulary)
+
+    def _forget_searches(self) -> None:
+        """Let go of answers that very many files were searched for: each holds the paths of all of them."""
+        self._broken.clear()
+        self._missing.clear()
+        self._refused.clear()
+        self._uses.clear()
+        self._dependencies.clear()
 
     @contextmanager
     def glancing_at(self, module: SourceModule) -> Iterator[None]:
@@ -116,7 +131,7 @@ class Project:
             if not was_parsed and module.is_parsed:
                 self._glanced_at += module.source.characters
                 if self._glanced_at > _MAX_GLANCED_AT:
-                    module.forget_tree()
+                    module.forget_tree(self._vocabulary)
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
@@ -134,11 +149,10 @@ class Project:
             self._overlay[file] = text
         old = self._modules.pop(file, None)
         self._imported.pop(file, None)
-        self._broken.clear()
-        self._missing.clear()
-        self._refused.clear()
-        self._uses.clear()
+        self._forget_searches()
         if old is not None:
+            if self._unpacked.pop(file, None) is not None:
+                self._characters_unpacked -= old.source.characters
             self._imports = {key: entry for key, entry in self._imports.items() if entry[0] is not old}
             self._imported = {key: entry for key, entry in self._imported.items() if old not in entry[0]}
             if module is not None:
@@ -171,7 +185,8 @@ class Project:
         if answer is None:
             before = (self.used, self._told)
             self.start_noting()
-            answer = memory[key] = (find(), frozenset(self.used))
+            found, used = find(), frozenset(self.used)
+            answer = memory[key] = (found, self._dependencies.setdefault(used, used))
             self.used, self._told = before
         found, used = answer
         if id(used) not in self._told:
@@ -282,7 +297,21 @@ class Project:
         Names that might be submodules are taken from all words of the file, so the answer may be too large, never
         too small.
         """
-        return self._remember(self._imported, module.file, lambda: tuple(dict.fromkeys(self._find_imported(module))))
+        return self._remember(self._imported, module.file, lambda: self._read_imported(module))
+
+    def _read_imported(self, module: SourceModule) -> tuple[SourceModule, ...]:
+        """As above; of very many files, most are asked for nothing else, and are held in less memory from then on."""
+        found = tuple(dict.fromkeys(self._find_imported(module)))
+        if module.file not in self._unpacked:
+            self._unpacked[module.file] = module
+            self._characters_unpacked += module.source.characters
+        if self._characters_unpacked > _MAX_UNPACKED:
+            for each in self._unpacked.values():
+                if not each.is_parsed:
+                    each.pack(self._vocabulary)
+            self._unpacked.clear()
+            self._characters_unpacked = 0
+        return found
 
     def _find_imported(self, module: SourceModule) -> Iterator[SourceModule]:
         for match in _IMPORT.finditer(module.source.text):
