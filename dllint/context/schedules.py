@@ -46,13 +46,14 @@ class Schedules(Optimizers, Paths, Sources):
         return found
 
     def is_constant_schedule(self, scheduler: Value) -> bool:
-        """Whether the factor of each rate is a constant as it is written: `LambdaLR(optimizer, lambda step: 1)`."""
+        """Whether the factor of each rate is a constant as it is written: `LambdaLR(optimizer, lambda step: 1)`.
+
+        A product with zero counts for what it is.
+        """
         made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
         factors = [each.arguments.get(1, "lr_lambda") for each in made if each.library_name.endswith(".LambdaLR")]
-        return bool(factors) and all(
-            isinstance(each, Function) and isinstance(getattr(each.node, "body", None), ast.Constant)
-            for each in factors
-        )
+        functions = [each.node if isinstance(each, Function) else None for each in factors]
+        return bool(functions) and all(isinstance(each, ast.Lambda) and _is_number(each.body) for each in functions)
 
     def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
         """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made."""
@@ -104,3 +105,11 @@ class Schedules(Optimizers, Paths, Sources):
             if call.node not in followed and (called == name or role_by_name(called) == "scheduler"):
                 return True
         return False
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an expression is a number, whatever its variables are."""
+    if not isinstance(node, ast.BinOp):
+        return isinstance(node, ast.Constant)
+    is_nothing = any(isinstance(each, ast.Constant) and each.value == 0 for each in (node.left, node.right))
+    return (isinstance(node.op, ast.Mult) and is_nothing) or (_is_number(node.left) and _is_number(node.right))

