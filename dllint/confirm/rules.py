@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from string import Formatter
+from typing import Any, cast
 
 from dllint.confirm.evidence import Judgement, Mode, Voice
 from dllint.files import toml
@@ -35,6 +36,8 @@ class Judged:
         looks: what the probe looks at.
         confirmed: from where on the run confirms it.
         threshold: the same in full, and what refutes it.
+        said: what is said of what was seen, with its numbers in braces: of lists their ``range``, their ``count``, or
+            the first ``names``; empty where the probe finds the words itself.
         unreached: why a finding was not reached; empty where no finding can be about it.
         speaks: ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers.
         line: it is about one line, and what is seen elsewhere in the same function says nothing about it.
@@ -49,6 +52,7 @@ class Judged:
     looks: str
     confirmed: str
     threshold: str
+    said: str = ""
     unreached: str = ""
     speaks: str = ""
     line: bool = False
@@ -71,9 +75,29 @@ def judged() -> dict[str, Judged]:
 
 
 def declare(judgement: Judgement) -> Judgement:
-    """Add what the table of its code says: what it was compared with, and how it speaks unless that depends."""
+    """Add what the table of its code says: its words, what it was compared with, and how it speaks unless that depends.
+
+    This is done once for each judgement.
+    """
     known = judged().get(judgement.rule)
     if known is not None:
-        judgement.threshold = judgement.threshold or known.threshold
+        numbers = {"calls": 0, "wrong": 0, "what": "", "looks": judgement.events, **judgement.statistics}
+        judgement.message = _Words().vformat(known.said, (), numbers) + judgement.message
+        judgement.threshold = known.threshold
         judgement.voice = cast(Voice, known.speaks) if judgement.voice == "declared" else judgement.voice
     return judgement
+
+
+class _Words(Formatter):
+    """Puts numbers into words, and what there is of several."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """A value by what is asked of it."""
+        if not isinstance(value, list):
+            return str(super().format_field(value, format_spec))
+        if format_spec == "range":
+            low, high = f"{min(value):.3g}", f"{max(value):.3g}"
+            return low if low == high else f"{low} to {high}"
+        if format_spec == "names":
+            return f" ({', '.join(map(str, value[:3]))}{', …' * (len(value) > 3)})" if value else ""
+        return str(len(value)) if format_spec == "count" else " and ".join(map(str, value))

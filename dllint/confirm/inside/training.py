@@ -18,7 +18,7 @@ from dllint.confirm.inside.patching import ORIGINALS, observe
 from dllint.confirm.inside.places import Place, here, stack_of
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
-from dllint.confirm.probes.base import BackwardCall
+from dllint.confirm.probes.events import BackwardCall
 from dllint.events import (
     GradientClip,
     OptimizerCreated,

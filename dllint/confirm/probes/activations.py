@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
 from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import BackwardCall, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
+from dllint.confirm.probes.events import BackwardCall, Stack, stack_of
 from dllint.confirm.probes.graph import nodes, weight_behind
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
 _BATCHES, _SAMPLES = 16, 1000  # from which it counts that a unit is dead
@@ -99,23 +98,14 @@ class Activations(Probe):
     def _dead(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
         if layers:
             worst = max(layers, key=lambda units: units.dead / units.units)
-            share = worst.dead / worst.units
-            is_enough = looks >= _BATCHES and worst.samples >= _SAMPLES
-            yield self.judgement(
-                "dead-units",
-                self.whole(stack, looks=looks),
-                decided(share >= _DEAD and is_enough, share <= _ALIVE),
-                f"{worst.dead} of {worst.units} units after {worst.name} are zero for each of {worst.samples} samples",
-                {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": worst.samples},
-            )
+            share, number = worst.dead / worst.units, worst.samples
+            verdict = decided(share >= _DEAD and looks >= _BATCHES and number >= _SAMPLES, share <= _ALIVE)
+            found = {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": number}
+            yield self.judgement("dead-units", self.whole(stack, looks=looks), verdict, **found)
 
     def _saturated(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
         if layers and looks >= ENOUGH:
             worst = max(layers, key=lambda units: units.saturated)
-            yield self.judgement(
-                "saturated-units",
-                self.whole(stack, looks=looks),
-                decided(worst.saturated >= _SATURATED, worst.saturated <= _FREE),
-                f"{worst.saturated:.3g} of the outputs of tanh after {worst.name} are beyond 0.99 of its range",
-                {"layer": worst.name, "saturated": worst.saturated, "units": worst.units},
-            )
+            verdict = decided(worst.saturated >= _SATURATED, worst.saturated <= _FREE)
+            found = {"layer": worst.name, "saturated": worst.saturated, "units": worst.units}
+            yield self.judgement("saturated-units", self.whole(stack, looks=looks), verdict, **found)

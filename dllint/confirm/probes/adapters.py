@@ -13,10 +13,8 @@ from typing import Any
 
 from torch import nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, parameters_of, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, shown
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 _SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
           "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
@@ -68,17 +66,13 @@ class Adapters(ObjectProbe[_Adapted]):
                 adapted.lost = [name for name in trained if not _is_saved(name, inner)] if trained else adapted.lost
 
     def judge_each(self, seen: _Adapted) -> Judgements:
-        found = {"unmatched": seen.unmatched, "missing": seen.unsaved_modules, "unsaved": seen.lost[:20]}
         if seen.targets:
-            what = f"{len(seen.unmatched)} of {len(seen.targets)} target modules match none of the model"
-            what += shown(seen.unmatched)
-            yield self.judgement("DL605", seen, decided(seen.unmatched, True), what, found)
+            yield self.judgement("DL605", seen, decided(seen.unmatched, True))
         if seen.looks >= ENOUGH or seen.unsaved_modules:
-            what = f"{len(seen.lost)} of {seen.trained} trained parameters are not saved with the adapter"
-            if seen.unsaved_modules and not seen.lost:
-                what = f"modules that were to be saved do not exist: {', '.join(seen.unsaved_modules)}"
+            missing = ", ".join(seen.unsaved_modules)
+            told = f"; modules that were to be saved do not exist: {missing}" if missing and not seen.lost else ""
             verdict = decided(seen.lost or seen.unsaved_modules, True)
-            yield self.judgement("DL606", seen, verdict, what + shown(seen.lost), found)
+            yield self.judgement("DL606", seen, verdict, told, number=len(seen.lost))
 
 
 def _names(value: Any) -> list[str]:

@@ -9,11 +9,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import StateRestored, StateSaved, StateTaken, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
 from dllint.confirm.probes.contents import dicts
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.events import Stack, StateRestored, StateSaved, StateTaken, stack_of
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
@@ -71,16 +69,8 @@ class Aliases(PlaceProbe[_States]):
         seen.age = max(seen.age, self.run.all_steps - asked)
 
     def judge_each(self, seen: _States) -> Judgements:
-        what = seen.place[0]
-        yield self.judgement(
-            "DL719",
-            seen,
-            decided(seen.wrong, True),
-            f"{seen.wrong} of {seen.looks} states that were {what} here up to {seen.age} steps after they were taken "
-            "are the weights of the model itself, which have moved since",
-            {"aliases": seen.wrong, "states": seen.looks, "age": seen.age},
-            "alarm" if what == "loaded" else "note",
-        )
+        how = seen.place[0]
+        yield self.judgement("DL719", seen, decided(seen.wrong, True), "", alarm_if(how == "loaded"), how=how)
 
 
 def _is_alias(state: dict[Any, Any], module: nn.Module) -> bool:

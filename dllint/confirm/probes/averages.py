@@ -16,12 +16,10 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.parts import tensors, vars_of
-from dllint.confirm.probes.base import ModelForward, StateSaved, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.contents import has_optimizer
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.events import ModelForward, Stack, StateSaved, stack_of
 from dllint.confirm.probes.search import objects
 
 _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
@@ -102,27 +100,15 @@ class Averages(PlaceProbe[_Evaluations]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for stack, holds in self._saved.items():
-            yield self.judgement(
-                "DL715",
-                self.whole(stack),
-                decided(not self._is_saved and not _writes_elsewhere(), self._is_saved),
-                f"{sum(holds)} of {len(holds)} checkpoints with the state of an optimizer hold the average",
-                {"checkpoints": len(holds), "with_average": sum(holds), "elsewhere": self._is_saved},
-            )
+            verdict = decided(not self._is_saved and not _writes_elsewhere(), self._is_saved)
+            yield self.judgement("DL715", self.whole(stack), verdict, checkpoints=len(holds), with_average=sum(holds))
 
     def judge_each(self, seen: _Evaluations) -> Judgements:
         phases = sum(each.phases for each in self.noted())
         is_enough = phases >= ENOUGH or (phases > 0 and self.run.ended_by == "end")
         seen.looks = 1
         if seen.wrong or self._used:
-            yield self.judgement(
-                "DL941",
-                seen,
-                decided(is_enough and not self._used, self._used),
-                f"{seen.wrong} of {seen.calls} calls in evaluation used the weights of the moment, and {self._used} in "
-                "the run an average",
-                {"raw": seen.wrong, "calls": seen.calls, "averaged": self._used, "phases": phases},
-            )
+            yield self.judgement("DL941", seen, decided(is_enough and not self._used, self._used), averaged=self._used)
 
 
 def _weights(average: Any) -> list[Tensor]:

@@ -6,10 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.probes.base import BackwardCall, LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.events import BackwardCall, LossCall, stack_of
 from dllint.confirm.probes.graph import leaves, operation, through_views
-from dllint.confirm.probes.judging import Judgements, Samples
 
 _LOSSES = ("huber_loss", "mse_loss", "smooth_l1_loss")
 _DISCOUNT = 0.5  # the smallest
@@ -44,14 +43,7 @@ class Bootstrap(PlaceProbe[Samples]):
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
-            yield self.judgement(
-                "DL956",
-                seen,
-                seen.unanimous,
-                f"in {seen.wrong} of {seen.looks} calls of {seen.what}, gradients went through a target of the "
-                "form reward + discount * value to the parameters that are to learn it",
-                {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what},
-            )
+            yield self.judgement("DL956", seen, seen.unanimous, f"calls of {seen.what}")
 
 
 def is_bootstrapped(made_by: Any) -> bool:

@@ -6,20 +6,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import BackwardCall, LossCall, stack_of
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
 from dllint.confirm.probes.bootstrap import is_bootstrapped
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.events import BackwardCall, LossCall, Stack, stack_of
 from dllint.confirm.probes.graph import leaves_behind, nearest, operation, through_views
-from dllint.confirm.probes.judging import Judgements, Samples
 
 _NEAR = 40  # operations between the loss and the differences that it is made of
 _FEWEST = 4  # samples that are not compared with each other by chance
 _LINEAR = ("Addmm", "Mm", "Bmm", "Convolution", "AccumulateGrad")  # which end what belongs to the loss
-_WHAT = {
-    "DL101": "took the log-softmax of probabilities",
-    "DL117": "compared each element with each other, by broadcasting",
-    "DL956": "sent gradients through a target of the form reward + discount * value to the parameters that learn it",
+_TOLD = {
+    "DL101": "in {} backward passes, the loss took the log-softmax of probabilities",
+    "DL117": "in {} backward passes, the loss compared each element with each other, by broadcasting",
+    "DL956": "backward passes",
 }
 
 
@@ -64,8 +62,7 @@ class ByHand(PlaceProbe[Samples]):
 
     def judge_each(self, seen: Samples) -> Judgements:
         rule = seen.place[0]
-        what = f"in {seen.wrong} of {seen.looks} backward passes, the loss {_WHAT[rule]}"
-        yield self.judgement(rule, seen, seen.unanimous, what, {"wrong": seen.wrong, "sampled": seen.looks})
+        yield self.judgement(rule, seen, seen.unanimous, _TOLD[rule].format(f"{seen.wrong} of {seen.looks}"))
 
 
 def _shape(node: Any, number: int = 0) -> tuple[int, ...]:

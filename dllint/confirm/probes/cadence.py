@@ -10,11 +10,10 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import BackwardCall, SchedulerStep, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.evidence import Judgement, Verdict
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, SchedulerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
 _WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
@@ -67,27 +66,17 @@ class Cadence(ObjectProbe[_Steps]):
         yield self._cadence(seen)
         steps = max(self._optimizer_steps(seen.tracked), 1)
         is_enough = min(steps, seen.looks) >= ENOUGH
-        yield self.judgement(
-            "DL305",
-            seen,
-            decided(is_enough and seen.looks / steps >= _TWICE, is_enough),
-            f"{seen.looks} steps of {seen.kind} in {steps} of the optimizer",
-            {"steps": seen.looks, "optimizer_steps": steps},
-        )
+        verdict = decided(is_enough and seen.looks / steps >= _TWICE, is_enough)
+        yield self.judgement("DL305", seen, verdict, steps=seen.looks, optimizer_steps=steps)
 
     def _cadence(self, seen: _Steps) -> Judgement:
         batches = self._lengths.most_common(1)[0][0] if self._lengths else 0  # of the loader that trains
         between = (seen.at - seen.first) / max(seen.looks - 1, 1)  # optimizer steps per scheduler step
         unit = "optimizer step" if between < _TWICE else "several optimizer steps"
-        found = {"steps": seen.looks, "optimizer_steps_between": between, "horizon": seen.horizon, "batches": batches}
-        return self.judgement(
-            "DL304",
-            seen,
-            self._verdict(seen, between, batches),
-            f"{seen.kind} made {seen.looks} steps, one per {unit}; its horizon is {seen.horizon or 'unknown'} steps, "
-            f"the loader has {batches or 'an unknown number of'} batches",
-            found,
-        )
+        told = f"one per {unit}; its horizon is {seen.horizon or 'unknown'} steps, the loader has "
+        told += f"{batches or 'an unknown number of'} batches"
+        verdict = self._verdict(seen, between, batches)
+        return self.judgement("DL304", seen, verdict, told, optimizer_steps_between=between, batches=batches)
 
     def _verdict(self, seen: _Steps, between: float, batches: int) -> Verdict:
         horizon = seen.horizon

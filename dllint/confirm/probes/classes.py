@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, Stack, stack_of
 
 _LOSSES = ("cross_entropy", "nll_loss")
 _FEWEST = 64  # labels
@@ -51,30 +49,17 @@ class Classes(PlaceProbe[_Labels]):
 
     def judge_each(self, seen: _Labels) -> Judgements:
         labels = [int(count) for count in seen.labels]
-        found = {"labels": labels[:100], "classes": seen.classes}
-        yield self.judgement(
-            "DL514",
-            seen,
-            decided(seen.wrong and not labels[0], labels[0]),
-            f"{labels[0]} of {sum(labels)} labels are 0, and {seen.wrong} batches had the label {seen.classes}, which "
-            f"{seen.classes} classes do not have",
-            found,
-        )
+        found = {"labels": labels[:100], "zeros": labels[0], "number": sum(labels)}
+        yield self.judgement("DL514", seen, decided(seen.wrong and not labels[0], labels[0]), **found)
         met = [count for count in labels if count]
         if sum(met) >= _FEWEST and seen.recent:
             later = [counts for counts in seen.recent[len(seen.recent) // 2 :] if len(counts) == seen.classes]
             predicted = torch.stack(later).sum(0).tolist() if later else []
-            uneven = max(met) / min(met)
+            uneven, of = max(met) / min(met), sum(count > 0 for count in predicted)
             is_uneven = uneven > _UNEVEN and len(met) > 1 and max(met) >= _RARE
             is_narrow = _entropy(predicted) < _NARROW * _entropy(met)
-            yield self.judgement(
-                "DL517",
-                seen,
-                decided(is_uneven and is_narrow, not is_uneven),
-                f"the commonest class has {uneven:.3g} times as many labels as the rarest, and predictions are of "
-                f"{sum(count > 0 for count in predicted)} classes",
-                found,
-            )
+            verdict = decided(is_uneven and is_narrow, not is_uneven)
+            yield self.judgement("DL517", seen, verdict, **found, uneven=uneven, predicted=of)
 
 
 def _look(seen: _Labels, labels: Tensor, classes: int) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Moment
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.probes.base import OptimizerStep, Probe, SchedulerStep, StateSaved, parameters_of
+from dllint.confirm.probes.base import Probe, parameters_of
+from dllint.confirm.probes.events import Batches, OptimizerStep, SchedulerStep, StateSaved
 from dllint.confirm.probes.resumption import counters_of
 
 _PARAMETERS, _ELEMENTS = 64, 8  # of an optimizer and of each parameter that are noted

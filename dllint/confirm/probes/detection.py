@@ -13,10 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
@@ -73,22 +71,14 @@ class Detection(PlaceProbe[_Boxes]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for stack, thresholds in self._thresholds.items():
-            lowest = min(thresholds)
-            what = f"the detector that is evaluated drops what it finds with a score below {lowest:.2g}"
-            seen = self.whole(stack, looks=len(thresholds))
-            yield self.judgement("DL513", seen, decided(lowest >= _HIGH, True), what, {"threshold": lowest})
+            lowest, seen = min(thresholds), self.whole(stack, looks=len(thresholds))
+            yield self.judgement("DL513", seen, decided(lowest >= _HIGH, True), lowest=lowest)
 
     def judge_each(self, seen: _Boxes) -> Judgements:
-        is_broken = seen.wrong and self.run.ended_by == "exception"  # as such boxes end it
-        yield self.judgement(
-            "DL512",
-            seen,
-            "CONFIRMED" if is_broken else seen.unanimous if seen.boxes >= _FEWEST else "INCONCLUSIVE",
-            f"{seen.invalid} of {seen.boxes} boxes have no second corner beyond the first, and the largest coordinate "
-            f"is {seen.highest:.3g}",
-            {"boxes": seen.boxes, "invalid": seen.invalid, "highest": seen.highest},
-            "alarm" if seen.is_known else "note",
-        )
+        verdict = seen.unanimous if seen.boxes >= _FEWEST else "INCONCLUSIVE"
+        if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
+            verdict = "CONFIRMED"
+        yield self.judgement("DL512", seen, verdict, "", alarm_if(seen.is_known))
 
 
 def _are_targets(value: Any) -> bool:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import BackwardCall
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, Stack
 
 
 @dataclass(slots=True, eq=False)
@@ -45,11 +43,4 @@ class Deviations(PlaceProbe[_Deviations]):
             self._waiting = []
 
     def judge_each(self, seen: _Deviations) -> Judgements:
-        yield self.judgement(
-            "DL951",
-            seen,
-            decided(seen.wrong, seen.looks >= ENOUGH),
-            f"{seen.degenerate} of {seen.looks} standard deviations were 0 or those of a single sample, and "
-            f"{seen.wrong} made a loss that is not finite",
-            {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looks},
-        )
+        yield self.judgement("DL951", seen, decided(seen.wrong, seen.looks >= ENOUGH))

@@ -8,9 +8,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, stack_of
 
 
 @dataclass(slots=True, eq=False)
@@ -31,15 +30,8 @@ class EvaluationMode(PlaceProbe[_Calls]):
             seen.layers = max(seen.layers, len(layers))
 
     def judge_each(self, seen: _Calls) -> Judgements:
-        yield self.judgement(
-            "DL207",
-            seen,
-            decided(seen.wrong == seen.looks, not seen.wrong),
-            f"{seen.wrong} of {seen.looks} calls without gradients ran dropout or batch norm as in training "
-            f"({seen.layers} such layers)",
-            {"wrong": seen.wrong, "calls": seen.looks, "layers": seen.layers},
-            "note" if seen.looks >= ENOUGH else "",
-        )
+        verdict = decided(seen.wrong == seen.looks, not seen.wrong)
+        yield self.judgement("DL207", seen, verdict, "", "note" if seen.looks >= ENOUGH else "")
 
 
 def is_modal(layer: nn.Module) -> bool:

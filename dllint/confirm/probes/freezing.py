@@ -7,10 +7,8 @@ from weakref import WeakSet
 
 from torch import nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, parameters_of, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder", "freeze_bert", "frozen")
 
@@ -47,14 +45,7 @@ class Freezing(ObjectProbe[Samples]):
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks >= ENOUGH:
-            yield self.judgement(
-                "freezing-not-applied",
-                seen,
-                decided(seen.wrong == seen.looks, True),
-                f"{seen.what}, but each parameter of the module had a gradient after {seen.wrong} of {seen.looks} "
-                "sampled steps",
-                {"attribute": seen.what, "trained": seen.wrong, "sampled": seen.looks},
-            )
+            yield self.judgement("freezing-not-applied", seen, decided(seen.wrong == seen.looks, True))
 
 
 def _is_asked(value: Any) -> bool:

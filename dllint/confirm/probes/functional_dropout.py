@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import Stack
 
 
 class FunctionalDropout(PlaceProbe[Samples]):
@@ -16,6 +15,4 @@ class FunctionalDropout(PlaceProbe[Samples]):
         self.at(stack).count(training and probability > 0)
 
     def judge_each(self, seen: Samples) -> Judgements:
-        verdict = decided(seen.wrong == seen.looks, not seen.wrong)
-        what = f"{seen.wrong} of {seen.looks} calls in evaluation mode dropped"
-        yield self.judgement("DL216", seen, verdict, what, {"dropping": seen.wrong, "calls": seen.looks})
+        yield self.judgement("DL216", seen, decided(seen.wrong == seen.looks, not seen.wrong))

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import OptimizerStep, Probe, stack_of
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 _PARTS = 3  # parameters that are copied
 _LARGEST = 100_000  # elements
@@ -65,12 +64,6 @@ class Fused(Probe):
 
     def judge(self) -> Judgements:
         for tracked, difference, stack in self._compared:
-            stacks = (stack, tracked.made) if tracked.made else (stack,)
-            yield self.judgement(
-                "DL311",
-                Samples(stacks=stacks, last=1, looks=1),
-                decided(difference > _OFF, True),
-                f"the first step of the fused {tracked.kind} differs by {difference:.2g} learning rates from that of "
-                "one that is not fused",
-                {"difference": difference, "optimizer": tracked.kind},
-            )
+            seen = tracked.seen(1, stack, tracked.made)
+            seen.last = 1
+            yield self.judgement("DL311", seen, decided(difference > _OFF, True), difference=difference)

@@ -13,20 +13,18 @@ from weakref import ref
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import (
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of, repeated
+from dllint.confirm.probes.events import (
     BackwardCall,
     ModelForward,
     OptimizerCreated,
     OptimizerStep,
-    Probe,
     ScalerUnscale,
+    Stack,
     ZeroGrad,
-    parameters_of,
     stack_of,
 )
 from dllint.confirm.probes.graph import leaves
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, repeated
 
 _SAMPLES = 3
 _PART = 100_000  # elements of a sample that are kept, to see whether it moves
@@ -78,7 +76,7 @@ class Tracked:
 
     def seen(self, looks: int, *stacks: Stack) -> Samples:
         """What was seen of its steps, at places that there are."""
-        return Samples(stacks=tuple(filter(None, stacks)), last=self.steps, looks=looks)
+        return Samples(stacks=tuple(filter(None, stacks)), last=self.steps, looks=looks, what=self.kind)
 
     def samples(self) -> list[Tensor]:
         """The smallest of the first, the middle and the last of its trainable parameters, matrices before vectors.
@@ -274,45 +272,22 @@ class Gradients(Probe):
         moved, is_over = tracked.has_moved(), self.run.ended_by in _OVER
         is_used = bool(tracked.steps) or moved
         is_enough = tracked.reached >= ENOUGH and (is_used or is_over or tracked.reached >= _MANY)
-        yield self.judgement(
-            "DL201",
-            tracked.seen(tracked.reached, *tracked.backward_stacks),
-            decided(is_enough and not is_used, is_enough),
-            f"{tracked.kind}: {tracked.reached} backward passes, {tracked.steps} steps, parameters "
-            + ("moved" if moved else "never moved"),
-            {"optimizer": tracked.kind, "backwards": tracked.reached, "steps": tracked.steps, "moved": moved},
-            "alarm" if is_over else "note",
-        )
+        verdict, told = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
+        seen = tracked.seen(tracked.reached, *tracked.backward_stacks)
+        yield self.judgement("DL201", seen, verdict, told, alarm_if(is_over), steps=tracked.steps, moved=moved)
 
     def _stale(self, tracked: Tracked) -> Judgements:
         """DL202."""
-        yield self.judgement(
-            "DL202",
-            tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks),
-            repeated(tracked.stale),
-            f"{tracked.stale} of {tracked.followed} steps of {tracked.kind} used gradients that were added to those of "
-            "a step before",
-            {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.followed},
-        )
+        seen = tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks)
+        yield self.judgement("DL202", seen, repeated(tracked.stale), stale=tracked.stale, steps=tracked.followed)
 
     def _empty(self, tracked: Tracked) -> Judgements:
         """DL203 and DL204."""
-        steps = f"of {tracked.looked} sampled steps of {tracked.kind}"
-        found = {"optimizer": tracked.kind, "sampled": tracked.looked}
-        yield self.judgement(
-            "DL203",
-            tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks),
-            repeated(tracked.empty),
-            f"{tracked.empty} {steps} found no gradient, after {tracked.reached} backward passes",
-            {**found, "empty": tracked.empty},
-        )
-        yield self.judgement(
-            "DL204",
-            tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks),
-            repeated(tracked.early),
-            f"{tracked.early} {steps} came between the call of the model and its backward pass, and found no gradient",
-            {**found, "early": tracked.early},
-        )
+        seen = tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks)
+        found = {"empty": tracked.empty, "backwards": tracked.reached}
+        yield self.judgement("DL203", seen, repeated(tracked.empty), **found)
+        seen = tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks)
+        yield self.judgement("DL204", seen, repeated(tracked.early), early=tracked.early)
 
 
 def _part(parameter: Tensor) -> Tensor:

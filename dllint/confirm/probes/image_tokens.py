@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.events import ModelForward, stack_of
 
 _TOKENS = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
 _IMAGES = ("pixel", "image", "video", "vision", "visual", "patch")  # in the names of arguments that hold them
@@ -47,9 +46,7 @@ class ImageTokens(PlaceProbe[_Batches]):
 
     def judge_each(self, seen: _Batches) -> Judgements:
         if seen.looks:
-            what = f"{seen.wrong} of {seen.looks} batches with tokens for images (such as {seen.token}) came without "
-            found = {"without": seen.wrong, "batches": seen.looks, "token": seen.token}
-            yield self.judgement("DL963", seen, seen.unanimous, f"{what}images", found)
+            yield self.judgement("DL963", seen, seen.unanimous)
 
 
 def _has_images(others: Any, named: Mapping[str, Any]) -> bool:

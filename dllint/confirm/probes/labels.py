@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.pictures import Histogram
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, stack_of
 from dllint.confirm.probes.inputs import named_place
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, spread
 
 _ELEMENTS = 16  # from which a range says something
 _CLASSES = 100  # that the report draws
@@ -66,20 +65,15 @@ class Labels(PlaceProbe[_Labels]):
             if 1 < len(counts) <= _CLASSES:
                 name = f"labels by class ({named_place(seen.stacks[0], number)})"
                 self.run.record.pictures.histograms[name] = Histogram(0.0, float(len(counts)), counts)
-            met = sum(count > 0 for count in counts)
-            facts = (
-                ("labels-constant", met == 1 and sum(counts) >= _ELEMENTS and not _is_contrastive(seen, counts),
-                 f"{met} of {len(counts)} classes are among {sum(counts)} labels"),
-                ("labels-ignored", any(share == 1 for share in seen.ignored),
-                 f"{spread(seen.ignored)} of the labels are ignored: the loss of a batch without labels is no number"),
-                ("logits-too-large", seen.is_half and seen.highest > _HUGE_LOGIT,
-                 f"the largest logit is {seen.highest:.3g}, the log of the sum of exponentials {spread(seen.logs)}"),
-            )  # fmt: skip
-            found = {"ignored": seen.ignored, "highest": seen.highest, "logs": seen.logs}
-            for rule, is_wrong, what in facts:
-                is_enough = seen.looks >= ENOUGH
-                verdict = decided(is_enough and is_wrong, is_enough)
-                yield self.judgement(rule, seen, verdict, what, {"labels": counts[:_CLASSES], **found})
+            met, labels = sum(count > 0 for count in counts), sum(counts)
+            facts = {
+                "labels-constant": met == 1 and labels >= _ELEMENTS and not _is_contrastive(seen, counts),
+                "labels-ignored": any(share == 1 for share in seen.ignored),
+                "logits-too-large": seen.is_half and seen.highest > _HUGE_LOGIT,
+            }
+            for rule, is_wrong in facts.items():
+                is_enough, found = seen.looks >= ENOUGH, {"met": met, "classes": len(counts), "labels": labels}
+                yield self.judgement(rule, seen, decided(is_enough and is_wrong, is_enough), **found)
 
 
 def _is_contrastive(seen: _Labels, counts: list[int]) -> bool:

@@ -18,10 +18,9 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack, Verdict
-from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.evidence import Verdict
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -108,8 +107,7 @@ class Latents(PlaceProbe[_Seen]):
         if self._losses:
             factor = _factor(seen.shares)
             shift = median(seen.shifts) if factor is not None else 0.0
-            found = {"factor": factor, "shift": shift, "configured": seen.factor, "configured_shift": seen.shift}
-            yield self.judgement("DL943", seen, *_told(seen, factor, shift), found)
+            yield self.judgement("DL943", seen, *_told(seen, factor, shift), measured=factor, measured_shift=shift)
 
 
 def _told(seen: _Seen, factor: float | None, shift: float) -> tuple[Verdict, str]:

@@ -23,10 +23,10 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from dllint.confirm.evidence import Voice
-from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.feed import Source
 from dllint.confirm.inside.parts import parts
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
+from dllint.confirm.probes.events import Batches
 
 _DEPTH = 3  # attributes between a dataset and what it keeps
 _FORKED = "fork"
@@ -75,23 +75,21 @@ class LoaderSetup(Probe):
     def judge(self) -> Judgements:
         for source, loader in self._loaders.items():
             seen = self.whole(source.made)
-            found = {"unpinned": loader.unpinned, "unsendable": loader.unsendable, "shares": loader.sharers}
             if loader.pins and loader.batches:
-                what = f"pinning comes to all but {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
-                yield self.judgement("DL407", seen, decided(loader.unpinned, True), what, found)
+                told = f"{', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
+                yield self.judgement("DL407", seen, decided(loader.unpinned, True), told, unpinned=loader.unpinned)
             if loader.start:
                 were_sent = loader.start != _FORKED and loader.batches > 0
                 unsendable = [] if were_sent else loader.unsendable
                 told = f"{', '.join(unsendable)} cannot be pickled" if unsendable else "all that is seen can be pickled"
-                what = f"{told}, and workers start by `{loader.start}`"
+                told += f", and workers start by `{loader.start}`"
                 voice: Voice = "" if loader.start == _FORKED else "alarm"
-                yield self.judgement("DL408", seen, decided(unsendable, True), what, found, voice)
+                yield self.judgement("DL408", seen, decided(unsendable, True), told, voice, unsendable=unsendable)
             if loader.sharers:
                 is_set_up = dist.is_available() and dist.is_initialized()
                 ranks = dist.get_world_size() if is_set_up else max(loader.sharers)
-                told = " and by ".join(map(str, loader.sharers))
-                what = f"the samples are divided by {told}, among {ranks} ranks"
-                yield self.judgement("DL417", seen, decided(prod(loader.sharers) > ranks, True), what, found)
+                told, verdict = " and by ".join(map(str, loader.sharers)), decided(prod(loader.sharers) > ranks, True)
+                yield self.judgement("DL417", seen, verdict, f"{told}, among {ranks} ranks", shares=loader.sharers)
 
 
 def _start_method(loader: Any) -> str:

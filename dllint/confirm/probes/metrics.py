@@ -11,10 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, repeated
+from dllint.confirm.probes.events import LossCall, Stack, stack_of
 
 
 class Metrics(PlaceProbe[Samples]):
@@ -51,13 +49,7 @@ class Metrics(PlaceProbe[Samples]):
     def judge_each(self, seen: Samples) -> Judgements:
         ignored, own = self._common(), seen.place[1]
         if ignored and seen.looks >= ENOUGH:
-            other = "none" if own is None else f"class {own}"
+            ignores = "none" if own is None else f"class {own}"
             yield self.judgement(
-                "DL110",
-                seen,
-                repeated(seen.wrong),
-                f"{seen.what} ignores {other}, and counted targets that the loss ignores (class "
-                f"{', '.join(map(str, ignored))}) in {seen.wrong} of {seen.looks} calls",
-                {"counted": seen.wrong, "sampled": seen.looks, "metric": own, "losses": ignored},
-                "note" if own is None else "alarm",
+                "DL110", seen, repeated(seen.wrong), "", alarm_if(own is not None), ignores=ignores, losses=ignored
             )

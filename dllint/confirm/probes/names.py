@@ -6,7 +6,8 @@ from weakref import WeakSet
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ModelForward, Probe
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.events import ModelForward
 
 
 class Names(Probe):

@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, Probe, stack_of
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _LOOKS = 6  # calls of a model that are all looked at
 _MATERIAL = 0.1  # standard deviations
@@ -76,13 +75,6 @@ class Normalization(Probe):
             looked = [item for item in frozen if item.looks >= ENOUGH]
             moved = [item for item in looked if item.moved]
             if looked and self.run.steps >= ENOUGH:
-                shift = max((item.shift for item in moved), default=0.0)
-                yield self.judgement(
-                    "DL602",
-                    self.whole(stack, looks=len(looked)),
-                    decided(moved, True),
-                    f"the statistics of {len(moved)} of {len(looked)} batch norms with frozen scale and shift changed, "
-                    f"by {shift:.3g} standard deviations at most",
-                    {"moved": len(moved), "frozen": len(looked), "shift": shift},
-                    "alarm" if shift > _MATERIAL else "note",
-                )
+                shift, seen = max((item.shift for item in moved), default=0.0), self.whole(stack, looks=len(looked))
+                found = {"moved": len(moved), "shift": shift}
+                yield self.judgement("DL602", seen, decided(moved, True), "", alarm_if(shift > _MATERIAL), **found)

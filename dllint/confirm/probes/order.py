@@ -6,9 +6,9 @@ from typing import Any
 
 from torch.utils.data import DistributedSampler
 
-from dllint.confirm.inside.feed import Batches, Source
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.inside.feed import Source
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Batches
 
 
 class Order(Probe):
@@ -28,13 +28,8 @@ class Order(Probe):
             common = min((len(order) for order in orders), default=0)
             distinct = len({repr(order[:common]) for order in orders})
             is_compared = len(orders) >= 2 and common
-            yield self.judgement(
-                "DL414",
-                self.whole(looks=len(orders)),
-                decided(is_compared and distinct < len(orders), is_compared),
-                f"{distinct} distinct orders in {len(orders)} epochs of {common} batches",
-                {"epochs": len(orders), "distinct": distinct, "batches": common},
-            )
+            verdict = decided(is_compared and distinct < len(orders), is_compared)
+            yield self.judgement("DL414", self.whole(looks=len(orders)), verdict, distinct=distinct, batches=common)
 
 
 def distributed_sampler(loader: Any) -> DistributedSampler[Any] | None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from torch.utils.data import IterableDataset, RandomSampler
 
-from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.feed import Source
 from dllint.confirm.pictures import Order
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, Probe, alarm_if, decided
+from dllint.confirm.probes.events import Batches
 from dllint.confirm.probes.order import distributed_sampler
 
 _FEWEST = 3  # batches of a pass that can be compared
@@ -43,32 +43,20 @@ class Passes(Probe):
             yield from self._repeated(source, orders)
 
     def _unshuffled(self, source: Source, long: list[list[Any]]) -> Judgements:
-        in_order = sum(_is_sequential(order) for order in long)
+        in_order, seen = sum(_is_sequential(order) for order in long), self.whole(source.made, looks=len(long))
         if long:
-            yield self.judgement(
-                "DL415",
-                self.whole(source.made, looks=len(long)),
-                decided(in_order == len(long), not in_order),
-                f"{in_order} of {len(long)} passes over {source.dataset} take the samples in the order they are stored "
-                "in",
-                {"passes": len(long), "in_order": in_order, "dataset": source.dataset},
-            )
+            verdict = decided(in_order == len(long), not in_order)
+            yield self.judgement("DL415", seen, verdict, in_order=in_order, dataset=source.dataset)
 
     def _repeated(self, source: Source, orders: list[list[Any]]) -> Judgements:
         """Passes that are in no natural order, and all the same."""
         common = min((len(order) for order in orders), default=0)
         starts = [order[:common] for order in orders]
         if len(orders) >= 2 and common >= _FEWEST and not any(map(_is_sequential, starts)):
-            distinct = len({repr(start) for start in starts})
-            found = {"passes": len(orders), "distinct": distinct, "batches": common, "dataset": source.dataset}
-            yield self.judgement(
-                "same-order-every-epoch",
-                self.whole(source.made, looks=len(orders)),
-                decided(distinct < len(orders), True),
-                f"{distinct} distinct orders in {len(orders)} passes over {source.dataset}",
-                found,
-                "alarm" if self._shuffles[source] else "note",
-            )
+            distinct, seen = len({repr(start) for start in starts}), self.whole(source.made, looks=len(orders))
+            found = {"distinct": distinct, "batches": common, "dataset": source.dataset}
+            verdict, voice = decided(distinct < len(orders), True), alarm_if(self._shuffles[source])
+            yield self.judgement("same-order-every-epoch", seen, verdict, "", voice, **found)
 
 
 def _is_sequential(order: list[list[Any]]) -> bool:

@@ -11,9 +11,8 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ModelForward, StateRestored, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.events import ModelForward, StateRestored, stack_of
 
 _LIBRARIES = ("torchvision.models", "timm.")
 _FRAMES = 15  # between the library and what loads
@@ -63,9 +62,7 @@ class Pretrained(PlaceProbe[_Images]):
 
     def judge_each(self, seen: _Images) -> Judgements:
         if seen.looks:
-            what = f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}"
-            found = {"low": seen.low, "high": seen.high, "plain": seen.wrong}
-            yield self.judgement("DL510", seen, seen.unanimous, what, found)
+            yield self.judgement("DL510", seen, seen.unanimous)
 
 
 def _is_called_by_library() -> bool:

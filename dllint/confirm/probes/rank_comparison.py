@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from dllint.confirm.evidence import Shard
-from dllint.confirm.inside.feed import Batches
 from dllint.confirm.inside.parts import tensors
 from dllint.confirm.inside.ranks import are_several_ranks
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, Probe, StateSaved, stack_of
-from dllint.confirm.probes.judging import ENOUGH
+from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.events import Batches, ModelForward, OptimizerStep, StateSaved, stack_of
 
 _MOST = 50  # passes of a dataset, and files
 

@@ -11,11 +11,9 @@ from weakref import WeakSet
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 
 class Recurrent(ObjectProbe[Samples]):
@@ -42,9 +40,7 @@ class Recurrent(ObjectProbe[Samples]):
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
-            what = f"in {seen.wrong} of {seen.looks} sampled steps the way back of a layer that runs both ways had "
-            what += "seen one step of each sequence only"
-            yield self.judgement("DL219", seen, seen.unanimous, what, {"cut": seen.wrong, "sampled": seen.looks})
+            yield self.judgement("DL219", seen, seen.unanimous)
 
 
 def _look(layer: nn.RNNBase, seen: Samples) -> None:

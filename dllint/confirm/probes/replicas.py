@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.inside.ranks import are_several_ranks
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, Probe
-from dllint.confirm.probes.judging import ENOUGH
+from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.events import ModelForward, OptimizerStep
 
 
 class Replicas(Probe):

@@ -10,18 +10,18 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from torch.optim import Optimizer, lr_scheduler
 
-from dllint.confirm.evidence import Stack, counted_back
-from dllint.confirm.probes.base import (
-    Probe,
+from dllint.confirm.evidence import counted_back
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.contents import has_optimizer
+from dllint.confirm.probes.events import (
     ScalerUnscale,
     SchedulerStep,
+    Stack,
     StateRead,
     StateRestored,
     StateSaved,
     stack_of,
 )
-from dllint.confirm.probes.contents import has_optimizer
-from dllint.confirm.probes.judging import Judgements, decided
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
@@ -87,8 +87,7 @@ class Resumption(Probe):
     def judge(self) -> Judgements:
         for rule, kind, is_restored, stacks in self._taken:
             told = "was restored with the optimizer" if is_restored else "starts again, and the optimizer does not"
-            found = {"restored": is_restored}
-            yield self.judgement(rule, self.whole(*stacks), decided(not is_restored, True), f"{kind} {told}", found)
+            yield self.judgement(rule, self.whole(*stacks), decided(not is_restored, True), f"{kind} {told}")
         if self._read is not None and self._is_resumed:
             yield from self._counted(self._read)
 
@@ -97,10 +96,9 @@ class Resumption(Probe):
         common = [name for name in counters.read if name in counters.saved]
         back = counted_back(counters.read, counters.saved)
         told = ", ".join(f"`{name}` {counters.read[name]} and {counters.saved[name]}" for name in back or common)
-        told = told or "none that is in both, or nothing was saved afterwards"
-        what, found = f"what was read and what was saved next counts {told}", {"read": counters.read}
-        seen = self.whole(counters.stack)
-        yield self.judgement("DL711", seen, decided(back, common), what, {**found, "saved": counters.saved})
+        told = f"what was read and what was saved next counts {told or 'none that is in both, or nothing was saved'}"
+        found = {"read": counters.read, "saved": counters.saved}
+        yield self.judgement("DL711", self.whole(counters.stack), decided(back, common), told, **found)
 
 
 def counters_of(content: Any) -> dict[str, int]:

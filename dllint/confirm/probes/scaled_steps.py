@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dllint.confirm.probes.base import OptimizerStep, Probe
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, repeated
+from dllint.confirm.probes.events import OptimizerStep
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
 
 
 class ScaledSteps(Probe):
@@ -23,6 +23,4 @@ class ScaledSteps(Probe):
         for tracked, steps in self._steps.items():
             if steps.looks >= ENOUGH:
                 seen = tracked.seen(steps.looks, *tracked.step_stacks)
-                what = f"{steps.wrong} of {steps.looks} steps of {tracked.kind} used gradients that were still scaled"
-                found = {"wrong": steps.wrong, "steps": steps.looks}
-                yield self.judgement("DL214", seen, repeated(steps.wrong), what, found)
+                yield self.judgement("DL214", seen, repeated(steps.wrong), wrong=steps.wrong)

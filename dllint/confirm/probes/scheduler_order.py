@@ -8,10 +8,9 @@ from weakref import WeakSet
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import Probe, ScalerUpdate, SchedulerStep, stack_of
+from dllint.confirm.probes.base import Judgements, Probe, Samples, decided
+from dllint.confirm.probes.events import ScalerUpdate, SchedulerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import Judgements, Samples, decided
 
 
 class SchedulerOrder(Probe):
@@ -38,6 +37,5 @@ class SchedulerOrder(Probe):
         for kind, stack, steps, tracked in self._first:
             if tracked.steps:  # else it never stepped, or something else steps in its place
                 seen = Samples(stacks=(stack,), first=steps, last=steps, looks=1)
-                what = f"the optimizer had made {steps} steps when {kind} stepped first"
                 found = {"scheduler": kind, "optimizer_steps": steps}
-                yield self.judgement("DL303", seen, decided(not steps, True), what, found)
+                yield self.judgement("DL303", seen, decided(not steps, True), **found)

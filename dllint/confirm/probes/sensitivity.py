@@ -17,8 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
 from dllint.confirm.inside.spy import Spy
-from dllint.confirm.probes.base import ModelForward
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
+from dllint.confirm.probes.base import ENOUGH, Judgements, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward
 from dllint.confirm.probes.random_states import random_states_kept
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
 
@@ -88,15 +88,13 @@ class _Trial:
         comparable = outputs is not None and outputs.shape == plain.shape
         return float((outputs - plain).abs().max()) / scale if comparable else None  # type: ignore[operator]
 
-    def _told(self, rule: str, verdict: Verdict, what: str, found: dict[str, Any], voice: Voice) -> Judgement:
-        return self._probe.told(rule, self._call, verdict, what, found, self._call.stack, voice)
+    def _told(self, rule: str, verdict: Verdict, told: str, voice: Voice, **found: Any) -> Judgement:
+        return self._probe.judgement(rule, self._probe.seen_at(self._call), verdict, told, voice, **found)
 
     def _randomness(self, noise: float, dropped: list[str], drawn: list[str]) -> Judgements:
-        differs = noise > _NO_EFFECT
-        what = f"two calls in evaluation mode with the same input differ by {noise:.3g} of the spread of the outputs"
-        what += f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
-        found = {"difference": noise, "dropped": dropped, "drawn": drawn}
-        yield self._told("random-in-evaluation", decided(differs and dropped, not differs), what, found, "alarm")
+        differs, found = noise > _NO_EFFECT, {"difference": noise, "dropped": dropped, "drawn": drawn}
+        told = f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
+        yield self._told("random-in-evaluation", decided(differs and dropped, not differs), told, "alarm", **found)
 
     def _ignored(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each input to the next sample of the batch."""
@@ -108,13 +106,11 @@ class _Trial:
                 effects |= {} if effect is None else {_called(key): effect}
         if effects:
             ignored = [name for name, effect in effects.items() if effect <= max(_NO_EFFECT, noise)]
-            what = f"the outputs do not depend on {', '.join(ignored)}"
-            if not ignored:
-                what = f"the outputs depend on {', '.join(effects)}"
+            told = f"do not depend on {', '.join(ignored)}" if ignored else f"depend on {', '.join(effects)}"
             is_main = _called(self._tensors[0]) in ignored or len(ignored) == len(effects)
-            voice: Voice = "alarm" if is_main else "note"
-            found = {"effects": effects, "noise": noise}
-            yield self._told("input-ignored", decided(ignored, True), what, found, voice)
+            yield self._told(
+                "input-ignored", decided(ignored, True), told, alarm_if(is_main), effects=effects, noise=noise
+            )
 
     def _useless(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each feature of a small input to the next sample of the batch."""
@@ -131,9 +127,8 @@ class _Trial:
         if features:
             useless = [column for column, effect in features.items() if effect <= max(_NO_EFFECT, noise)]
             verdict = decided(0 < len(useless) < len(features), not useless)
-            what = f"the outputs do not depend on {len(useless)} of {len(features)} features{shown(useless, 8)}"
-            found = {"ignored": useless, "features": len(features), "noise": noise}
-            yield self._told("feature-ignored", verdict, what, found, "note")
+            found = {"ignored": useless, "number": len(useless), "features": len(features), "noise": noise}
+            yield self._told("feature-ignored", verdict, "", "note", **found)
 
     def _leaks(self) -> Judgements:
         """Replace the first document of packed rows, and see whether the outputs of the others move."""
@@ -148,10 +143,8 @@ class _Trial:
         if before is None or after is None or not before.numel() or not after.numel():
             return
         moved = float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)
-        what = "other tokens in the first document of a row move the outputs of those after it by "
-        what += f"{moved:.3g} of the largest"
         found = {"moved": moved, "tokens": _called(tokens), "positions": _called(positions)}
-        yield self._told("DL905", decided(moved > _LEAK, moved <= _NO_LEAK), what, found, "alarm")
+        yield self._told("DL905", decided(moved > _LEAK, moved <= _NO_LEAK), "", "alarm", **found)
 
     def _per_token(self, changed: Inputs, chosen: Tensor) -> Tensor | None:
         """The outputs for some tokens, of the first output that has some for each token."""

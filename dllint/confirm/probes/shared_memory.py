@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.feed import Source
 from dllint.confirm.inside.parts import tensors
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Batches
 
 _FOLDER = "/dev/shm"  # where Linux keeps it
 _TWICE = 2  # a batch is made while the one before is still held
@@ -57,10 +57,10 @@ class SharedMemory(Probe):
             if not loader.batch and not loader.error:
                 continue
             free = f"{loader.free / _MEGABYTE:.0f} MB of shared memory were free"
-            what = f"{free}, and a worker died of it: {loader.error.strip()[:200]}"
+            told = f"{free}, and a worker died of it: {loader.error.strip()[:200]}"
             if not loader.error:
                 batch = loader.batch / _MEGABYTE
-                what = f"batches of {batch:.3g} MB, {loader.at_once} of them at once in all workers, and {free}"
+                told = f"batches of {batch:.3g} MB, {loader.at_once} of them at once in all workers, and {free}"
             verdict = decided(loader.error or loader.batch * loader.at_once > loader.free, True)
             found = {"batch": loader.batch, "at_once": loader.at_once, "free": loader.free, "error": loader.error}
-            yield self.judgement("DL418", self.whole(source.made), verdict, what, found)
+            yield self.judgement("DL418", self.whole(source.made), verdict, told, **found)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.feed import Batches
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Batches, Stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,6 @@ class Shares(Probe):
         for name, seen in by_dataset.items():
             repeated = sum(_repeat(batches) for batches in seen)
             is_changed = any(begin.draws and not begin.labels for batches in seen for begin in batches)
-            yield self.judgement(
-                "DL404",
-                self.whole(self._made.get(name, ()), looks=len(seen)),
-                decided(repeated, not is_changed),
-                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same samples",
-                {"dataset": name, "repeated": repeated, "passes": len(seen)},
-            )
+            passes_seen = self.whole(self._made.get(name, ()), looks=len(seen))
+            verdict = decided(repeated, not is_changed)
+            yield self.judgement("DL404", passes_seen, verdict, dataset=name, repeated=repeated)

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, Probe, stack_of
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _OFF = 0.5  # of the norm: what a single step of the power iteration exceeds
 _ITERATIONS = 20
@@ -36,11 +35,8 @@ class Spectral(Probe):
 
     def judge(self) -> Judgements:
         for stack, ratios in self._ratios.items():
-            wrong = [ratio for ratio in ratios if ratio < _OFF]
-            what = f"{len(wrong)} of {len(ratios)} weights are divided by a norm that no call in training has estimated"
-            what += f": {min(wrong):.2g} of what it is" if wrong else ""
-            found = {"ratios": ratios[:50], "wrong": len(wrong), "weights": len(ratios)}
-            yield self.judgement("DL220", self.whole(stack, looks=len(ratios)), decided(wrong, True), what, found)
+            seen, wrong = self.whole(stack, looks=len(ratios)), sum(ratio < _OFF for ratio in ratios)
+            yield self.judgement("DL220", seen, decided(wrong, True), wrong=wrong, least=min(ratios))
 
 
 def _ratio(layer: nn.Module, hook: SpectralNorm) -> float:

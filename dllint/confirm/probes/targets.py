@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.events import LossCall, stack_of
 
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 _SUM = 1e-2  # by which a row of probabilities may miss 1
@@ -95,7 +94,6 @@ class Targets(PlaceProbe[Samples]):
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
             fact: _Fact = seen.place[0]
-            is_often = fact.rule == "DL102" and seen.wrong >= ENOUGH
-            what = f"{seen.wrong} of {seen.looks} calls of {seen.what} {fact.what}"
-            found = {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what}
-            yield self.judgement(fact.rule, seen, "CONFIRMED" if is_often else seen.unanimous, what, found)
+            verdict = "CONFIRMED" if fact.rule == "DL102" and seen.wrong >= ENOUGH else seen.unanimous
+            told = f"{seen.wrong} of {seen.looks} calls of {seen.what} {fact.what}"
+            yield self.judgement(fact.rule, seen, verdict, told)

@@ -16,10 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -75,11 +73,10 @@ class Towers(ObjectProbe[_Model]):
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
         if any(part.fed for part in trained.values()):
             still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
-            what = f"each of {_named(list(seen.parts))} is frozen or has gradients"
-            if still:
-                what = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
+            told = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
+            told = told if still else f"each of {_named(list(seen.parts))} is frozen or has gradients"
             found = {"parts": {name: [part.trainable, part.fed] for name, part in seen.parts.items()}}
-            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), what, found)
+            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), told, **found)
             yield from self._paced(seen, list(trained))
 
     def _paced(self, seen: _Model, names: list[str]) -> Judgements:
@@ -93,8 +90,8 @@ class Towers(ObjectProbe[_Model]):
         if len(paces) > 1:
             apart = max(paces.values()) / min(paces.values())
             told = ", ".join(f"{name} by {pace:.2g}" for name, pace in paces.items())
-            what = f"a step moves {told} of its weights"
-            yield self.judgement("DL962", seen, decided(apart > _APART, True), what, paces)
+            told = f"a step moves {told} of its weights"
+            yield self.judgement("DL962", seen, decided(apart > _APART, True), told, paces=paces)
 
 
 def _parts(module: nn.Module) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dllint.confirm.probes.base import BackwardCall, OptimizerStep, Probe, ScalerUpdate
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.events import BackwardCall, OptimizerStep, ScalerUpdate
 
 _MOST = 2000  # numbers in a trace
 

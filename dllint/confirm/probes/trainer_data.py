@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dllint.confirm.evidence import Judgement, Stack, Voice
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.evidence import Judgement, Voice
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Stack
 
 _TAKES = {
     "SFT": "`text`, `messages`, or `prompt` and `completion`",
@@ -46,7 +46,7 @@ class TrainerData(Probe):
             told = ", ".join(f"`{column}`" for column in columns)
             takes = f"; {type(trainer).__name__} takes {_TAKES[kind]}" if kind in _TAKES else ""
             what = f"the data has the columns {told}, and no `{missing}`{takes}"
-            self._add(True, what, {"columns": columns, "missing": missing}, 1, stack, "alarm")
+            self._add(True, what, 1, stack, "alarm", columns=columns, missing=missing)
             self.run.has_evidence = True
 
     def _cut(self, trainer: Any, kept: Any, given: Any, longest: Any, args: Any, stack: Stack) -> None:
@@ -54,7 +54,7 @@ class TrainerData(Probe):
         if not isinstance(longest, int) or getattr(args, "packing", False) or not len(kept):
             if any(column.endswith("_ids") for column in columns):  # else nothing has looked at them yet
                 what = "the columns of the data are taken, and nothing is cut off"
-                self._add(False, what, {"columns": columns}, len(kept), stack, "")
+                self._add(False, what, len(kept), stack, "", columns=columns)
             return
         before = len(given) if hasattr(given, "__len__") else len(kept)
         rows = [kept[at] for at in range(0, len(kept), max(1, len(kept) // _MOST))]
@@ -63,11 +63,11 @@ class TrainerData(Probe):
         share = sum(shares) / len(shares) * (1 - left_out) + left_out
         what = f"{share:.2g} of {before} examples are cut off or left out, since `max_length` is {longest}"
         found = {"columns": columns, "share": share, "left_out": left_out, "max_length": longest}
-        self._add(share > _CUT and before >= _FEWEST, what, found, before, stack, "note")
+        self._add(share > _CUT and before >= _FEWEST, what, before, stack, "note", **found)
 
-    def _add(self, is_wrong: bool, what: str, found: dict[str, Any], examples: int, stack: Stack, voice: Voice) -> None:
-        seen = Samples(stacks=(stack,), first=self.run.steps, last=self.run.steps, looks=examples)
-        self._judgements.append(self.judgement("DL909", seen, decided(is_wrong, True), what, found, voice))
+    def _add(self, is_wrong: bool, told: str, examples: int, stack: Stack, voice: Voice, **found: Any) -> None:
+        seen, verdict = self.now(stack, looks=examples), decided(is_wrong, True)
+        self._judgements.append(self.judgement("DL909", seen, verdict, told, voice, **found))
 
     def judge(self) -> Judgements:
         yield from self._judgements

@@ -13,10 +13,10 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.evidence import Judgement
 from dllint.confirm.inside.stacks import stack as stack_of
-from dllint.confirm.probes.base import OptimizerCreated, OptimizerStep, Probe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, Stack
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
 _FIRST = 3  # steps of each optimizer in which a trainer is looked for
@@ -94,9 +94,8 @@ class Trainers(Probe):
             told = (f"{metric} is taken to be the {_most(rises)}" for metric, rises in wrong or taken)
             self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
-    def _add(self, rule: str, is_wrong: bool, what: str, place: Stack) -> None:
-        seen = Samples(stacks=(place,), first=self.run.steps, last=self.run.steps, looks=1)
-        self._judgements.append(self.judgement(rule, seen, decided(is_wrong, True), what, {}))
+    def _add(self, rule: str, is_wrong: bool, told: str, place: Stack) -> None:
+        self._judgements.append(self.judgement(rule, self.now(place), decided(is_wrong, True), told))
 
     def judge(self) -> Judgements:
         yield from self._judgements

@@ -14,11 +14,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import Batches, LossCall, ModelForward, Stack, stack_of
 
 _FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared
@@ -96,15 +93,8 @@ class Transfers(PlaceProbe[_Path]):
         losers = sum(path.wrong > 0 for path in untouched)
         for path in untouched:
             path.first, path.last = path.lost
-            yield self.judgement(
-                "batch-lost",
-                path,
-                decided(path.wrong, True),
-                f"`batch{path.place[0]}` arrives as the loader has made it in {path.same} of {path.looks} batches, "
-                f"and all zero in {path.wrong} that were not",
-                {"looks": path.looks, "same": path.same, "lost": path.wrong},
-                "note" if path.is_meant and losers == 1 else "alarm",
-            )
+            voice = alarm_if(not path.is_meant or losers != 1)
+            yield self.judgement("batch-lost", path, decided(path.wrong, True), "", voice, part=path.place[0])
 
 
 def _tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:

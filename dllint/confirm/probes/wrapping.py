@@ -13,10 +13,8 @@ from weakref import WeakKeyDictionary, ref
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _MOST = 256  # parameters
 
@@ -62,14 +60,7 @@ class Wrapping(PlaceProbe[_Calls]):
             seen.wrong = max(seen.wrong, sum(_accumulator(parameter) is not node for parameter, node in trainable))
 
     def judge_each(self, seen: _Calls) -> Judgements:
-        yield self.judgement(
-            "DL806",
-            seen,
-            decided(seen.wrong, True),
-            f"{seen.wrong} of {seen.parameters} parameters were moved after the model had been wrapped, and their "
-            "gradients are not exchanged",
-            {"moved": seen.wrong, "parameters": seen.parameters},
-        )
+        yield self.judgement("DL806", seen, decided(seen.wrong, True))
 
 
 def _accumulator(parameter: Tensor) -> Any:

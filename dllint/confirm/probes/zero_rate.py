@@ -6,12 +6,12 @@ from collections import Counter
 
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import OptimizerStep, Probe, SchedulerStep
+from dllint.confirm.probes.base import Judgements, Probe, alarm_if, decided
+from dllint.confirm.probes.events import OptimizerStep, SchedulerStep
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import Judgements, decided
 
 _FEWEST = 10  # steps
-_SCHEDULED = 3  # steps of a scheduler after which a rate of 0 is no first step of a warm-up
+_WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
 
 
 class ZeroRate(Probe):
@@ -40,13 +40,7 @@ class ZeroRate(Probe):
     def judge(self) -> Judgements:
         for tracked in {**self._moving, **self._steps}:
             steps = 0 if tracked in self._moving else self._steps[tracked]
-            what = f"the learning rate of {tracked.kind} "
-            what += f"was 0 in all of {steps} steps" if steps else "is not 0"
-            yield self.judgement(
-                "learning-rate-zero",
-                tracked.seen(steps, *tracked.step_stacks, tracked.made),
-                decided(steps >= _FEWEST, not steps),
-                what,
-                {"steps": steps, "optimizer": tracked.kind},
-                "note" if 0 < self._scheduled[tracked] < _SCHEDULED else "alarm",
-            )
+            seen = tracked.seen(steps, *tracked.step_stacks, tracked.made)
+            told = f"was 0 in all of {steps} steps" if steps else "is not 0"
+            verdict, voice = decided(steps >= _FEWEST, not steps), alarm_if(self._scheduled[tracked] not in _WARMING_UP)
+            yield self.judgement("learning-rate-zero", seen, verdict, told, voice)
