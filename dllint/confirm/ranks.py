@@ -39,7 +39,7 @@ def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
         what = f"{len(apart)} of {len(replicated)} parameters that began equal on {len(ranks)} ranks are not equal "
         what += f"after {ranks[0].steps} steps{shown}"
         found = {"apart": apart, "replicated": len(replicated), "ranks": len(ranks)}
-        yield _judgement("ranks-in-sync", "replicas", bool(apart), what, found, ranks, len(ranks))
+        yield _judgement("ranks-in-sync", "rank_comparison", bool(apart), what, found, ranks, len(ranks))
 
 
 def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
