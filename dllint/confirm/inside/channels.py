@@ -68,7 +68,8 @@ def compare(samples: list[Any], sources: list[Source]) -> Iterator[Order]:
         return
     each = len(sources) // len(samples)
     for number, own in enumerate(pictures[:_SAMPLES]):
-        colored = [source for source in sources[number * each : (number + 1) * each] if not _is_gray(source)]
+        of_sample = [(source, source.grids[0]) for source in sources[number * each : (number + 1) * each]]
+        colored = [source for source, (first, _, last) in of_sample if bool((first - last).abs().max() >= 1)]
         for at, picture in enumerate(own if colored else []):
             is_paired = len(own) == len(colored)
             yield _best(_averaged(picture.float()), [colored[at]] if is_paired else colored)
@@ -115,24 +116,15 @@ def _line(x: Tensor, y: Tensor) -> tuple[float, float, float]:
 
 def _alignment(grid: Tensor, source: Source) -> tuple[float, int, int]:
     """The best correlation of the brightness, and by which flip of the sample and which cut of the image."""
-    own, others = (_standardised(stacked.mean(1).flatten(1)) for stacked in (_flips(grid), source.grids))
+    rows = (stacked.mean(1).flatten(1) for stacked in (_flips(grid), source.grids))
+    own, others = (functional.normalize(each - each.mean(1, keepdim=True), dim=1) for each in rows)
     scores = own @ others.T
     best = int(scores.argmax())
     return float(scores.max()), best // len(others), best % len(others)
 
 
-def _standardised(rows: Tensor) -> Tensor:
-    centered = rows - rows.mean(1, keepdim=True)
-    return functional.normalize(centered, dim=1)
-
-
 def _flips(grid: Tensor) -> Tensor:
     return torch.stack([grid, grid.flip(-1), grid.flip(-2), grid.flip(-1, -2)])
-
-
-def _is_gray(source: Source) -> bool:
-    """Whether the channels of an image are all the same, as those of a mask."""
-    return bool((source.grids[0][0] - source.grids[0][2]).abs().max() < 1)
 
 
 def _averaged(pixels: Tensor) -> Tensor:

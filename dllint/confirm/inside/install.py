@@ -14,16 +14,15 @@ from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
-_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives", "environments", "libraries",
-          "lightning", "vision")  # fmt: skip
-"""The modules that observe torch and the libraries around it, each by its ``observe_all``."""
+_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives")
+_OF_LIBRARIES = ("environments", "libraries", "lightning", "vision")
 
 
 def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in _ROOMS:
+    for room in (*_ROOMS, *_OF_LIBRARIES):
         import_module(f"dllint.confirm.inside.{room}").observe_all(run)
     spare_compilers()
     if settings.scratch:

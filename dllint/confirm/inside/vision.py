@@ -33,18 +33,13 @@ def _observe_opencv() -> None:
     module: Any = sys.modules["cv2"]
     for name in ("imread", "imdecode"):
         _watch(module, name, _has_read)
-    _watch(module.VideoCapture, "read", _has_read_frame)
+    _watch(module.VideoCapture, "read", lambda result, *_: images.note_read(result[1]))
 
 
 def _has_read(image: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
     flags = named.get("flags", arguments[1] if len(arguments) > 1 else 1)
     if not (isinstance(flags, int) and flags > 0 and flags & _IN_COLOUR_ORDER):
         images.note_read(image)
-
-
-def _has_read_frame(result: Any, *_: Any) -> None:
-    if isinstance(result, tuple) and len(result) == 2:
-        images.note_read(result[1])
 
 
 def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:

@@ -36,13 +36,11 @@ class Activations(Probe):
     """Looks at the outputs of ReLU and tanh, in the first backward passes from each place and in some after them."""
 
     def begin(self) -> None:
-        self._looks: Counter[Stack] = Counter()
         self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 
     def before_backward(self, call: BackwardCall) -> None:
         stack = stack_of(call)
-        self._looks[stack] += 1
-        if self.run.packs or not self.is_sampled(self._looks[stack], _BATCHES):
+        if not self.is_next_sampled(stack, _BATCHES) or self.run.packs:
             return
         met: Counter[tuple[str, str, int]] = Counter()
         for node in nodes(call.roots):

@@ -56,14 +56,13 @@ class Adapters(ObjectProbe[_Adapted]):
         return adapted
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        for module, adapted in self.known.items() if self.seen else ():
-            if adapted is not None and adapted.looks < ENOUGH:
-                inner = getattr(module, "module", module)
-                held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}
-                trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
-                adapted.looks += bool(trained)
-                adapted.trained = max(adapted.trained, len(trained))
-                adapted.lost = [name for name in trained if not _is_saved(name, inner)] if trained else adapted.lost
+        for module, adapted in self.due():
+            inner = getattr(module, "module", module)
+            held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}
+            trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
+            adapted.looks += bool(trained)
+            adapted.trained = max(adapted.trained, len(trained))
+            adapted.lost = [name for name in trained if not _is_saved(name, inner)] if trained else adapted.lost
 
     def judge_each(self, seen: _Adapted) -> Judgements:
         if seen.targets:

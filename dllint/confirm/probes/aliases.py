@@ -30,7 +30,6 @@ class Aliases(PlaceProbe[_States]):
     def begin(self) -> None:
         self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
-        self._loads: dict[Stack, int] = {}
 
     def on_state_taken(self, event: StateTaken) -> None:
         self._latest[event.target] = self.run.all_steps
@@ -43,8 +42,7 @@ class Aliases(PlaceProbe[_States]):
         owner, state, stack = event.target, event.state, stack_of(event)
         if not isinstance(owner, nn.Module) or owner not in self._latest or not isinstance(state, dict):
             return
-        loads = self._loads[stack] = self._loads.get(stack, 0) + 1
-        if self.is_sampled(loads, self.at_first):
+        if self.is_next_sampled(stack, self.at_first):
             known = self._known(state)
             asked = known[1] if known is not None and known[0] is owner else self._latest[owner]
             is_alias = _is_alias(state, owner)

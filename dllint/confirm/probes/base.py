@@ -314,6 +314,13 @@ class ObjectProbe(_Collecting[S]):
                 self.seen.append(seen)
         return self.known[thing]
 
+    def due(self) -> Iterator[tuple[Any, S]]:
+        """The objects that are to be looked at in this step, with what is known of them."""
+        is_sampled = self.run.steps % self.run.every == 0
+        for thing, seen in self.known.items() if self.seen else ():
+            if seen is not None and (seen.looks < ENOUGH or is_sampled):
+                yield thing, seen
+
     def describe(self, thing: Any, *place: Any) -> S | None:
         """What there is to know of an object when it is met; None if it is not to be judged."""
         return cast(S, self.samples(place, place, self.run.steps))

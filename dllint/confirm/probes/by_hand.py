@@ -3,12 +3,11 @@ all with all by broadcasting (DL117), and gradients through a target that a netw
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
 from dllint.confirm.probes.bootstrap import is_bootstrapped
-from dllint.confirm.probes.events import BackwardCall, LossCall, Stack, stack_of
+from dllint.confirm.probes.events import BackwardCall, LossCall, stack_of
 from dllint.confirm.probes.graph import leaves_behind, nearest, operation, through_views
 
 _NEAR = 40  # operations between the loss and the differences that it is made of
@@ -27,7 +26,6 @@ class ByHand(PlaceProbe[Samples]):
     at_first = 6
 
     def begin(self) -> None:
-        self._passes: Counter[Stack] = Counter()
         self._is_told = False  # a function of torch has computed a loss since the last backward pass
         self._derives = False
 
@@ -44,8 +42,7 @@ class ByHand(PlaceProbe[Samples]):
         is_told, derives = self._is_told, self._derives
         self._is_told = self._derives = False
         stack = stack_of(call)
-        self._passes[stack] += 1
-        is_sampled = self.is_sampled(self._passes[stack], self.at_first)
+        is_sampled = self.is_next_sampled(stack, self.at_first)
         if is_told or self.run.packs or len(call.roots) != 1 or not is_sampled:
             return
         for node in nearest(call.roots[0].grad_fn, _NEAR, but=_LINEAR):

@@ -39,7 +39,6 @@ class Detection(PlaceProbe[_Boxes]):
 
     def begin(self) -> None:
         self._thresholds: dict[Stack, list[float]] = {}
-        self._calls: dict[Stack, int] = {}
 
     def on_model_forward(self, event: ModelForward) -> None:
         inputs, named, stack = event.arguments.positional, event.arguments.keywords, stack_of(event)
@@ -49,8 +48,7 @@ class Detection(PlaceProbe[_Boxes]):
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
                 self._look(event.model, images, targets, stack)
         elif self.run.steps and not event.model.training:
-            calls = self._calls[stack] = self._calls.get(stack, 0) + 1
-            threshold = _threshold(event.model) if calls <= self.at_first else None
+            threshold = _threshold(event.model) if self.is_next_sampled(stack, self.at_first) else None
             if threshold is not None:
                 self._thresholds.setdefault(stack, []).append(threshold)
 

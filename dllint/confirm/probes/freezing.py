@@ -27,16 +27,14 @@ class Freezing(ObjectProbe[Samples]):
                 self.of(part, stack_of(event))
 
     def describe(self, thing: Any, *place: Stack) -> Samples | None:
-        asked = next((name for name in _ATTRIBUTES if _is_asked(vars(thing).get(name))), "")
-        name = f"{type(thing).__name__}.{asked} = {vars(thing).get(asked)}"
-        return Samples(stacks=place, what=name) if asked else None
+        asked = {name: vars(thing).get(name) for name in _ATTRIBUTES}
+        for name, value in asked.items():
+            if value is True or (isinstance(value, int) and value > 0):
+                return Samples(stacks=place, what=f"{type(thing).__name__}.{name} = {value}")
+        return None
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        if not self.seen:
-            return
-        is_sampled = self.run.steps % self.run.every == 0
-        promises = [(part, promise) for part, promise in self.known.items() if promise is not None]
-        due = [(part, promise) for part, promise in promises if is_sampled or promise.looks < ENOUGH]
+        due = list(self.due())
         held = set(map(id, parameters_of(event.optimizer))) if due else set()
         for part, promise in due:
             parameters = list(part.parameters())
@@ -46,7 +44,3 @@ class Freezing(ObjectProbe[Samples]):
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks >= ENOUGH:
             yield self.judgement("freezing-not-applied", seen, decided(seen.wrong == seen.looks, True))
-
-
-def _is_asked(value: Any) -> bool:
-    return value is True or (isinstance(value, int) and value > 0)

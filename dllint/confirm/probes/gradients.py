@@ -6,9 +6,10 @@ one, or one that was zeroed), so that any way of clearing counts.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -184,21 +185,20 @@ class Gradients(Probe):
 
     def begin(self) -> None:
         self.tracked: list[Tracked] = []
-        self._by_id: dict[int, Tracked] = {}  # of optimizers that exist; others get their ids later
+        self._known: WeakKeyDictionary[Optimizer, Tracked] = WeakKeyDictionary()
         self._scaled: tuple[Any, Tensor] | None = None
-        self._looks: dict[Stack, int] = {}
+        self._passes: Counter[Stack] = Counter()
         self.run.gradients = self
 
     def of(self, optimizer: Optimizer) -> Tracked:
         """What is known about an optimizer."""
-        known = self._by_id.get(id(optimizer))
-        if known is not None and known.optimizer is optimizer:
-            return known
         inner = getattr(optimizer, "optimizer", None)  # of a wrapper, such as that of Accelerate
-        return self.of(inner) if isinstance(inner, Optimizer) else self._track(optimizer, ())
+        if optimizer not in self._known and isinstance(inner, Optimizer):
+            return self.of(inner)
+        return self._known.get(optimizer) or self._track(optimizer, ())
 
     def _track(self, optimizer: Optimizer, stack: Stack) -> Tracked:
-        tracked = self._by_id[id(optimizer)] = Tracked(optimizer, stack)
+        tracked = self._known[optimizer] = Tracked(optimizer, stack)
         self.tracked.append(tracked)
         return tracked
 
@@ -216,8 +216,8 @@ class Gradients(Probe):
 
     def before_backward(self, call: BackwardCall) -> None:
         call.scale = self.scale_of(call.roots) or 1.0
-        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
-        if looks <= _LOOKED_AT:
+        self._passes[stack_of(call)] += 1
+        if self._passes[stack_of(call)] <= _LOOKED_AT:
             call.leaves = leaves(call.roots)
         for tracked in self.tracked:
             tracked.look_before()

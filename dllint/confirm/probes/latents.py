@@ -8,7 +8,7 @@ drawn, and of its target; and the factor follows by the one kind of target for w
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean, median, pstdev
@@ -63,7 +63,7 @@ class Latents(PlaceProbe[_Seen]):
     def begin(self) -> None:
         self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
         self._given: list[ref[Tensor]] = []
-        self._losses: Counter[Stack] = Counter()
+        self._is_trained = False
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
         config = getattr(vae, "config", None)
@@ -83,9 +83,8 @@ class Latents(PlaceProbe[_Seen]):
         given, self._given = self._given, []
         if not given or call.function not in _LOSSES or call.target.requires_grad:
             return
-        self._losses[stack_of(call)] += 1
-        number, noisy = self._losses[stack_of(call)], given[0]()
-        if noisy is None or not self.is_sampled(number, self.at_first):
+        noisy, self._is_trained = given[0](), True
+        if not self.is_next_sampled(stack_of(call), self.at_first) or noisy is None:
             return
         fitting = [drawn for drawn in self._drawn if drawn.shape == noisy.shape == call.target.shape]
         for seen in dict.fromkeys(drawn.seen for drawn in fitting):
@@ -104,7 +103,7 @@ class Latents(PlaceProbe[_Seen]):
         return True
 
     def judge_each(self, seen: _Seen) -> Judgements:
-        if self._losses:
+        if self._is_trained:
             factor = _factor(seen.shares)
             shift = median(seen.shifts) if factor is not None else 0.0
             yield self.judgement("DL943", seen, *_told(seen, factor, shift), measured=factor, measured_shift=shift)

@@ -19,15 +19,13 @@ class Metrics(PlaceProbe[Samples]):
     """Compares the targets that metrics count with those that the loss ignores; wrong are calls that count such."""
 
     def begin(self) -> None:
-        self._calls: Counter[Stack] = Counter()
         self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 
     def on_loss_call(self, call: LossCall) -> None:
         ignored = call.options.get("ignore_index")
         if not isinstance(ignored, int) or call.target.is_floating_point():
             return
-        self._calls[stack_of(call)] += 1
-        if self.is_sampled(self._calls[stack_of(call)], self.at_first):
+        if self.is_next_sampled(stack_of(call), self.at_first):
             self._ignored[ignored] += bool((call.target == ignored).any())
 
     def on_call_aside(self, module: nn.Module, inputs: Any, named: Any, stack: Stack) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided
@@ -38,15 +38,13 @@ class Normalization(Probe):
     """Follows the statistics of batch norms that are frozen in every call of their model."""
 
     def begin(self) -> None:
-        self._calls: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
         self._frozen: dict[Stack, list[_Frozen]] = {}
 
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad != "on":
             return
-        calls = self._calls[event.model] = self._calls.get(event.model, 0) + 1
-        for layer in event.model.modules() if self.is_sampled(calls, _LOOKS) else ():
+        for layer in event.model.modules() if self.is_next_sampled(stack_of(event), _LOOKS) else ():
             if isinstance(layer, _BatchNorm) and layer.affine and layer.running_mean is not None:
                 self._look(layer, stack_of(event))
 

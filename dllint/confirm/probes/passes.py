@@ -29,10 +29,10 @@ class Passes(Probe):
         sampler = _distributed_sampler(loader) if loader is not None else None
         if sampler is not None and sampler.shuffle:
             self._distributed.setdefault(source)
-        elif loader is not None and sampler is None and not batches.number:
-            if not isinstance(loader.dataset, IterableDataset):
-                plain = getattr(loader.batch_sampler, "sampler", loader.sampler)
-                self._shuffles.setdefault(source, isinstance(plain, RandomSampler))
+        is_first = loader is not None and not batches.number
+        if is_first and sampler is None and not isinstance(loader.dataset, IterableDataset):
+            plain = getattr(loader.batch_sampler, "sampler", loader.sampler)
+            self._shuffles[source] = isinstance(plain, RandomSampler)
 
     def judge(self) -> Judgements:
         for source in self._distributed:

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from torch import Tensor, nn
 
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples
+from dllint.confirm.probes.base import Judgements, ObjectProbe, Samples
 from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 
@@ -34,21 +34,15 @@ class Recurrent(ObjectProbe[Samples]):
         return Samples(stacks=tuple(filter(None, place)))
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        for layer, seen in self.known.items() if self.seen else ():
-            if seen is not None and (seen.looks < ENOUGH or self.run.steps % self.run.every == 0):
-                _look(layer, seen)
+        for layer, seen in self.due():
+            last = layer.num_layers - 1
+            names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")
+            gradients = [getattr(layer, name).grad for name in names]
+            if all(isinstance(gradient, Tensor) for gradient in gradients):
+                forth, back, inputs = (bool(gradient.any()) for gradient in gradients)
+                seen.looks += forth and inputs
+                seen.wrong += forth and inputs and not back
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
             yield self.judgement("DL219", seen, seen.unanimous)
-
-
-def _look(layer: nn.RNNBase, seen: Samples) -> None:
-    """Note whether the gradients are those of one step, if there are any."""
-    last = layer.num_layers - 1
-    names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")
-    gradients = [getattr(layer, name).grad for name in names]
-    if all(isinstance(gradient, Tensor) for gradient in gradients):
-        forth, back, inputs = (bool(gradient.any()) for gradient in gradients)
-        if forth and inputs:
-            seen.count(not back)

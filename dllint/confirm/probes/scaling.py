@@ -80,10 +80,7 @@ class Scaling(ObjectProbe[_Scales]):
 def autocast_types() -> list[torch.dtype]:
     """The types that autocast computes in, on each device on which it is enabled."""
     if _HAS_DEVICES:
-        return [torch.get_autocast_dtype(kind) for kind in _devices() if torch.is_autocast_enabled(kind)]
+        devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
+        return [torch.get_autocast_dtype(kind) for kind in devices if torch.is_autocast_enabled(kind)]
     found = [torch.get_autocast_cpu_dtype()] if torch.is_autocast_cpu_enabled() else []
     return [*found, *([torch.get_autocast_gpu_dtype()] if torch.is_autocast_enabled() else [])]
-
-
-def _devices() -> tuple[str, ...]:
-    return ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)

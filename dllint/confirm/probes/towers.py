@@ -48,9 +48,6 @@ class Towers(ObjectProbe[_Model]):
 
     turn = 1  # it judges by the updates that others have measured
 
-    def begin(self) -> None:
-        self._steps = 0
-
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
             self.of(event.model, stack_of(event))
@@ -60,14 +57,12 @@ class Towers(ObjectProbe[_Model]):
         return _Model(stacks=place, parts={name: _Part() for name in names}) if names else None
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        self._steps += bool(self.seen)
-        for module, model in self.known.items() if self.seen else ():
-            if model is not None and (model.looks < ENOUGH or self._steps % self.run.every == 0):
-                model.count()
-                for name, part in model.parts.items():
-                    trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
-                    part.trainable = max(part.trainable, len(trainable))
-                    part.fed += _has_gradient(trainable)
+        for module, model in self.due():
+            model.count()
+            for name, part in model.parts.items():
+                trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
+                part.trainable = max(part.trainable, len(trainable))
+                part.fed += _has_gradient(trainable)
 
     def judge_each(self, seen: _Model) -> Judgements:
         trained = {name: part for name, part in seen.parts.items() if part.trainable}

@@ -16,8 +16,7 @@ class Traces(Probe):
 
     def before_backward(self, call: BackwardCall) -> None:
         self._count += 1
-        is_read = self.is_sampled(self._count, 100)  # each reads a number from the device
-        if is_read and self._count < _MOST and call.value is not None:
+        if self.is_sampled(self._count, 100) and self._count < _MOST and call.value is not None:  # which is read there
             self.run.trace("loss", call.value)
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:

@@ -67,7 +67,7 @@ class Trainers(Probe):
             self._add("DL708", True, f"the arguments say to resume from {told!r}, and `train()` was not told", place)
         elif isinstance(resumes_from, (str, os.PathLike)) and os.path.isdir(resumes_from):
             has_state = any(_STATES.search(name) for name in os.listdir(resumes_from))
-            state = "the state of an optimizer" if has_state else "no state of an optimizer"
+            state = f"{'the' if has_state else 'no'} state of an optimizer"
             self._add("DL708", not has_state, f"the checkpoint that is resumed from has {state}", place)
         metric = getattr(args, "metric_for_best_model", None)
         if metric and getattr(args, "greater_is_better", None) is not None:
@@ -91,7 +91,7 @@ class Trainers(Probe):
         """
         wrong = [(metric, rises) for metric, rises in taken if _is_meant_to_rise(metric) not in (None, rises)]
         if wrong or (taken and all(_is_meant_to_rise(metric) is not None for metric, _ in taken)):
-            told = (f"{metric} is taken to be the {_most(rises)}" for metric, rises in wrong or taken)
+            told = (f"{metric} is taken to be the {'highest' if up else 'lowest'}" for metric, up in wrong or taken)
             self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
     def _add(self, rule: str, is_wrong: bool, told: str, place: Stack) -> None:
@@ -106,7 +106,3 @@ def _is_meant_to_rise(metric: str) -> bool | None:
     name = re.sub(r"[^a-z0-9]+", "_", metric.lower())
     falls, rises = bool(_FALLS.search(name)), bool(_RISES.search(name))
     return None if falls == rises else rises
-
-
-def _most(rises: bool) -> str:
-    return "highest" if rises else "lowest"

@@ -40,12 +40,10 @@ class Transfers(PlaceProbe[_Path]):
     """Compares some numbers of each tensor when it is made with those when it arrives."""
 
     def begin(self) -> None:
-        self._batches = 0
         self._recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        self._batches += 1
-        if self.is_sampled(self._batches, _FIRST):
+        if self.is_next_sampled("batch", _FIRST):
             made: dict[_Kind, dict[str, float]] = {}
             for name, tensor in _tensors(batch, "", _DEPTH):
                 made.setdefault(_kind(tensor), {})[name] = _total(tensor)
