@@ -1,4 +1,5 @@
-"""DL210: gradients summed over several backward passes, without dividing the loss by their number."""
+"""DL210: gradients summed over several backward passes, without dividing the loss by their number. Compares what is
+sent backward with the last loss that was computed."""
 
 from __future__ import annotations
 
@@ -28,8 +29,6 @@ class _Windows(Samples):
 
 
 class Accumulation(PlaceProbe[_Windows]):
-    """Compares what is sent backward with the last loss that was computed."""
-
     turn = -2  # it asks for the gradients of a step before they count as used
 
     def begin(self) -> None:

@@ -33,8 +33,6 @@ class _Layer:
 
 
 class Activations(Probe):
-    """Looks at the outputs of ReLU and tanh, in the first backward passes from each place and in some after them."""
-
     def begin(self) -> None:
         self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 

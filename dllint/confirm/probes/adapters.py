@@ -33,8 +33,6 @@ class _Adapted(Samples):
 
 
 class Adapters(ObjectProbe[_Adapted]):
-    """Looks at the first call of each model with adapters, and at which of its parameters have gradients in steps."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
             self.of(event.model, stack_of(event))

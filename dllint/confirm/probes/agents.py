@@ -27,8 +27,6 @@ class _Normalizer(Samples):
 
 
 class Agents(ObjectProbe[_Normalizer]):
-    """Follows agents, and what normalizes their observations."""
-
     def begin(self) -> None:
         self._learning: WeakSet[Any] = WeakSet()
         self._resumed: list[tuple[Stack, int, int]] = []  # where, steps made before, samples in the replay buffer

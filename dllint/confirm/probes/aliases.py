@@ -1,5 +1,6 @@
 """DL719: states that follow the weights they were taken from. ``state_dict()`` copies nothing, so that a `best` that is
-kept without a copy is what the model is now: loading it changes nothing, and saving it saves the weights of now."""
+kept without a copy is what the model is now: loading it changes nothing, and saving it saves the weights of now.
+Remembers which states were asked for at which step, and looks at those that come back in a later one."""
 
 from __future__ import annotations
 
@@ -25,8 +26,6 @@ class _States(Samples):
 
 
 class Aliases(PlaceProbe[_States]):
-    """Remembers which states were asked for at which step, and looks at those that come back in a later one."""
-
     def begin(self) -> None:
         self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time

@@ -1,4 +1,4 @@
-"""DL313: learning rates that are asked for."""
+"""DL313: compares what ``get_lr`` returns with the learning rates of the optimizer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class _Asked(Samples):
 
 
 class AskedRates(PlaceProbe[_Asked]):
-    """DL313: compares what ``get_lr`` returns with the learning rates of the optimizer."""
-
     def on_rates_asked(self, scheduler: Any, rates: list[float], stack: Stack) -> None:
         used = [float(group["lr"]) for group in scheduler.optimizer.param_groups]
         differing = [pair for pair in zip(rates, used, strict=False) if not math.isclose(*pair, rel_tol=1e-6)]

@@ -29,8 +29,6 @@ class _Products(Samples):
 
 
 class Autocast(PlaceProbe[_Products]):
-    """Looks at the types of what matrix products are computed of, where a model is called under autocast."""
-
     def begin(self) -> None:
         self._is_on = False
 

@@ -2,6 +2,7 @@
 
 An average is a `torch.optim.swa_utils.AveragedModel`, or an object whose class says so and that keeps the averaged
 weights the way the usual libraries do. A copy of a model that a script averages by hand cannot be told from any other.
+Looks for averages when something is evaluated or saved, and compares their weights with those in use.
 """
 
 from __future__ import annotations
@@ -37,8 +38,6 @@ class _Evaluations(Samples):
 
 
 class Averages(PlaceProbe[_Evaluations]):
-    """Looks for averages when something is evaluated or saved, and compares their weights with those in use."""
-
     def begin(self) -> None:
         self._averaged: WeakSet[nn.Module] = WeakSet()
         self._searches = {"evaluated": 0, "saved": 0}

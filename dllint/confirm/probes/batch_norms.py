@@ -41,8 +41,6 @@ class _Norms(Samples):
 
 
 class BatchNorms(PlaceProbe[_Norms]):
-    """Counts the values that a channel has in training, and the samples that are left over for the last batch."""
-
     at_first = 5
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""DL956: gradients through targets of reinforcement learning."""
+"""DL956: targets of the form ``reward + discount * value`` that need gradients for what makes the input, too."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ _FACTORS = 3  # that a value may be multiplied with
 
 
 class Bootstrap(PlaceProbe[Samples]):
-    """DL956: targets of the form ``reward + discount * value`` that need gradients for what makes the input, too."""
-
     def begin(self) -> None:
         self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
 

@@ -21,8 +21,6 @@ _TOLD = {
 
 
 class ByHand(PlaceProbe[Samples]):
-    """Looks at the graphs of losses that no function of torch has computed."""
-
     at_first = 6
 
     def begin(self) -> None:

@@ -34,8 +34,6 @@ class _Steps(Samples):
 
 
 class Cadence(ObjectProbe[_Steps]):
-    """Counts the steps of each scheduler."""
-
     def begin(self) -> None:
         self._lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
 

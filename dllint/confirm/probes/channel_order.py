@@ -1,4 +1,5 @@
-"""DL505: the channels of samples, and of the images that OpenCV reads for them."""
+"""DL505: the channels of samples, and of the images that OpenCV reads for them. Reads what was noted about the channels
+of samples."""
 
 from __future__ import annotations
 
@@ -28,8 +29,6 @@ class _Read(Samples):
 
 
 class ChannelOrder(PlaceProbe[_Read]):
-    """Reads what was noted about the channels of samples."""
-
     def judge(self) -> Judgements:
         for note in read_notes(self.run.settings.records):
             for order in note.get("orders", []):

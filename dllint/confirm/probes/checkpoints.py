@@ -26,8 +26,6 @@ class _Saved(Samples):
 
 
 class Checkpoints(PlaceProbe[_Saved]):
-    """Looks into what ``torch.save`` is given."""
-
     def on_state_saved(self, event: StateSaved) -> None:
         content = event.content
         states = list(dicts(content))

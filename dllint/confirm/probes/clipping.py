@@ -1,4 +1,4 @@
-"""DL212, DL213: what clipping is given, and when."""
+"""DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ class _Clips(Samples):
 
 
 class Clipping(PlaceProbe[_Clips]):
-    """DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
-
     at_first = 24
 
     def begin(self) -> None:

@@ -19,9 +19,6 @@ _SAMPLES = 64  # of a batch
 
 
 class Course(Probe):
-    """Notes weights, learning rates and state of the first optimizer, before each step and after the last, and beside
-    them the scale, the samples, and the counters that are saved."""
-
     def begin(self) -> None:
         self._steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
         self._has_first = False

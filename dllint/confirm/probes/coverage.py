@@ -1,4 +1,5 @@
-"""Which parameters are used, held by an optimizer, registered, frozen, and moved: DL306 to DL309, and DL601."""
+"""Which parameters are used, held by an optimizer, registered, frozen, and moved: DL306 to DL309, and DL601. Notes the
+parameters that gradients go to, and compares them with what optimizers and modules hold."""
 
 from __future__ import annotations
 
@@ -63,8 +64,6 @@ class _List:
 
 
 class Coverage(Probe):
-    """Notes the parameters that gradients go to, and compares them with what optimizers and modules hold."""
-
     def begin(self) -> None:
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none

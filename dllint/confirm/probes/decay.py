@@ -1,4 +1,4 @@
-"""DL301: the share of weight decay in gradients."""
+"""DL301: how much of the gradient is weight decay."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ _STRONG, _WEAK = 0.03, 0.005
 
 
 class Decay(Probe):
-    """DL301: how much of the gradient is weight decay."""
-
     def begin(self) -> None:
         self._shares: dict[Tracked, list[float]] = {}
 

@@ -33,8 +33,6 @@ class _Boxes(Samples):
 
 
 class Detection(PlaceProbe[_Boxes]):
-    """Looks at the targets of detectors in training, and at their thresholds in evaluation."""
-
     at_first = 5
 
     def begin(self) -> None:

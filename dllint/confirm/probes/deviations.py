@@ -1,4 +1,4 @@
-"""DL951: deviations of one sample, or of equal ones."""
+"""DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ class _Deviations(Samples):
 
 
 class Deviations(PlaceProbe[_Deviations]):
-    """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
-
     def begin(self) -> None:
         self._waiting: list[_Deviations] = []  # for the loss that comes of them
 

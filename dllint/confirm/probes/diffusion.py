@@ -57,8 +57,6 @@ class _Losses(Samples):
 
 
 class Diffusion(PlaceProbe[_Losses]):
-    """Solves for the data and the noise in the first losses from each place."""
-
     def begin(self) -> None:
         self._given: _Given | None = None
         self._searches = 0

@@ -1,4 +1,5 @@
-"""DL507 and DL508: whether evaluation is given the same data in each pass, and data of the same scale as training."""
+"""DL507 and DL508: whether evaluation is given the same data in each pass, and data of the same scale as training.
+Compares the first batches of passes in which a model is only evaluated, and images with those of training."""
 
 from __future__ import annotations
 
@@ -36,8 +37,6 @@ class _Pass:
 
 
 class EvaluationData(Probe):
-    """Compares the first batches of passes in which a model is only evaluated, and images with those of training."""
-
     def begin(self) -> None:
         self._passes: dict[Batches, _Pass] = {}
 

@@ -1,4 +1,4 @@
-"""DL209: evaluation with gradients on."""
+"""DL209: follows calls in evaluation mode until a backward pass, a derivative, or another kind of call comes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ class _Kept(Samples):
 
 
 class EvaluationGradients(PlaceProbe[_Kept]):
-    """DL209: follows calls in evaluation mode until a backward pass, a derivative, or another kind of call comes."""
-
     def begin(self) -> None:
         self._waiting: dict[_Kept, None] = {}
 

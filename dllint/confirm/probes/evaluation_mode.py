@@ -1,4 +1,4 @@
-"""DL207: layers that train in evaluation."""
+"""DL207: looks at the layers that differ between the modes whenever a model is called without gradients."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ class _Calls(Samples):
 
 
 class EvaluationMode(PlaceProbe[_Calls]):
-    """DL207: looks at the layers that differ between the modes whenever a model is called without gradients."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad != "on":
             layers = [part for part in event.model.modules() if is_modal(part)]

@@ -21,8 +21,6 @@ class _Losses(Samples):
 
 
 class Finiteness(PlaceProbe[_Losses]):
-    """Looks at losses, and at a few weights of each optimizer."""
-
     at_first = 24
 
     def begin(self) -> None:

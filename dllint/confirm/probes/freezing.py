@@ -1,4 +1,5 @@
-"""Modules that say they are frozen, and train."""
+"""Modules that say they are frozen, and train. Compares attributes such as ``frozen_stages`` with the parameters of
+their module; wrong are steps after which all of these had gradients."""
 
 from __future__ import annotations
 
@@ -14,9 +15,6 @@ _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder"
 
 
 class Freezing(ObjectProbe[Samples]):
-    """Compares attributes such as ``frozen_stages`` with the parameters of their module; wrong are steps after which
-    all of these had gradients."""
-
     def begin(self) -> None:
         self._met: WeakSet[nn.Module] = WeakSet()
 

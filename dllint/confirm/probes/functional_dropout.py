@@ -1,4 +1,4 @@
-"""DL216: functions that drop in evaluation."""
+"""DL216: a function that drops though the model is in evaluation mode."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from dllint.confirm.probes.events import Stack
 
 
 class FunctionalDropout(PlaceProbe[Samples]):
-    """DL216: a function that drops though the model is in evaluation mode."""
-
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
         self.at(stack).count(training and probability > 0)
 

@@ -23,8 +23,6 @@ _OFF = 1e-2  # of the learning rate
 
 
 class Fused(Probe):
-    """Compares the first step of each fused optimizer of torch's with that of its twin."""
-
     def begin(self) -> None:
         self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what the twin makes of them
         self._rate = 0.0

@@ -35,8 +35,6 @@ class _Next:
 
 
 class FutureLeaks(Replaying):
-    """Finds models that are trained to tell the next token, and replaces the last ones at the end."""
-
     def begin(self) -> None:
         self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""DL901: texts that are continued after padding."""
+"""DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ class _Start:
 
 
 class Generation(PlaceProbe[_Texts]):
-    """DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
-
     def begin(self) -> None:
         self._started: _Start | None = None
 

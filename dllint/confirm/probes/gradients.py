@@ -179,8 +179,6 @@ class Tracked:
 
 
 class Gradients(Probe):
-    """Follows the gradients of each optimizer, for itself and for the probes behind it."""
-
     turn = -1
 
     def begin(self) -> None:

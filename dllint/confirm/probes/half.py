@@ -66,8 +66,6 @@ def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Half(Probe):
-    """Compares some elements of parameters in half precision before and after steps."""
-
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor, float]] = []  # parameter, elements of it, learning rate

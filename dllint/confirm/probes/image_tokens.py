@@ -1,4 +1,5 @@
-"""DL963: places for images among the tokens, and no images: such a batch trains all the same, on words alone."""
+"""DL963: places for images among the tokens, and no images: such a batch trains all the same, on words alone. Looks at
+what models are given whose configuration names a token for images."""
 
 from __future__ import annotations
 
@@ -25,8 +26,6 @@ class _Batches(Samples):
 
 
 class ImageTokens(PlaceProbe[_Batches]):
-    """Looks at what models are given whose configuration names a token for images."""
-
     at_first = 5
 
     def on_model_forward(self, event: ModelForward) -> None:

@@ -1,4 +1,4 @@
-"""DL503, DL504: ranges and channels of what models are given."""
+"""DL503, DL504: ranges and channels of what models are given. Looks at the inputs of models that are trained."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ class _Inputs(Samples):
 
 
 class Inputs(PlaceProbe[_Inputs]):
-    """Looks at the inputs of models that are trained."""
-
     at_first = 5
 
     def on_model_forward(self, event: ModelForward) -> None:

@@ -40,8 +40,6 @@ class _Losses(Samples):
 
 
 class KeptGraphs(PlaceProbe[_Losses]):
-    """Follows the graphs of losses from each place."""
-
     at_first = _MOST
 
     def on_loss_call(self, call: LossCall) -> None:

@@ -46,8 +46,6 @@ class _Labels(Samples):
 
 
 class Labels(PlaceProbe[_Labels]):
-    """Counts labels and predictions by class."""
-
     def on_loss_call(self, call: LossCall) -> None:
         if call.function in _LOSSES and _are_classes(call.input, call.target) and call.result.requires_grad:
             seen, scores = self.sample(stack_of(call)), call.input.detach()

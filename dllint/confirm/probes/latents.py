@@ -58,8 +58,6 @@ class _Drawn:
 
 
 class Latents(PlaceProbe[_Seen]):
-    """Keeps some of the latents that are drawn, and finds them in the inputs of the model that is trained."""
-
     def begin(self) -> None:
         self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
         self._given: list[ref[Tensor]] = []

@@ -42,8 +42,6 @@ class _Saved(Samples):
 
 
 class LibraryStates(PlaceProbe[_Saved]):
-    """Listens to what is saved and read, and to what steps."""
-
     def begin(self) -> None:
         self._read: list[_Read] = []
         self._schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()

@@ -48,8 +48,6 @@ class _Loader:
 
 
 class LoaderSetup(Probe):
-    """Looks at each loader when its first pass begins, and at its first batches."""
-
     def begin(self) -> None:
         self._loaders: dict[Source, _Loader] = {}
 

@@ -52,8 +52,6 @@ class _Pretrained(Samples):
 
 
 class Loading(PlaceProbe[_Loaded]):
-    """Looks at what is loaded, and at where it is later."""
-
     def begin(self) -> None:
         self._pretrained: list[_Pretrained] = []
         self._tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()

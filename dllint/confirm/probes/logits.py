@@ -23,8 +23,6 @@ _DRIFT, _STEADY = 2.0, 1.5
 
 
 class Logits(PlaceProbe[Samples]):
-    """Looks at the first logits from each place, and at some later."""
-
     def begin(self) -> None:
         self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
 

@@ -31,8 +31,6 @@ class _Inputs(Samples):
 
 
 class LossInput(PlaceProbe[_Inputs]):
-    """Looks at the first calls from each place, and then at one in so many."""
-
     at_first = 5
 
     def on_loss_call(self, call: LossCall) -> None:

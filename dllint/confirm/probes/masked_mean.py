@@ -35,8 +35,6 @@ class _Means(Samples):
 
 
 class MaskedMean(PlaceProbe[_Means]):
-    """Reads masks from the graph of the loss."""
-
     def begin(self) -> None:
         self._latest: Stack = ()  # of the last loss that was not reduced
         self._rows = torch.Size()  # of its targets, before they were made flat

@@ -1,7 +1,8 @@
 """DL110: a metric that counts what the loss ignores.
 
 Metrics are modules with ``update`` and ``compute``, as those of torchmetrics are. One that is given targets of the
-class that the loss ignores, and ignores none or another, tells of another task than the one that is trained.
+class that the loss ignores, and ignores none or another, tells of another task than the one that is trained. Compares
+the targets that metrics count with those that the loss ignores; wrong are calls that count such.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from dllint.confirm.probes.events import LossCall, Stack, stack_of
 
 
 class Metrics(PlaceProbe[Samples]):
-    """Compares the targets that metrics count with those that the loss ignores; wrong are calls that count such."""
-
     def begin(self) -> None:
         self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 

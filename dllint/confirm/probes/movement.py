@@ -1,4 +1,5 @@
-"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band."""
+"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band.
+Compares some elements of each matrix before and after some steps, all at once."""
 
 from __future__ import annotations
 
@@ -52,8 +53,6 @@ class _Steps:
 
 
 class Movement(Probe):
-    """Compares some elements of each matrix before and after some steps, all at once."""
-
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor]] = []

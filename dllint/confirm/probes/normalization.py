@@ -1,4 +1,5 @@
-"""Batch norm that learns statistics though its layer is frozen."""
+"""Batch norm that learns statistics though its layer is frozen. Follows the statistics of batch norms that are frozen
+in every call of their model."""
 
 from __future__ import annotations
 
@@ -35,8 +36,6 @@ class _Frozen:
 
 
 class Normalization(Probe):
-    """Follows the statistics of batch norms that are frozen in every call of their model."""
-
     def begin(self) -> None:
         self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
         self._frozen: dict[Stack, list[_Frozen]] = {}

@@ -21,8 +21,6 @@ class _Images(Samples):
 
 
 class NormalizedChannels(PlaceProbe[_Images]):
-    """Reads what was noted about `Normalize`, here and in workers."""
-
     def judge(self) -> Judgements:
         records = self.run.settings.records
         notes = chain(read_notes(records), read_notes(records, "failure"))

@@ -36,8 +36,6 @@ class Losses(Probe):
 
 
 class Overfit(Losses):
-    """Sees whether the loss falls when the script is given the same batch in every step, without regularization."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         for layer in event.model.modules():
             if isinstance(layer, _DropoutNd):

@@ -1,4 +1,5 @@
-"""DL108: padding that the loss counts as a class."""
+"""DL108: padding that the loss counts as a class. Looks for one value that fills the ends of rows, and hardly stands
+elsewhere."""
 
 from __future__ import annotations
 
@@ -26,8 +27,6 @@ class _Targets(Samples):
 
 
 class Padding(PlaceProbe[_Targets]):
-    """Looks for one value that fills the ends of rows, and hardly stands elsewhere."""
-
     at_first = 2 * _BATCHES
 
     def on_loss_call(self, call: LossCall) -> None:

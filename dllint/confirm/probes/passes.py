@@ -18,8 +18,6 @@ _INSIDE = 4  # samplers inside of samplers
 
 
 class Passes(Probe):
-    """Compares the passes over each loader that gradients follow."""
-
     def begin(self) -> None:
         self._distributed: dict[Source, None] = {}  # loaders with distributed samplers that shuffle
         self._shuffles: dict[Source, bool] = {}  # others over samples with numbers

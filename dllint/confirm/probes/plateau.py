@@ -1,4 +1,4 @@
-"""DL315: what schedulers that wait for a plateau are told."""
+"""DL315: whether a metric goes the way that its scheduler takes for the wrong one, while training goes well."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ class _Metrics(Samples):
 
 
 class Plateau(ObjectProbe[_Metrics]):
-    """DL315: whether a metric goes the way that its scheduler takes for the wrong one, while training goes well."""
-
     def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
         known = self.of(scheduler)
         if known is not None:

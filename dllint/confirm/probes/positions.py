@@ -1,4 +1,4 @@
-"""DL906: scaling of positions."""
+"""DL906: compares the scaling that a configuration asks for with that of the layers, and lengths with its limit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ class _Model(Samples):
 
 
 class Positions(ObjectProbe[_Model]):
-    """DL906: compares the scaling that a configuration asks for with that of the layers, and lengths with its limit."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         known, inputs = self.of(event.model, stack_of(event)), event.arguments.positional
         tokens = event.arguments.keywords.get("input_ids", inputs[0] if inputs else None)

@@ -64,8 +64,6 @@ class _Pairs(Samples):
 
 
 class Preferences(PlaceProbe[_Pairs]):
-    """Reads margins from the graph of the loss."""
-
     at_first = 6
 
     def begin(self) -> None:

@@ -1,4 +1,5 @@
-"""DL510: images between zero and one for a model whose weights were trained on normalized ones."""
+"""DL510: images between zero and one for a model whose weights were trained on normalized ones. Knows the models that a
+library loaded weights into, and looks at what they are trained with."""
 
 from __future__ import annotations
 
@@ -29,8 +30,6 @@ class _Images(Samples):
 
 
 class Pretrained(PlaceProbe[_Images]):
-    """Knows the models that a library loaded weights into, and looks at what they are trained with."""
-
     at_first = 5
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""DL401, DL402, DL403: random states of workers."""
+"""DL401, DL402 and DL403: compares the random states that workers wrote down."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ Draws = dict[tuple[int, int], list[str]]  # the states around the first fetch, b
 
 
 class Randomness(Probe):
-    """DL401, DL402 and DL403: compares the random states that workers wrote down."""
-
     def judge(self) -> Judgements:
         training = {each.dataset for each in self.run.feed.sources if any(batches.trained for batches in each.passes)}
         draws: dict[str, Draws] = defaultdict(dict)

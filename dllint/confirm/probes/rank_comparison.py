@@ -1,5 +1,6 @@
 """What each rank notes, so that dllint can compare them after the run: parameters, the random numbers of some steps,
-the lengths of passes, and parts of models that are saved (DL405, DL705). No communication is added."""
+the lengths of passes, and parts of models that are saved (DL405, DL705). No communication is added. Notes it where
+several ranks train: of parameters what they are before the first step and in some after it."""
 
 from __future__ import annotations
 
@@ -20,8 +21,6 @@ _MOST = 50  # passes of a dataset, and files
 
 
 class RankComparison(Probe):
-    """Notes it where several ranks train: of parameters what they are before the first step and in some after it."""
-
     def begin(self) -> None:
         self._drawn: dict[str, str] = {}  # before the step
         self._draws = 0

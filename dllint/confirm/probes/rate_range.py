@@ -18,8 +18,6 @@ _AROUND = 4  # steps to both sides that a loss is smoothed with
 
 
 class RateRange(Losses):
-    """Raises the learning rate from step to step, whatever schedule the script has, and looks at the loss."""
-
     def begin(self) -> None:
         super().begin()
         self._own: float | None = None

@@ -1,4 +1,5 @@
-"""DL217: optimizers that are made again and again for the same parameters, so that what they remember is lost."""
+"""DL217: optimizers that are made again and again for the same parameters, so that what they remember is lost. Compares
+each optimizer with the last one that was made at the same place."""
 
 from __future__ import annotations
 
@@ -28,8 +29,6 @@ class _Made:
 
 
 class Recreated(Probe):
-    """Compares each optimizer with the last one that was made at the same place."""
-
     def begin(self) -> None:
         self._made: dict[Stack, list[_Made]] = {}
 

@@ -17,8 +17,6 @@ from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, sta
 
 
 class Recurrent(ObjectProbe[Samples]):
-    """Looks at the gradients of these layers when an optimizer steps; wrong is where the way back saw one step."""
-
     def begin(self) -> None:
         self._met: WeakSet[nn.Module] = WeakSet()
 

@@ -15,8 +15,6 @@ _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 class Refusals(Probe):
-    """Counts what goes well, and looks at what does not."""
-
     def begin(self) -> None:
         self._good: Counter[tuple[str, Stack]] = Counter()
         self._refused: dict[tuple[str, Stack], tuple[str, int]] = {}  # what, and at which step

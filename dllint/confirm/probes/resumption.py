@@ -38,8 +38,6 @@ class _Counters:
 
 
 class Resumption(Probe):
-    """Watches what is restored, and what is used afterwards."""
-
     def begin(self) -> None:
         self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
         self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers

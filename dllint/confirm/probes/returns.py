@@ -16,8 +16,6 @@ _ERRORS = 3.0  # standard errors by which the means of the first and the last qu
 
 
 class Returns(Probe):
-    """Adds up the rewards of environments of gymnasium."""
-
     def begin(self) -> None:
         self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
         self._returns: list[float] = []

@@ -22,8 +22,6 @@ class _Passes(Samples):
 
 
 class Roots(PlaceProbe[_Passes]):
-    """DL205 and DL206."""
-
     def before_backward(self, call: BackwardCall) -> None:
         calls = self.at(stack_of(call))
         if not any(root.requires_grad for root in call.roots):

@@ -37,8 +37,6 @@ class _Data(Seen):
 
 
 class Samples(Probe):
-    """Reads what workers have noted, and asks for two samples at the end."""
-
     def begin(self) -> None:
         self._data: dict[str, _Data] = {}  # by what it is known by
         self._sources: dict[Source, _Data] = {}

@@ -1,8 +1,8 @@
 """Whether the output for one sample depends on the others: DL833, and with it DL821, DL823 and DL829.
 
 When the script is over, one sample of the last batch is replaced by another, in a copy of the model in evaluation mode,
-and the outputs for the others are compared. The first operation is named that was given a change of
-this sample and returned one of others.
+and the outputs for the others are compared. The first operation is named that was given a change of this sample and
+returned one of others. Knows how many samples loaders put into a batch, and replaces one of them at the end.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.
 
 
 class SamplesMix(Replaying):
-    """Knows how many samples loaders put into a batch, and replaces one of them at the end."""
-
     def begin(self) -> None:
         self._sizes: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""DL214: steps with gradients that are still scaled."""
+"""DL214: steps with gradients that a scaler has scaled, past the scaler."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dllint.confirm.probes.gradients import Tracked
 
 
 class ScaledSteps(Probe):
-    """DL214: steps with gradients that a scaler has scaled, past the scaler."""
-
     def begin(self) -> None:
         self._steps: dict[Tracked, Samples] = {}  # with a scaler; wrong are those with gradients that are still scaled
 

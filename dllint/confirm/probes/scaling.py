@@ -31,8 +31,6 @@ class _Scales(Samples):
 
 
 class Scaling(ObjectProbe[_Scales]):
-    """Follows the scale of each gradient scaler."""
-
     def begin(self) -> None:
         self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model
         self._scaled: dict[Stack, Samples] = {}  # losses of models under autocast; wrong are those in bfloat16

@@ -1,4 +1,4 @@
-"""DL303: whether the optimizer steps first."""
+"""DL303: a scheduler that steps before its optimizer has."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from dllint.confirm.probes.gradients import Tracked
 
 
 class SchedulerOrder(Probe):
-    """DL303: a scheduler that steps before its optimizer has."""
-
     def begin(self) -> None:
         self._first: list[tuple[str, Stack, int, Tracked]] = []  # the first step of each scheduler
         self._known: WeakSet[Any] = WeakSet()

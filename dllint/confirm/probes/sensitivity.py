@@ -29,8 +29,6 @@ _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest logit
 
 
 class Sensitivity(Replaying):
-    """Keeps the last inputs of each model, and calls it with others at the end."""
-
     most_models = 4
 
     def is_kept(self, event: ModelForward) -> bool:

@@ -1,4 +1,5 @@
-"""DL418: batches of workers that do not fit into the memory that processes share."""
+"""DL418: batches of workers that do not fit into the memory that processes share. Measures the first batch of each
+loader with workers, and reads why its workers die."""
 
 from __future__ import annotations
 
@@ -29,8 +30,6 @@ class _Loader:
 
 
 class SharedMemory(Probe):
-    """Measures the first batch of each loader with workers, and reads why its workers die."""
-
     def begin(self) -> None:
         self._loaders: dict[Source, _Loader] = {}
 

@@ -27,8 +27,6 @@ def _repeat(batches: list[_First]) -> bool:
 
 
 class Shares(Probe):
-    """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
-
     def begin(self) -> None:
         self._made: dict[str, Stack] = {}  # by dataset, where a loader over it was made
 

@@ -1,4 +1,5 @@
-"""Spectral norms that are used before the first call in training has estimated them."""
+"""Spectral norms that are used before the first call in training has estimated them. Looks at the first call of each
+model that has ``torch.nn.utils.spectral_norm`` in it."""
 
 from __future__ import annotations
 
@@ -17,8 +18,6 @@ _LARGEST = 4_000_000  # elements
 
 
 class Spectral(Probe):
-    """Looks at the first call of each model that has ``torch.nn.utils.spectral_norm`` in it."""
-
     def begin(self) -> None:
         self._known: WeakSet[nn.Module] = WeakSet()
         self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is

@@ -42,8 +42,6 @@ class _Pending:
 
 
 class Supervision(PlaceProbe[_Calls]):
-    """Compares labels with masks, and with what the loss counts."""
-
     def begin(self) -> None:
         self._pending: _Pending | None = None
 

@@ -81,8 +81,6 @@ _FACTS = (
 
 
 class Targets(PlaceProbe[Samples]):
-    """Asks the first calls from each place, and some after them, about each fact."""
-
     def on_loss_call(self, call: LossCall) -> None:
         for fact in _FACTS:
             seen = self.sample(fact, stack_of(call))

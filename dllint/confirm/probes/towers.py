@@ -44,8 +44,6 @@ class _Model(Samples):
 
 
 class Towers(ObjectProbe[_Model]):
-    """Looks at the gradients of the parts of each model after some steps."""
-
     turn = 1  # it judges by the updates that others have measured
 
     def on_model_forward(self, event: ModelForward) -> None:

@@ -9,8 +9,6 @@ _MOST = 2000  # numbers in a trace
 
 
 class Traces(Probe):
-    """Numbers over the run: the loss that is sent backward, the learning rate, and the scale."""
-
     def begin(self) -> None:
         self._count = 0
 

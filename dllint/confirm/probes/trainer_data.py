@@ -26,8 +26,6 @@ _CUT = 0.05  # share of the examples
 
 
 class TrainerData(Probe):
-    """Looks at the data of each trainer when it has been made."""
-
     def begin(self) -> None:
         self._judgements: list[Judgement] = []
 

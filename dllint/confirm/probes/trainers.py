@@ -28,8 +28,6 @@ _STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkp
 
 
 class Trainers(Probe):
-    """Looks for trainers among the calls under way."""
-
     def begin(self) -> None:
         self._known: WeakSet[Any] = WeakSet()
         self._judgements: list[Judgement] = []

@@ -1,4 +1,4 @@
-"""DL208: evaluation mode that training goes on in."""
+"""DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ class _Modes:
 
 
 class TrainingMode(Probe):
-    """DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
-
     def begin(self) -> None:
         self._modal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
         self._evaluated: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()

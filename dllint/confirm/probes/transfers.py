@@ -37,8 +37,6 @@ class _Path(Samples):
 
 
 class Transfers(PlaceProbe[_Path]):
-    """Compares some numbers of each tensor when it is made with those when it arrives."""
-
     def begin(self) -> None:
         self._recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
 

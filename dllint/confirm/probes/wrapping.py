@@ -2,6 +2,7 @@
 
 The wrapper hangs itself upon the nodes of the graph that add up the gradients of the parameters. A parameter that is
 moved gets a new node, of which the wrapper knows nothing: its gradients are exchanged no more, and the ranks go apart.
+Compares the nodes when the model is called with those when it was wrapped.
 """
 
 from __future__ import annotations
@@ -36,8 +37,6 @@ class _Calls(Samples):
 
 
 class Wrapping(PlaceProbe[_Calls]):
-    """Compares the nodes when the model is called with those when it was wrapped."""
-
     at_first = ENOUGH
 
     def begin(self) -> None:

@@ -1,4 +1,4 @@
-"""A learning rate of 0 in every step."""
+"""A learning rate of 0 in every step. Reads the learning rates of all groups of an optimizer until one is not 0."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ _WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the
 
 
 class ZeroRate(Probe):
-    """Reads the learning rates of all groups of an optimizer until one is not 0."""
-
     def begin(self) -> None:
         self._steps: Counter[Tracked] = Counter()  # whose rates were all 0
         self._moving: dict[Tracked, None] = {}
