@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Units, histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
 from dllint.confirm.probes.events import BackwardCall, Stack, stack_of
@@ -75,7 +76,7 @@ class Activations(Probe):
             layer.flat = layer.flat + flat
         layer.samples += values.numel() // values.shape[unit]
         layer.looks += 1
-        layer.values = values.reshape(-1)[:: max(1, values.numel() // _VALUES)][:_VALUES].clone()
+        layer.values = some(values, _VALUES).clone()
 
     def judge(self) -> Judgements:
         by_place: dict[Stack, list[Units]] = {}

@@ -10,8 +10,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
+from dllint.confirm.inside.parts import dicts
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
-from dllint.confirm.probes.contents import dicts
 from dllint.confirm.probes.events import Stack, StateRestored, StateSaved, StateTaken, stack_of
 
 _MOST = 64  # states that are remembered

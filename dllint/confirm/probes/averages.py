@@ -17,11 +17,9 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.inside.parts import tensors, vars_of
+from dllint.confirm.inside.parts import has_optimizer, objects, tensors, vars_of
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.contents import has_optimizer
 from dllint.confirm.probes.events import ModelForward, Stack, StateSaved, stack_of
-from dllint.confirm.probes.search import objects
 
 _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
 _KEPT = ("shadow_params", "shadow", "averaged_params")

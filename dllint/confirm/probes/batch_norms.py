@@ -17,10 +17,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dllint.confirm.evidence import Voice
 from dllint.confirm.inside.feed import Source
-from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import BackwardCall, Batches, ModelForward, stack_of
 from dllint.confirm.probes.graph import nodes
+from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
 _FEW = 32  # values of a channel: below, running variances are off by a tenth and more

@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from dllint.confirm.inside.parts import dicts, has_optimizer
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.contents import dicts, has_optimizer
 from dllint.confirm.probes.events import StateSaved, stack_of
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine

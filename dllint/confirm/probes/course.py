@@ -6,10 +6,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Moment
+from dllint.confirm.inside.parts import some
 from dllint.confirm.probes.base import Probe, parameters_of
 from dllint.confirm.probes.events import Batches, OptimizerStep, SchedulerStep, StateSaved
 from dllint.confirm.probes.resumption import counters_of
@@ -60,7 +60,9 @@ class Course(Probe):
     def _note(self, optimizer: Optimizer, step: int) -> None:
         parameters = parameters_of(optimizer)
         chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
-        values = torch.cat([_sample(parameter) for parameter in chosen]).tolist() if chosen else []
+        values = (
+            torch.cat([some(parameter, _ELEMENTS).float().cpu() for parameter in chosen]).tolist() if chosen else []
+        )
         states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
         moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
         self.run.record.moments.append(moment)
@@ -68,8 +70,3 @@ class Course(Probe):
 
 def _rates(optimizer: Optimizer) -> list[float]:
     return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-
-
-def _sample(parameter: Tensor) -> Tensor:
-    flat = parameter.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _ELEMENTS)][:_ELEMENTS].float().cpu()

@@ -17,10 +17,9 @@ from weakref import ref
 import torch
 from torch import Tensor
 
-from dllint.confirm.inside.parts import vars_of
+from dllint.confirm.inside.parts import objects, vars_of
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
-from dllint.confirm.probes.search import objects
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _ELEMENTS = 32  # of a sample, from which its numbers say something

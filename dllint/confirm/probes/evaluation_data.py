@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.inside.parts import tensors
+from dllint.confirm.inside.parts import some, tensors
 from dllint.confirm.probes.base import Judgements, Probe, decided
 from dllint.confirm.probes.events import Batches
 
@@ -47,8 +47,7 @@ class EvaluationData(Probe):
         floating = (part for part in tensors(batch, 2) if part.is_floating_point() and part.numel())
         tensor = next(floating, torch.empty(0)).detach()
         if batches.taken == 1 and batches.indices and tensor.numel():
-            flat = tensor.reshape(-1)
-            seen.values = flat[:: max(1, flat.numel() // _VALUES)].clone()
+            seen.values = some(tensor, _VALUES).clone()
         if tensor.dim() == 4 and tensor.shape[1] <= _CHANNELS:
             values = tensor.float()
             seen.sums.append((len(values), torch.stack([values.mean((0, 2, 3)), values.square().mean((0, 2, 3))])))

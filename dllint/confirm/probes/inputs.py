@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import ModelForward, Stack, stack_of
@@ -68,7 +69,7 @@ class Inputs(PlaceProbe[_Inputs]):
         seen.are_indices = seen.are_indices and bool(whole) and values.shape[-1] <= _FEW
         half = len(channels) // 2
         seen.channels = [channels[:half], channels[half:]]
-        seen.values = finite.reshape(-1)[:: max(1, finite.numel() // _VALUES)][:_VALUES].clone()
+        seen.values = some(finite, _VALUES).clone()
 
     def judge(self) -> Judgements:
         for number, seen in enumerate(self.noted(), 1):

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 from torch.optim import Optimizer
 
-from dllint.confirm.inside.parts import tensors
+from dllint.confirm.inside.parts import dicts, tensors
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
-from dllint.confirm.probes.contents import dicts
 from dllint.confirm.probes.events import SchedulerStep, Stack, StateRestored, StateSaved
 
 _DEPTH = 5  # dicts inside of what is read

@@ -10,6 +10,7 @@ from weakref import ref
 import torch
 from torch import Tensor
 
+from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Layer, histogram
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
 from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
@@ -179,5 +180,4 @@ class Movement(Probe):
 
 def sample(tensor: Tensor) -> Tensor:
     """Some elements from all over a tensor, copied."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()
+    return some(tensor, _SAMPLE).clone()

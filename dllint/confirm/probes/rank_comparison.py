@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Shard
 from dllint.confirm.inside.parts import tensors
-from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.inside.workers import random_states
 from dllint.confirm.probes.base import ENOUGH, Probe
 from dllint.confirm.probes.events import Batches, ModelForward, OptimizerStep, StateSaved, stack_of
@@ -74,6 +74,11 @@ class RankComparison(Probe):
     def on_state_saved(self, event: StateSaved) -> None:
         if len(self.run.record.notes.shards) < _MOST and any(_is_part(tensor) for tensor in tensors(event.content)):
             self.run.record.notes.shards.append(Shard(str(event.path), stack_of(event)))
+
+
+def are_several_ranks() -> bool:
+    """Whether this process is one of several that train together."""
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def _is_part(tensor: Tensor) -> bool:

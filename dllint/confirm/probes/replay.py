@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
-from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.inside.stacks import stack
 from dllint.confirm.probes.base import ENOUGH, Probe, Samples
 from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 from dllint.confirm.probes.random_states import random_states_kept
+from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
 _MOST_WEIGHTS = 100_000_000  # of a model that is copied

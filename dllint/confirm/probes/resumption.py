@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import counted_back
+from dllint.confirm.inside.parts import has_optimizer
 from dllint.confirm.probes.base import Judgements, Probe, decided
-from dllint.confirm.probes.contents import has_optimizer
 from dllint.confirm.probes.events import (
     ScalerUnscale,
     SchedulerStep,

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
-from dllint.confirm.inside.spy import Spy
 from dllint.confirm.probes.base import ENOUGH, Judgements, alarm_if, decided
 from dllint.confirm.probes.events import ModelForward
 from dllint.confirm.probes.random_states import random_states_kept
@@ -26,6 +26,7 @@ _MOST_FEATURES = 64
 _SLOW = 2.0  # seconds of a call, above which features are not tried one by one
 _NO_EFFECT, _NOISE = 1e-6, 1e-3  # compared with how far outputs are apart
 _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest logit
+_DRAWING = ("bernoulli", "dropout", "multinomial", "normal", "rand", "uniform")
 
 
 class Sensitivity(Replaying):
@@ -57,7 +58,7 @@ class _Trial:
         try:
             plain = self._outputs({}) if self._tensors else None
             is_slow = time.perf_counter() - begin > _SLOW
-            with Spy() as spy:
+            with _Spy() as spy:
                 again = self._outputs({}) if self._tensors else None
         except Exception:  # the model has another signature in evaluation, or needs what is gone
             return
@@ -150,6 +151,34 @@ class _Trial:
             if part.dim() == 3 and part.shape[:2] == chosen.shape:
                 return part.detach().float()[chosen]
         return None
+
+
+class _Spy(TorchFunctionMode):
+    """While it is entered, notes functions that drop (``dropped``) and others that draw (``drawn``)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[str] = []
+        self.drawn: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note a function, and call it."""
+        given = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        if "dropout" in name:
+            probability = args[1] if len(args) > 1 else given.get("p", 0.5)
+            training = args[2] if len(args) > 2 else given.get("training", True)
+            if probability and training:
+                self._note(self.dropped, name)
+        elif name == "scaled_dot_product_attention" and given.get("dropout_p", args[4] if len(args) > 4 else 0.0):
+            self._note(self.dropped, name)
+        elif name.rstrip("_").startswith(_DRAWING):
+            self._note(self.drawn, name)
+        return func(*args, **given)
+
+    def _note(self, names: list[str], name: str) -> None:
+        if name not in names:
+            names.append(name)
 
 
 @contextmanager

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
+from dllint.confirm.inside.parts import leaves, some
 from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, decided
 from dllint.confirm.probes.events import Batches, LossCall, ModelForward, Stack, stack_of
 
@@ -43,8 +43,9 @@ class Transfers(PlaceProbe[_Path]):
     def on_batch(self, batches: Batches, batch: Any) -> None:
         if self.is_next_sampled("batch", _FIRST):
             made: dict[_Kind, dict[str, float]] = {}
-            for name, tensor in _tensors(batch, "", _DEPTH):
-                made.setdefault(_kind(tensor), {})[name] = _total(tensor)
+            for name, tensor in leaves(batch, _DEPTH):
+                if isinstance(tensor, Tensor) and tensor.numel() >= _FEWEST:
+                    made.setdefault(_kind(tensor), {})[name or "[]"] = _total(tensor)
             self._recent.append(made)
         elif self._recent:
             self._recent.clear()
@@ -93,24 +94,10 @@ class Transfers(PlaceProbe[_Path]):
             yield self.judgement("batch-lost", path, decided(path.wrong, True), "", voice, part=path.place[0])
 
 
-def _tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a batch, by their place in it."""
-    if isinstance(value, Tensor):
-        if value.numel() >= _FEWEST:
-            yield name or "[]", value
-    elif depth and isinstance(value, (list, tuple)):
-        for number, part in enumerate(value):
-            yield from _tensors(part, f"{name}[{number}]", depth - 1)
-    elif depth and hasattr(value, "items"):
-        for key, part in value.items():
-            yield from _tensors(part, f"{name}[{key!r}]", depth - 1)
-
-
 def _kind(tensor: Tensor) -> _Kind:
     return (*tensor.shape, tensor.dtype)
 
 
 def _total(tensor: Tensor) -> float:
     """The sum of some elements, without their signs; where it is 0, so are they."""
-    flat = tensor.detach().reshape(-1)
-    return float(flat[:: max(1, flat.numel() // _ELEMENTS)].abs().double().sum())
+    return float(some(tensor, _ELEMENTS).abs().double().sum())
