@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import beginning, ended, observe
+from dllint.confirm.inside.patching import beginning, ended, observe, when_imported
 from dllint.confirm.inside.run import Run
 
 
 def observe_all(run: Run) -> None:
     """Observe them as soon as they are there."""
-    after_import("gymnasium.wrappers", lambda: run.guard(_observe_environments, run))
-    after_import("stable_baselines3", lambda: run.guard(_observe_agents, run))
+    when_imported(run, "gymnasium.wrappers", _observe_environments)
+    when_imported(run, "stable_baselines3", _observe_agents)
 
 
-def _observe_environments(run: Run) -> None:
+def _observe_environments(run: Run, module: Any) -> None:
     """Observe environments that ``gymnasium.make`` makes."""
 
     def stepped(outcome: Any, environment: Any, *_: Any, **__: Any) -> None:
@@ -26,12 +25,12 @@ def _observe_environments(run: Run) -> None:
     def began(_: Any, environment: Any, *__: Any, **___: Any) -> None:
         run.tell("episode", environment)
 
-    kind = getattr(sys.modules["gymnasium.wrappers"], "OrderEnforcing", None)  # which is around each of them
+    kind = getattr(module, "OrderEnforcing", None)  # which is around each of them
     observe(run, kind, "step", after=stepped)
     observe(run, kind, "reset", after=began)
 
 
-def _observe_agents(run: Run) -> None:
+def _observe_agents(run: Run, _: Any) -> None:
     """Observe agents that learn and are saved, and what normalizes their observations."""
     agents = sys.modules.get("stable_baselines3.common.base_class")
     normalizers = sys.modules.get("stable_baselines3.common.vec_env.vec_normalize")

@@ -3,43 +3,40 @@ distributed checkpoints of torch save and load, what the autoencoders of diffuse
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from torch import nn
 
-from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import beginning, ended, observe
+from dllint.confirm.inside.patching import beginning, ended, observe, when_imported
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 
-_TRAINERS = ("sft", "dpo", "kto", "reward", "grpo", "rloo", "orpo", "cpo")
+_TRAINERS = ("SFT", "DPO", "KTO", "Reward", "GRPO", "RLOO", "ORPO", "CPO")
 
 
 def observe_all(run: Run) -> None:
     """Observe them as soon as they are there."""
-    after_import("accelerate.accelerator", lambda: run.guard(_observe_accelerate, run))
-    after_import("torch.distributed.checkpoint", lambda: run.guard(_observe_sharded, run))
-    after_import("diffusers.models.autoencoders", lambda: run.guard(_observe_autoencoders, run))
+    when_imported(run, "accelerate.accelerator", _observe_accelerate)
+    when_imported(run, "torch.distributed.checkpoint", _observe_sharded)
+    when_imported(run, "diffusers.models.autoencoders", _observe_autoencoders)
     for name in _TRAINERS:
-        after_import(f"trl.trainer.{name}_trainer", functools.partial(run.guard, _observe_trainer, run, name))
+        when_imported(run, f"trl.trainer.{name.lower()}_trainer", partial(_observe_trainer, name))
 
 
-def _observe_accelerate(run: Run) -> None:
-    accelerator = sys.modules["accelerate.accelerator"].Accelerator
-    observe(run, accelerator, "save_state", before=beginning(run, "accelerator_save"))
+def _observe_accelerate(run: Run, module: Any) -> None:
+    observe(run, module.Accelerator, "save_state", before=beginning(run, "accelerator_save"))
 
 
-def _observe_sharded(run: Run) -> None:
-    module = sys.modules["torch.distributed.checkpoint"]
+def _observe_sharded(run: Run, module: Any) -> None:
     for name in ("load", "load_state_dict"):
         observe(run, module, name, after=ended(run, "sharded_read"))
 
 
-def _observe_autoencoders(run: Run) -> None:
+def _observe_autoencoders(run: Run, module: Any) -> None:
     """Observe latents that are drawn, and know the autoencoder by the distribution that it has returned."""
     makers: WeakKeyDictionary[Any, ref[nn.Module]] = WeakKeyDictionary()
 
@@ -52,19 +49,17 @@ def _observe_autoencoders(run: Run) -> None:
         maker = makers.get(distribution)
         run.tell("latents", latents, maker() if maker is not None else None, stack())
 
-    kinds = [kind for kind in vars(sys.modules["diffusers.models.autoencoders"]).values() if inspect.isclass(kind)]
-    for kind in kinds:
-        if issubclass(kind, nn.Module) and "encode" in vars(kind):
+    for kind in vars(module).values():
+        if inspect.isclass(kind) and issubclass(kind, nn.Module) and "encode" in vars(kind):
             observe(run, kind, "encode", after=encoded)
     distributions = sys.modules.get("diffusers.models.autoencoders.vae")
     for name in ("sample", "mode"):
         observe(run, getattr(distributions, "DiagonalGaussianDistribution", None), name, after=drawn)
 
 
-def _observe_trainer(run: Run, name: str) -> None:
+def _observe_trainer(name: str, run: Run, module: Any) -> None:
     """Observe how a trainer is made, and why it cannot be, or cannot train."""
-    module = sys.modules[f"trl.trainer.{name}_trainer"]
-    kind = getattr(module, f"{name.title() if name == 'reward' else name.upper()}Trainer", None)
+    kind = getattr(module, f"{name}Trainer", None)
     if kind is None:
         return
     signature = inspect.signature(kind.__init__)

@@ -3,12 +3,10 @@ validates nor steps schedulers after an epoch whose loader stops before its time
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import Any
 
-from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import observe
+from dllint.confirm.inside.patching import observe, when_imported
 from dllint.confirm.inside.run import Run
 
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
@@ -18,10 +16,10 @@ def observe_all(run: Run) -> None:
     """Have epochs end after as many batches as are asked for, as soon as Lightning is there."""
     if run.settings.epoch_batches and run.settings.mode != "overfit":
         for package in _PACKAGES:
-            after_import(f"{package}.loops.fit_loop", functools.partial(run.guard, _end_epochs, run, package))
+            when_imported(run, f"{package}.loops.fit_loop", _end_epochs)
 
 
-def _end_epochs(run: Run, package: str) -> None:
+def _end_epochs(run: Run, module: Any) -> None:
     limit = run.settings.epoch_batches
 
     def prepared(_: None, loop: Any, *__: Any, **___: Any) -> None:
@@ -34,6 +32,6 @@ def _end_epochs(run: Run, package: str) -> None:
         if trains and fetcher.length is not None:  # the length of the loader stays as it is: schedules are made for it
             fetcher.length = min(fetcher.length, limit)
 
-    observe(run, getattr(sys.modules[f"{package}.loops.fit_loop"], "_FitLoop", None), "setup_data", after=prepared)
-    fetchers = sys.modules.get(f"{package}.loops.fetchers")
+    observe(run, getattr(module, "_FitLoop", None), "setup_data", after=prepared)
+    fetchers = sys.modules.get(module.__name__.replace("fit_loop", "fetchers"))
     observe(run, getattr(fetchers, "_PrefetchDataFetcher", None), "__iter__", after=begun)

@@ -1,5 +1,5 @@
-"""DL407, DL408 and DL417: how loaders are set up: what cannot be pinned, what cannot be sent to a worker, and shares of
-shares.
+"""DL407, DL408, DL417 and DL418: how loaders are set up: what cannot be pinned, what cannot be sent to a worker, shares
+of shares, and batches of workers that do not fit into the memory that processes share.
 
 What can be sent is told by looking at the functions and attributes themselves: pickling would run code of the user's,
 some of which changes the object that is pickled.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -24,11 +25,15 @@ from torch.utils.data import IterableDataset
 
 from dllint.confirm.evidence import Voice
 from dllint.confirm.inside.feed import Source
-from dllint.confirm.inside.parts import parts
+from dllint.confirm.inside.parts import parts, tensors
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
 from dllint.confirm.probes.events import Batches
 
 _DEPTH = 3  # attributes between a dataset and what it keeps
+_SHARED = "/dev/shm"  # the memory that processes share, where Linux keeps it
+_TWICE = 2  # a batch is made while the one before is still held
+_MEGABYTE = 1e6
+_DEATHS = ("unable to allocate shared memory", "unable to open shared memory", "bus error", "out of shared memory")
 _FORKED = "fork"
 _BOUND = (type(threading.Lock()), type(threading.RLock()), io.IOBase, GeneratorType, ModuleType)  # to this process
 _OWN_WAYS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__deepcopy__")
@@ -45,6 +50,10 @@ class _Loader:
     sharers: list[int] = field(default_factory=list)  # by how many each of its samplers divides
     unpinned: list[str] = field(default_factory=list)
     batches: int = 0
+    free: int = 0  # bytes of shared memory
+    at_once: int = 0  # batches in it
+    batch: int = 0  # bytes
+    error: str = ""  # of which a worker died
 
 
 class LoaderSetup(Probe):
@@ -61,14 +70,26 @@ class LoaderSetup(Probe):
             seen: set[int] = set()
             for name in ("dataset", "collate_fn", "worker_init_fn"):
                 known.unsendable += _unsendable(getattr(loader, name), name, _DEPTH, seen)
+            if os.path.isdir(_SHARED):
+                system = os.statvfs(_SHARED)
+                known.free = system.f_bavail * system.f_frsize
+                known.at_once = loader.num_workers * (loader.prefetch_factor or 1) * _TWICE
         known.sharers = _sharers(loader)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         known = self._loaders.get(batches.source)
         if known is not None and batches.taken <= ENOUGH:
             known.batches += 1
+            if known.at_once and not known.batch:
+                known.batch = sum(part.numel() * part.element_size() for part in tensors(batch, _DEPTH + 1))
             if known.pins:
                 known.unpinned = sorted({*known.unpinned, *_unpinned(batch, "the batch", _DEPTH)})
+
+    def on_batch_refused(self, batches: Batches, error: Exception) -> None:
+        known = self._loaders.get(batches.source)
+        deaths = [line for line in str(error).splitlines() if any(death in line.lower() for death in _DEATHS)]
+        if known is not None and known.at_once and deaths:
+            known.error = deaths[0].strip()[:200]
 
     def judge(self) -> Judgements:
         for source, loader in self._loaders.items():
@@ -83,6 +104,12 @@ class LoaderSetup(Probe):
                 told += f", and workers start by `{loader.start}`"
                 voice: Voice = "" if loader.start == _FORKED else "alarm"
                 yield self.judgement("DL408", seen, decided(unsendable, True), told, voice, unsendable=unsendable)
+            if loader.batch or loader.error:
+                size, free = f"{loader.batch / _MEGABYTE:.3g} MB", f"{loader.free / _MEGABYTE:.0f} MB"
+                told = f"{free} of shared memory were free for batches of {size}, {loader.at_once} of them at once"
+                told += f"; a worker died of it: {loader.error}" if loader.error else ""
+                verdict = decided(loader.error or loader.batch * loader.at_once > loader.free, True)
+                yield self.judgement("DL418", seen, verdict, told, batch=loader.batch, free=loader.free)
             if loader.sharers:
                 is_set_up = dist.is_available() and dist.is_initialized()
                 ranks = dist.get_world_size() if is_set_up else max(loader.sharers)

@@ -3,15 +3,15 @@ library loaded weights into, and looks at what they are trained with."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from types import FrameType
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
 
+from dllint.confirm.inside.stacks import frames
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
 from dllint.confirm.probes.events import ModelForward, StateRestored, stack_of
 
@@ -65,14 +65,8 @@ class Pretrained(PlaceProbe[_Images]):
 
 
 def _is_called_by_library() -> bool:
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_FRAMES):
-        if frame is None:
-            return False
-        if str(frame.f_globals.get("__name__", "")).startswith(_LIBRARIES):
-            return True
-        frame = frame.f_back
-    return False
+    names = (str(frame.f_globals.get("__name__", "")) for frame in islice(frames(), _FRAMES))
+    return any(name.startswith(_LIBRARIES) for name in names)
 
 
 def _are_images(value: Any) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 from dllint.confirm.evidence import Judgement
+from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
 from dllint.confirm.probes.base import Judgements, Probe, decided
 from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, Stack
@@ -40,12 +40,10 @@ class Trainers(Probe):
         if self._looks >= _FIRST:
             return
         self._looks += 1
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
+        for frame in frames():
             ending = _CALLS.get(frame.f_code.co_name)
             if ending and str(frame.f_globals.get("__name__")).endswith(ending):
                 self._look(frame)
-            frame = frame.f_back
 
     def _look(self, frame: FrameType) -> None:
         given = frame.f_locals
