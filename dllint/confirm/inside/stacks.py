@@ -98,7 +98,7 @@ def defined_at(function: Any) -> Stack:
 
 def frames(start: FrameType | None = None) -> Iterator[FrameType]:
     """The calls under way, the innermost first: from a frame on, or from that of the caller."""
-    frame = start or sys._getframe(1)
+    frame: FrameType | None = start or sys._getframe(1)
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -16,7 +16,7 @@ from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
 from dllint.confirm.probes.events import ModelForward, StateRestored, stack_of
 
 _LIBRARIES = ("torchvision.models", "timm.")
-_FRAMES = 15  # between the library and what loads
+_FRAMES = 17  # between the library and what loads
 _BRIGHT = 0.2  # mean of images that are not normalized
 _NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
 
