@@ -107,7 +107,7 @@ def test_the_probe_of_the_documentation_judges(smoothing: float, verdict: str) -
 
     from dllint.confirm.inside.places import place
     from dllint.confirm.inside.run import Run
-    from dllint.confirm.probes.base import LossCall
+    from dllint.confirm.probes.events import LossCall
 
     page = (ROOT / "docs" / "writing-rules.md").read_text("utf-8")
     (text,) = re.findall(r"^```python\n(\"\"\"DL190.*?)^```$", page, re.MULTILINE | re.DOTALL)

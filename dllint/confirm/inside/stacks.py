@@ -96,9 +96,9 @@ def defined_at(function: Any) -> Stack:
     return _make((id(code), code.co_firstlineno))
 
 
-def frames(start: FrameType | None = None) -> Iterator[FrameType]:
-    """The calls under way, the innermost first: from a frame on, or from that of the caller."""
-    frame: FrameType | None = start or sys._getframe(1)
+def frames() -> Iterator[FrameType]:
+    """The calls under way, that of the caller first."""
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         yield frame
         frame = frame.f_back

@@ -225,8 +225,13 @@ S = TypeVar("S", bound=Samples)
 
 
 class _Collecting(Probe, Generic[S]):
-    """Notes ``samples`` of one kind, the class that it is given, and judges them one by one."""
+    """Notes ``samples`` of one kind, the class that it is given, and judges them one by one.
 
+    Attributes:
+        rule: what all looks have to agree about, unless ``judge_each`` says otherwise.
+    """
+
+    rule: ClassVar[str]
     samples: ClassVar[type[Samples]] = Samples
 
     def __init_subclass__(cls) -> None:
@@ -244,7 +249,8 @@ class _Collecting(Probe, Generic[S]):
 
     def judge_each(self, seen: S) -> Judgements:
         """What the samples of a place, or of an object, have shown."""
-        return iter(())
+        if seen.looks:
+            yield self.judgement(self.rule, seen, seen.unanimous)
 
 
 class PlaceProbe(_Collecting[S]):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.base import PlaceProbe, Samples
 from dllint.confirm.probes.events import ModelForward, stack_of
 
 _TOKENS = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
@@ -26,6 +26,7 @@ class _Batches(Samples):
 
 
 class ImageTokens(PlaceProbe[_Batches]):
+    rule = "DL963"
     at_first = 5
 
     def on_model_forward(self, event: ModelForward) -> None:
@@ -42,10 +43,6 @@ class ImageTokens(PlaceProbe[_Batches]):
         if seen is not None and bool(torch.isin(ids, ids.new_tensor(known)).any()):
             seen.token = known[0]
             seen.count(not _has_images(inputs[1:], named))
-
-    def judge_each(self, seen: _Batches) -> Judgements:
-        if seen.looks:
-            yield self.judgement("DL963", seen, seen.unanimous)
 
 
 def _has_images(others: Any, named: Mapping[str, Any]) -> bool:

@@ -23,6 +23,8 @@ _DRIFT, _STEADY = 2.0, 1.5
 
 
 class Logits(PlaceProbe[Samples]):
+    rule = "DL116"
+
     def begin(self) -> None:
         self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
 
@@ -43,10 +45,6 @@ class Logits(PlaceProbe[Samples]):
         yield from super().judge()
         for stack, sums in self._sums.items():
             yield from self._drift(stack, sums)
-
-    def judge_each(self, seen: Samples) -> Judgements:
-        if seen.looks:
-            yield self.judgement("DL116", seen, seen.unanimous)
 
     def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Judgements:
         """Whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""

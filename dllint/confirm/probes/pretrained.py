@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dllint.confirm.inside.stacks import frames
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.base import PlaceProbe, Samples
 from dllint.confirm.probes.events import ModelForward, StateRestored, stack_of
 
 _LIBRARIES = ("torchvision.models", "timm.")
@@ -30,6 +30,7 @@ class _Images(Samples):
 
 
 class Pretrained(PlaceProbe[_Images]):
+    rule = "DL510"
     at_first = 5
 
     def begin(self) -> None:
@@ -58,10 +59,6 @@ class Pretrained(PlaceProbe[_Images]):
             normalizes = any(hasattr(part, name) for part in parts[:2] for name in _NORMALISING)
             self._models[module] = not normalizes and any(part in self._loaded for part in parts)
         return self._models[module]
-
-    def judge_each(self, seen: _Images) -> Judgements:
-        if seen.looks:
-            yield self.judgement("DL510", seen, seen.unanimous)
 
 
 def _is_called_by_library() -> bool:

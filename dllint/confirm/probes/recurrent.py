@@ -12,11 +12,13 @@ from weakref import WeakSet
 from torch import Tensor, nn
 
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import Judgements, ObjectProbe, Samples
+from dllint.confirm.probes.base import ObjectProbe, Samples
 from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 
 class Recurrent(ObjectProbe[Samples]):
+    rule = "DL219"
+
     def begin(self) -> None:
         self._met: WeakSet[nn.Module] = WeakSet()
 
@@ -40,7 +42,3 @@ class Recurrent(ObjectProbe[Samples]):
                 forth, back, inputs = (bool(gradient.any()) for gradient in gradients)
                 seen.looks += forth and inputs
                 seen.wrong += forth and inputs and not back
-
-    def judge_each(self, seen: Samples) -> Judgements:
-        if seen.looks:
-            yield self.judgement("DL219", seen, seen.unanimous)
