@@ -25,6 +25,7 @@ _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
 _KEPT = ("shadow_params", "shadow", "averaged_params")
 _INSIDE = ("ema_model", "module", "ema")  # of an average that is a module
 _SEARCHES = 3  # for averages of libraries, a tenth of a second each
+_WRITERS = ("safetensors.torch", "deepspeed", "torch.distributed.checkpoint")  # of weights, which are not observed
 _SAME = 1e-4  # compared with the length of the weights
 
 
@@ -97,7 +98,7 @@ class Averages(PlaceProbe[_Evaluations]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for stack, holds in self._saved.items():
-            verdict = decided(not self._is_saved and not _writes_elsewhere(), self._is_saved)
+            verdict = decided(not self._is_saved and sys.modules.keys().isdisjoint(_WRITERS), self._is_saved)
             yield self.judgement("DL715", self.whole(stack), verdict, checkpoints=len(holds), with_average=sum(holds))
 
     def judge_each(self, seen: _Evaluations) -> Judgements:
@@ -137,8 +138,3 @@ def _is_among(tensor: Tensor, others: Sequence[Tensor]) -> bool:
     """Whether a tensor has been saved, perhaps in lower precision."""
     alike = [other.detach() for other in others if other.shape == tensor.shape and other.is_floating_point()]
     return any(torch.equal(tensor.cpu().to(other.dtype), other.cpu()) for other in alike)
-
-
-def _writes_elsewhere() -> bool:
-    """Whether weights may be written by what is not observed."""
-    return any(name in sys.modules for name in ("safetensors.torch", "deepspeed", "torch.distributed.checkpoint"))

@@ -60,9 +60,8 @@ class Course(Probe):
     def _note(self, optimizer: Optimizer, step: int) -> None:
         parameters = parameters_of(optimizer)
         chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
-        values = (
-            torch.cat([some(parameter, _ELEMENTS).float().cpu() for parameter in chosen]).tolist() if chosen else []
-        )
+        elements = [some(parameter, _ELEMENTS).float().cpu() for parameter in chosen]
+        values = torch.cat(elements).tolist() if elements else []
         states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
         moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
         self.run.record.moments.append(moment)

@@ -145,9 +145,9 @@ class Coverage(Probe):
             yield self._unregistered()
             if self._misspelled:
                 trained = [name for name, is_trained in self._misspelled.items() if is_trained]
-                told = (
-                    f"{trained[0]} is set, and gradients arrive all the same" if trained else "what is frozen has none"
-                )
+                told = "what is frozen has no gradients"
+                if trained:
+                    told = f"{trained[0]} is set, and gradients arrive all the same"
                 yield self._told("DL309", decided(trained, True), [], "alarm", told)
             frozen = [item for item in self._frozen.items if item.is_frozen and item.steps >= ENOUGH]
             moved = [item for item in frozen if item.has_moved]

@@ -131,11 +131,14 @@ class Half(Probe):
 
     def _eps(self, steps: _Steps) -> Judgements:
         """DL310."""
-        told = f": {steps.broken} left what is not finite, one moved a weight by {steps.furthest:.3g} times the "
-        told += "learning rate"
+        told = ""
+        if steps.half:
+            told = (
+                f": {steps.broken} left what is not finite, one moved a weight {steps.furthest:.3g} learning rates far"
+            )
         verdict = decided(steps.broken or steps.wild >= ENOUGH, not steps.wild)
         found = {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest}
-        yield self.judgement("DL310", steps.seen(steps.looks), verdict, told * bool(steps.half), eps=steps.eps, **found)
+        yield self.judgement("DL310", steps.seen(steps.looks), verdict, told, eps=steps.eps, **found)
 
     def _lost(self, steps: _Steps) -> Judgements:
         """DL316."""

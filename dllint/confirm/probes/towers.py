@@ -66,10 +66,11 @@ class Towers(ObjectProbe[_Model]):
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
         if any(part.fed for part in trained.values()):
             still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
-            told = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
-            told = told if still else f"each of {_named(list(seen.parts))} is frozen or has gradients"
-            found = {"parts": {name: [part.trainable, part.fed] for name, part in seen.parts.items()}}
-            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), told, **found)
+            told = f"each of {_named(list(seen.parts))} is frozen or has gradients"
+            if still:
+                told = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
+            parts = {name: [part.trainable, part.fed] for name, part in seen.parts.items()}
+            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), told, parts=parts)
             yield from self._paced(seen, list(trained))
 
     def _paced(self, seen: _Model, names: list[str]) -> Judgements:
@@ -82,8 +83,7 @@ class Towers(ObjectProbe[_Model]):
                 paces[name] = median(found)
         if len(paces) > 1:
             apart = max(paces.values()) / min(paces.values())
-            told = ", ".join(f"{name} by {pace:.2g}" for name, pace in paces.items())
-            told = f"a step moves {told} of its weights"
+            told = ", ".join(f"{pace:.2g} in `{name}`" for name, pace in paces.items())
             yield self.judgement("DL962", seen, decided(apart > _APART, True), told, paces=paces)
 
 

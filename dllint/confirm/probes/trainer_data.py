@@ -80,12 +80,9 @@ def _is_cut(row: Any, longest: int) -> bool:
     """Whether an example is as long as can be, or would be longer; what is cut off later is still longer here."""
     if not isinstance(row, dict):
         return False
-    lengths = {name.replace("_input_ids", "_ids"): len(ids) for name, ids in row.items() if _are_tokens(name, ids)}
+    tokens = {str(name): ids for name, ids in row.items() if hasattr(ids, "__len__")}
+    lengths = {name.replace("_input_ids", "_ids"): len(ids) for name, ids in tokens.items() if name.endswith("_ids")}
     if "input_ids" in lengths:
         return lengths["input_ids"] >= longest
     answers = [lengths[name] for name in ("chosen_ids", "rejected_ids", "completion_ids") if name in lengths]
     return bool(answers) and lengths.get("prompt_ids", 0) + max(answers) > longest
-
-
-def _are_tokens(name: Any, ids: Any) -> bool:
-    return isinstance(name, str) and name.endswith("_ids") and hasattr(ids, "__len__")
