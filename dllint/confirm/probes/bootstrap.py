@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.base import PlaceProbe, Samples
 from dllint.confirm.probes.events import BackwardCall, LossCall, stack_of
 from dllint.confirm.probes.graph import leaves, operation, through_views
 
@@ -16,6 +16,8 @@ _FACTORS = 3  # that a value may be multiplied with
 
 
 class Bootstrap(PlaceProbe[Samples]):
+    rule = "DL956"
+
     def begin(self) -> None:
         self._derives = False  # derivatives were computed for this loss: of an equation, perhaps
 
@@ -31,17 +33,13 @@ class Bootstrap(PlaceProbe[Samples]):
         seen = self.sample(stack_of(call))
         if seen is None or self._derives:
             return
-        seen.what = call.function
+        seen.what = f"calls of {call.function}"
         if not call.target.requires_grad:
             seen.count()
         elif not self.run.packs and any(is_bootstrapped(side.grad_fn) for side in (call.target, call.input)):
             ours, theirs = leaves([call.input]), leaves([call.target])
             if ours is not None and theirs is not None:
                 seen.count(not {id(leaf) for leaf in ours}.isdisjoint(map(id, theirs)))
-
-    def judge_each(self, seen: Samples) -> Judgements:
-        if seen.looks:
-            yield self.judgement("DL956", seen, seen.unanimous, f"calls of {seen.what}")
 
 
 def is_bootstrapped(made_by: Any) -> bool:

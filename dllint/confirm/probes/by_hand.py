@@ -13,11 +13,6 @@ from dllint.confirm.probes.graph import leaves_behind, nearest, operation, throu
 _NEAR = 40  # operations between the loss and the differences that it is made of
 _FEWEST = 4  # samples that are not compared with each other by chance
 _LINEAR = ("Addmm", "Mm", "Bmm", "Convolution", "AccumulateGrad")  # which end what belongs to the loss
-_TOLD = {
-    "DL101": "in {} backward passes, the loss took the log-softmax of probabilities",
-    "DL117": "in {} backward passes, the loss compared each element with each other, by broadcasting",
-    "DL956": "backward passes",
-}
 
 
 class ByHand(PlaceProbe[Samples]):
@@ -56,8 +51,9 @@ class ByHand(PlaceProbe[Samples]):
                         self.at("DL956", stack).count(answer)
 
     def judge_each(self, seen: Samples) -> Judgements:
-        rule = seen.place[0]
-        yield self.judgement(rule, seen, seen.unanimous, _TOLD[rule].format(f"{seen.wrong} of {seen.looks}"))
+        rule, seen.what = seen.place[0], "backward passes"
+        told = f"{seen.wrong} of {seen.looks} backward passes took the log-softmax of probabilities"
+        yield self.judgement(rule, seen, seen.unanimous, told if rule == "DL101" else "")
 
 
 def _shape(node: Any, number: int = 0) -> tuple[int, ...]:

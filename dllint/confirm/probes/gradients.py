@@ -14,17 +14,9 @@ from weakref import WeakKeyDictionary, ref
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from dllint.confirm.probes import events
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of, repeated
-from dllint.confirm.probes.events import (
-    BackwardCall,
-    ModelForward,
-    OptimizerCreated,
-    OptimizerStep,
-    ScalerUnscale,
-    Stack,
-    ZeroGrad,
-    stack_of,
-)
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.graph import leaves
 
 _SAMPLES = 3
@@ -111,7 +103,7 @@ class Tracked:
         is_as_left = known is not None and known[0]() is gradient and known[1] == gradient._version
         return is_as_left or bool(gradient.any())
 
-    def look_after(self, call: BackwardCall, scaled: bool) -> bool:
+    def look_after(self, call: events.BackwardCall, scaled: bool) -> bool:
         """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
         added: list[bool] = []  # of each gradient that has changed, whether it was added to what was left there
         for (parameter, before), (version, is_dirty) in zip(self._before, self._notes, strict=True):
@@ -200,7 +192,7 @@ class Gradients(Probe):
         self.tracked.append(tracked)
         return tracked
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None:
         self._track(event.optimizer, stack_of(event))
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
@@ -212,7 +204,7 @@ class Gradients(Probe):
             return None
         return float(self._scaled[0].get_scale())
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         call.scale = self.scale_of(call.roots) or 1.0
         self._passes[stack_of(call)] += 1
         if self._passes[stack_of(call)] <= _LOOKED_AT:
@@ -227,21 +219,21 @@ class Gradients(Probe):
     def on_step_passed_over(self, optimizer: Optimizer) -> None:
         self.of(optimizer).steps += 1
 
-    def on_backward(self, call: BackwardCall) -> None:
+    def on_backward(self, call: events.BackwardCall) -> None:
         scaled = self.scale_of(call.roots) is not None
         for tracked in self.tracked:
             tracked.look_after(call, scaled)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             for tracked in self.tracked:
                 tracked.is_ahead = True
 
-    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
+    def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         if event.optimizer is not None:
             self.of(event.optimizer).is_scaled = False
 
-    def on_zero_grad(self, event: ZeroGrad) -> None:
+    def on_zero_grad(self, event: events.ZeroGrad) -> None:
         owner: Optimizer | nn.Module = event.target
         stack = stack_of(event)
         if isinstance(owner, Optimizer):
@@ -252,7 +244,7 @@ class Gradients(Probe):
             if not owned.isdisjoint(map(id, tracked.samples())):
                 tracked.cleared(stack)
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked = self.of(event.optimizer)
         tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
 

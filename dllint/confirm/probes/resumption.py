@@ -12,16 +12,9 @@ from torch.optim import Optimizer, lr_scheduler
 
 from dllint.confirm.evidence import counted_back
 from dllint.confirm.inside.parts import has_optimizer
+from dllint.confirm.probes import events
 from dllint.confirm.probes.base import Judgements, Probe, decided
-from dllint.confirm.probes.events import (
-    ScalerUnscale,
-    SchedulerStep,
-    Stack,
-    StateRead,
-    StateRestored,
-    StateSaved,
-    stack_of,
-)
+from dllint.confirm.probes.events import Stack, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
@@ -46,12 +39,12 @@ class Resumption(Probe):
         self._read: _Counters | None = None
         self._is_resumed = False
 
-    def on_state_read(self, event: StateRead) -> None:
+    def on_state_read(self, event: events.StateRead) -> None:
         counters = counters_of(event.result)
         if counters and has_optimizer(event.result) and self._read is None:
             self._read = _Counters(counters, stack_of(event))
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         owner, state = event.target, event.state
         if not isinstance(owner, Optimizer):
             self._restored.add(owner)
@@ -59,7 +52,7 @@ class Resumption(Probe):
             self._optimizers[owner] = stack_of(event)
             self._is_resumed = True
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         scheduler = event.scheduler
         optimizer = getattr(scheduler, "optimizer", None)
         place = self._optimizers.get(optimizer) if isinstance(optimizer, Optimizer) else None
@@ -71,14 +64,14 @@ class Resumption(Probe):
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
             self._taken.append(("DL713", type(scheduler).__name__, is_restored, (stack_of(event), place)))
 
-    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
+    def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler
         place = self._optimizers.get(event.optimizer) if event.optimizer is not None else None
         if place is not None and scaler.is_enabled() and scaler not in self._met:
             self._met.add(scaler)
             self._taken.append(("DL714", type(scaler).__name__, scaler in self._restored, (place,)))
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def on_state_saved(self, event: events.StateSaved) -> None:
         if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
             self._read.saved = counters_of(event.content)
 
