@@ -29,7 +29,6 @@ class _Normalizer(Samples):
 class Agents(ObjectProbe[_Normalizer]):
     def begin(self) -> None:
         self._learning: WeakSet[Any] = WeakSet()
-        self._resumed: list[tuple[Stack, int, int]] = []  # where, steps made before, samples in the replay buffer
 
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)
@@ -39,7 +38,9 @@ class Agents(ObjectProbe[_Normalizer]):
             self._learning.add(agent)
             buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
             if buffer is not None and steps:
-                self._resumed.append((stack, steps, int(buffer.size())))
+                samples = int(buffer.size())
+                found = {"steps": steps, "samples": samples}
+                self.judged.append(self.judgement("DL953", self.now(stack), decided(not samples, True), **found))
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)
@@ -61,11 +62,6 @@ class Agents(ObjectProbe[_Normalizer]):
         else:
             known.moving += bool(normalizer.training)
             known.fixed += not normalizer.training
-
-    def judge(self) -> Judgements:
-        yield from super().judge()
-        for stack, steps, samples in self._resumed:
-            yield self.judgement("DL953", self.whole(stack), decided(not samples, True), steps=steps, samples=samples)
 
     def judge_each(self, seen: _Normalizer) -> Judgements:
         if seen.with_agent:

@@ -108,6 +108,7 @@ class Probe:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.judged: list[Judgement] = []  # what is known before observation ends
         self._times: Counter[Hashable] = Counter()
         self.begin()
 
@@ -185,7 +186,7 @@ class Probe:
 
     def judge(self) -> Judgements:
         """What the probe has found out, when observation ends."""
-        return iter(())
+        return iter(self.judged)
 
     def judgement(
         self, rule: str, seen: Samples, verdict: Verdict, told: str = "", voice: Voice = "declared", /, **found: Any
@@ -244,6 +245,7 @@ class _Collecting(Probe, Generic[S]):
         raise NotImplementedError
 
     def judge(self) -> Judgements:
+        yield from super().judge()
         for seen in self.noted():
             yield from self.judge_each(seen)
 

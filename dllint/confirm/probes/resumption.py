@@ -35,7 +35,6 @@ class Resumption(Probe):
         self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
         self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
         self._met: WeakSet[Any] = WeakSet()
-        self._taken: list[tuple[str, str, bool, tuple[Stack, ...]]] = []  # rule, what, whether it was restored, where
         self._read: _Counters | None = None
         self._is_resumed = False
 
@@ -62,23 +61,25 @@ class Resumption(Probe):
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            self._taken.append(("DL713", type(scheduler).__name__, is_restored, (stack_of(event), place)))
+            self._note("DL713", type(scheduler).__name__, is_restored, stack_of(event), place)
 
     def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler
         place = self._optimizers.get(event.optimizer) if event.optimizer is not None else None
         if place is not None and scaler.is_enabled() and scaler not in self._met:
             self._met.add(scaler)
-            self._taken.append(("DL714", type(scaler).__name__, scaler in self._restored, (place,)))
+            self._note("DL714", type(scaler).__name__, scaler in self._restored, place)
+
+    def _note(self, rule: str, kind: str, is_restored: bool, *stacks: Stack) -> None:
+        told = "was restored with the optimizer" if is_restored else "starts again, and the optimizer does not"
+        self.judged.append(self.judgement(rule, self.now(*stacks), decided(not is_restored, True), f"{kind} {told}"))
 
     def on_state_saved(self, event: events.StateSaved) -> None:
         if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
             self._read.saved = counters_of(event.content)
 
     def judge(self) -> Judgements:
-        for rule, kind, is_restored, stacks in self._taken:
-            told = "was restored with the optimizer" if is_restored else "starts again, and the optimizer does not"
-            yield self.judgement(rule, self.whole(*stacks), decided(not is_restored, True), f"{kind} {told}")
+        yield from super().judge()
         if self._read is not None and self._is_resumed:
             yield from self._counted(self._read)
 

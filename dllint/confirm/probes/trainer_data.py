@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dllint.confirm.evidence import Judgement, Voice
-from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.evidence import Voice
+from dllint.confirm.probes.base import Probe, decided
 from dllint.confirm.probes.events import Stack
 
 _TAKES = {
@@ -26,9 +26,6 @@ _CUT = 0.05  # share of the examples
 
 
 class TrainerData(Probe):
-    def begin(self) -> None:
-        self._judgements: list[Judgement] = []
-
     def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
         kept = getattr(trainer, "train_dataset", None)
         args = getattr(trainer, "args", None)
@@ -65,10 +62,7 @@ class TrainerData(Probe):
 
     def _add(self, is_wrong: bool, told: str, examples: int, stack: Stack, voice: Voice, **found: Any) -> None:
         seen, verdict = self.now(stack, looks=examples), decided(is_wrong, True)
-        self._judgements.append(self.judgement("DL909", seen, verdict, told, voice, **found))
-
-    def judge(self) -> Judgements:
-        yield from self._judgements
+        self.judged.append(self.judgement("DL909", seen, verdict, told, voice, **found))
 
 
 def _columns(dataset: Any) -> list[str]:

@@ -12,10 +12,9 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
-from dllint.confirm.evidence import Judgement
 from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
-from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.base import Probe, decided
 from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, Stack
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
@@ -30,7 +29,6 @@ _STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkp
 class Trainers(Probe):
     def begin(self) -> None:
         self._known: WeakSet[Any] = WeakSet()
-        self._judgements: list[Judgement] = []
         self._looks = 0
 
     def on_optimizer_created(self, event: OptimizerCreated) -> None:
@@ -91,10 +89,7 @@ class Trainers(Probe):
             self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
     def _add(self, rule: str, is_wrong: bool, told: str, place: Stack) -> None:
-        self._judgements.append(self.judgement(rule, self.now(place), decided(is_wrong, True), told))
-
-    def judge(self) -> Judgements:
-        yield from self._judgements
+        self.judged.append(self.judgement(rule, self.now(place), decided(is_wrong, True), told))
 
 
 def _is_meant_to_rise(metric: str) -> bool | None:
