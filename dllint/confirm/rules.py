@@ -29,38 +29,21 @@ those of any run."""
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One code that a probe judges.
+    """One code that a probe judges."""
 
-    Attributes:
-        code: what reports call it: the code of a rule, or a name where it is about no finding.
-        looks: what the probe looks at.
-        confirmed: from where on the run confirms it.
-        threshold: the same in full, and what refutes it.
-        said: what is said of what was seen, with its numbers in braces: of lists their ``range``, their ``count``, or
-            the first ``names``; empty where the probe finds the words itself.
-        unreached: why a finding was not reached; empty where no finding can be about it.
-        speaks: ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers.
-        line: it is about one line, and what is seen elsewhere in the same function says nothing about it.
-        name: that of the rule which will find it in code; like the next three, empty where there is such a rule.
-        about: what is wrong, as the first line of a rule's page.
-        effect: what it does to training.
-        help: what to do, as an imperative.
-        causes: codes of what may cause it. Where the run confirms one of them, nothing is said of it beside that.
-    """
-
-    code: str
-    looks: str
-    confirmed: str
-    threshold: str
-    said: str = ""
-    unreached: str = ""
-    speaks: str = ""
-    line: bool = False
-    name: str = ""
-    about: str = ""
-    effect: str = ""
-    help: str = ""
-    causes: tuple[str, ...] = ()
+    code: str  # what reports call it: the code of a rule, or a name where it is about no finding
+    looks: str  # what the probe looks at
+    confirmed: str  # from where on the run confirms it
+    threshold: str  # the same in full, and what refutes it
+    said: str = ""  # the words for what was seen, with its numbers in braces; empty where the probe finds them itself
+    unreached: str = ""  # why a finding was not reached; empty where no finding can be about it
+    speaks: str = ""  # ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers
+    line: bool = False  # what is seen elsewhere in the same function says nothing about it
+    name: str = ""  # of the rule that will find it in code; like the next three, empty where there is such a rule
+    about: str = ""  # what is wrong, as the first line of a rule's page
+    effect: str = ""  # what it does to training
+    help: str = ""  # what to do, as an imperative
+    causes: tuple[str, ...] = ()  # codes that it is not told of beside, where the run confirms one of them
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +72,7 @@ def declare(judgement: Judgement) -> Judgement:
 
 
 class _Words(Formatter):
-    """Puts numbers into words, and what there is of several."""
+    """Puts numbers into words: of lists their ``range``, their ``count``, the first ``names``, or all of it."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """A value by what is asked of it."""

@@ -27,26 +27,16 @@ _MOST = 50  # values of a list that a judgement keeps
 
 @dataclass(slots=True, eq=False)
 class Samples:
-    """What was seen of one place, or of one object; probes add what they look for.
+    """What was seen of one place, or of one object; probes add what they look for."""
 
-    Attributes:
-        place: stacks, and whatever else tells what is judged apart.
-        stacks: the lines that it is about.
-        first, last: the steps of the run at the first and at the last call.
-        calls: calls from there.
-        looks: those that say something.
-        wrong: those of them that are what a rule is about.
-        what: the name of what was called there, for messages.
-    """
-
-    place: tuple[Any, ...] = ()
-    stacks: tuple[Stack, ...] = ()
-    first: int = 0
-    last: int = 0
+    place: tuple[Any, ...] = ()  # stacks, and whatever else tells what is judged apart
+    stacks: tuple[Stack, ...] = ()  # the lines that it is about
+    first: int = 0  # the step of the run at the first call
+    last: int = 0  # the same at the last
     calls: int = 0
-    looks: int = 0
-    wrong: int = 0
-    what: str = ""
+    looks: int = 0  # calls that say something
+    wrong: int = 0  # those of them that are what a rule is about
+    what: str = ""  # the name of what was called there, for words
 
     def count(self, is_wrong: bool = False) -> None:
         """Note a look, and what it has shown."""
