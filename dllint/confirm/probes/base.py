@@ -216,13 +216,9 @@ S = TypeVar("S", bound=Samples)
 
 
 class _Collecting(Probe, Generic[S]):
-    """Notes ``samples`` of one kind, the class that it is given, and judges them one by one.
+    """Notes ``samples`` of one kind, the class that it is given, and judges them one by one."""
 
-    Attributes:
-        rule: what all looks have to agree about, unless ``judge_each`` says otherwise.
-    """
-
-    rule: ClassVar[str]
+    rule: ClassVar[str]  # that all looks have to agree about, unless ``judge_each`` says otherwise
     samples: ClassVar[type[Samples]] = Samples
 
     def __init_subclass__(cls) -> None:
@@ -246,17 +242,12 @@ class _Collecting(Probe, Generic[S]):
 
 
 class PlaceProbe(_Collecting[S]):
-    """Judges each place by samples: the first calls from there, and one in so many of those after them.
+    """Judges each place by samples: the first calls from there, and one in so many of those after them."""
 
-    Attributes:
-        at_first: so many calls from each place are all looked at.
-        seen: what was noted, by place.
-    """
-
-    at_first: ClassVar[int] = 10
+    at_first: ClassVar[int] = 10  # so many calls from each place are all looked at
 
     def __init__(self, run: Run) -> None:
-        self.seen: dict[tuple[Hashable, ...], S] = {}
+        self.seen: dict[tuple[Hashable, ...], S] = {}  # what was noted, by place
         super().__init__(run)
 
     def noted(self) -> Iterable[S]:
@@ -287,16 +278,11 @@ class PlaceProbe(_Collecting[S]):
 
 class ObjectProbe(_Collecting[S]):
     """Judges each object of a kind, such as a model or a loader. They may be gone when the run ends, and what is known
-    of them is not.
-
-    Attributes:
-        seen: what was noted, in the order in which the objects came.
-        known: the same by object, for those that exist; None for those that are not judged.
-    """
+    of them is not."""
 
     def __init__(self, run: Run) -> None:
-        self.seen: list[S] = []
-        self.known: WeakKeyDictionary[Any, S | None] = WeakKeyDictionary()
+        self.seen: list[S] = []  # what was noted, in the order in which the objects came
+        self.known: WeakKeyDictionary[Any, S | None] = WeakKeyDictionary()  # None for objects that are not judged
         super().__init__(run)
 
     def noted(self) -> Iterable[S]:
