@@ -14,15 +14,14 @@ from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
-_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives")
-_OF_LIBRARIES = ("environments", "libraries", "lightning", "vision")
+_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives", "libraries", "vision")
 
 
 def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in (*_ROOMS, *_OF_LIBRARIES):
+    for room in _ROOMS:
         import_module(f"dllint.confirm.inside.{room}").observe_all(run)
     spare_compilers()
     if settings.scratch:
