@@ -62,8 +62,8 @@ _NO_NUMBERS = ("place", "stacks", "first", "last", "looks")
 def _plain(value: Any) -> Any:
     """A value that JSON has words for; None for any other."""
     if isinstance(value, (list, set)):
-        values = value if isinstance(value, list) else sorted(value)
-        return values[:_MOST] if all(isinstance(item, (int, float, str)) for item in values) else None
+        is_plain = all(isinstance(item, (int, float, str)) for item in value)
+        return (value if isinstance(value, list) else sorted(value))[:_MOST] if is_plain else None
     return value if isinstance(value, (int, float, str)) else None
 
 
