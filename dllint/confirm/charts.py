@@ -62,8 +62,8 @@ def charts(record: Record) -> Iterator[Chart]:
     yield from _of_layers(pictures.layers, pictures.units)
 
 
-def _layout(**more: Any) -> dict[str, Any]:
-    return {
+def _figure(data: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    layout = {
         "margin": {"l": 56, "r": 14, "t": 8, "b": 40},
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#333"},
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -72,10 +72,14 @@ def _layout(**more: Any) -> dict[str, Any]:
         "hoverlabel": {"font": {"size": 12}},
         **more,
     }
+    return {"data": data, "layout": layout}
 
 
 def _axis(title: str = "", **more: Any) -> dict[str, Any]:
     return {**_AXES, "title": {"text": title, "standoff": 6}, "automargin": True, **more}
+
+
+_NAMES = _axis(autorange="reversed", tickfont={"size": 11})
 
 
 def _course(name: str, values: Sequence[float | None]) -> Chart:
@@ -102,7 +106,7 @@ def _course(name: str, values: Sequence[float | None]) -> Chart:
     axes = {"xaxis": _axis(_steps(name)), "yaxis": _axis(type="log" if is_logarithmic else "linear", **_ticks(finite))}
     if is_logarithmic:
         axes["yaxis"] |= {"dtick": 1, "tickformat": ".0e"} if max(finite) > 10 * min(finite) else {"nticks": 5}
-    return Chart(_TITLES.get(name, name[0].upper() + name[1:]), caption, {"data": data, "layout": _layout(**axes)})
+    return Chart(_TITLES.get(name, name[0].upper() + name[1:]), caption, _figure(data, **axes))
 
 
 def _steps(name: str) -> str:
@@ -117,13 +121,13 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
 
 def _range(rates: Sequence[float], losses: Sequence[float]) -> Chart:
     rates = rates[: len(losses)]
-    data = [{"type": "scatter", "mode": "lines", "x": list(rates), "y": list(losses), "line": {"color": _BLUE},
-             "hovertemplate": "rate %{x:.2g}: loss %{y:.4g}<extra></extra>"}]  # fmt: skip
+    data = {"type": "scatter", "mode": "lines", "x": list(rates), "y": list(losses), "line": {"color": _BLUE},
+            "hovertemplate": "rate %{x:.2g}: loss %{y:.4g}<extra></extra>"}  # fmt: skip
     lowest = min(range(len(losses)), key=losses.__getitem__)
-    layout = _layout(xaxis=_axis("learning rate", type="log", dtick=1, tickformat=".0e"), yaxis=_axis("loss"))
-    layout["yaxis"]["range"] = [0.9 * losses[lowest], losses[0] + 0.3 * abs(losses[0] - losses[lowest])]
+    span = [0.9 * losses[lowest], losses[0] + 0.3 * abs(losses[0] - losses[lowest])]
+    axes = {"xaxis": _axis("learning rate", type="log", dtick=1, tickformat=".0e"), "yaxis": _axis("loss", range=span)}
     caption = f"lowest, {losses[lowest]:.4g}, at a rate of {rates[lowest]:.2g}"
-    return Chart("Loss by learning rate", caption, {"data": data, "layout": layout}, is_wide=True, height=300)
+    return Chart("Loss by learning rate", caption, _figure([data], **axes), is_wide=True, height=300)
 
 
 def _by_layer(title: str, rows: list[tuple[str, dict[int, float]]], number: int) -> Chart:
@@ -131,20 +135,22 @@ def _by_layer(title: str, rows: list[tuple[str, dict[int, float]]], number: int)
     steps = sorted({step for _, row in rows for step in row})
     values = [[_power(row.get(step)) for step in steps] for _, row in rows]
     low, high = _spread([value for row in values for value in row if value is not None])
-    bar = {"title": {"text": "10^", "side": "top"}, "thickness": 12, "outlinewidth": 0}
-    data = [
-        {"type": "heatmap", "z": values, "x": [str(step) for step in steps], "y": _distinct([name for name, _ in rows]),
-         "colorscale": "Viridis", "colorbar": bar, "xgap": 1, "ygap": 1, "zmin": low, "zmax": high,
-         "hovertemplate": "%{y}, step %{x}: 10^%{z:.2f}<extra></extra>"}
-    ]  # fmt: skip
-    layout = _layout(xaxis=_axis("step", type="category"), yaxis=_axis(autorange="reversed", tickfont={"size": 11}))
-    shown = "" if len(rows) == number else f"; {len(rows)} of {number} layers are shown"
-    caption = (
-        f"compared with the weights of the layer, from 10^{low:.1f} to 10^{high:.1f}"
-        + (" (around 10^-3 is usual)" if title.startswith("Updates") else "")
-        + shown
-    )
-    return Chart(title, caption, {"data": data, "layout": layout}, height=100 + 18 * len(rows), is_wide=len(rows) > 12)
+    more = {"x": [str(step) for step in steps], "xgap": 1, "ygap": 1, "zmin": low, "zmax": high}
+    hover, axis = "%{y}, step %{x}: 10^%{z:.2f}", _axis("step", type="category")
+    caption = f"compared with the weights of the layer, from 10^{low:.1f} to 10^{high:.1f}"
+    caption += " (around 10^-3 is usual)" if title.startswith("Updates") else ""
+    caption += "" if len(rows) == number else f"; {len(rows)} of {number} layers are shown"
+    figure = _heat_map([name for name, _ in rows], values, "10^", hover, axis, **more)
+    return Chart(title, caption, figure, height=100 + 18 * len(rows), is_wide=len(rows) > 12)
+
+
+def _heat_map(
+    names: Sequence[str], values: Sequence[Any], unit: str, hover: str, axis: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    bar = {"title": {"text": unit, "side": "top"}, "thickness": 12, "outlinewidth": 0}
+    data = {"type": "heatmap", "z": values, "y": _distinct(names), "colorscale": "Viridis", "colorbar": bar,
+            "hovertemplate": hover + "<extra></extra>", **more}  # fmt: skip
+    return _figure([data], xaxis=axis, yaxis=_NAMES)
 
 
 def _power(value: float | None) -> float | None:
@@ -164,46 +170,35 @@ def _units(layers: Sequence[Units]) -> Chart:
         for units in shown
     ]
     colors = [_RED if share >= 0.9 else _ORANGE if share > 0.2 else _BLUE for share in shares]
-    data = [
-        {"type": "bar", "orientation": "h", "x": shares, "y": names, "text": texts, "textposition": "outside",
-         "cliponaxis": False, "marker": {"color": colors}, "hovertemplate": "%{y}: %{text}<extra></extra>"}
-    ]  # fmt: skip
-    axis = _axis("share", range=[0, 1.3], tickformat=".0%")
-    axis["tickvals"] = [0, 0.25, 0.5, 0.75, 1]
-    layout = _layout(xaxis=axis, yaxis=_axis(autorange="reversed", tickfont={"size": 11}), bargap=0.35)
-    samples = min(units.samples for units in shown)
-    caption = (
-        f"at worst {max(shares):.2g}; dead is a unit that was zero for each of {samples} samples or more, saturated "
-    )
-    caption += "an output of tanh beyond 0.99"
-    return Chart("Dead and saturated units", caption, {"data": data, "layout": layout}, 90 + 24 * len(shown))
+    data = {"type": "bar", "orientation": "h", "x": shares, "y": names, "text": texts, "textposition": "outside",
+            "cliponaxis": False, "marker": {"color": colors},
+            "hovertemplate": "%{y}: %{text}<extra></extra>"}  # fmt: skip
+    axis = _axis("share", range=[0, 1.3], tickformat=".0%", tickvals=[0, 0.25, 0.5, 0.75, 1])
+    figure, samples = _figure([data], xaxis=axis, yaxis=_NAMES, bargap=0.35), min(units.samples for units in shown)
+    caption = f"at worst {max(shares):.2g}; dead is a unit that was zero for each of {samples} samples or more, "
+    caption += "saturated an output of tanh beyond 0.99"
+    return Chart("Dead and saturated units", caption, figure, 90 + 24 * len(shown))
 
 
 def _orders(orders: list[tuple[str, list[int]]]) -> Chart:
     """The first samples of each pass: equal rows are equal orders, a steady slope is no shuffling."""
-    shown = orders[:_MOST_ROWS]
-    bar = {"title": {"text": "sample", "side": "top"}, "thickness": 12, "outlinewidth": 0}
-    data = [
-        {"type": "heatmap", "z": [indices for _, indices in shown], "y": _distinct([_short(name) for name, _ in shown]),
-         "colorscale": "Viridis", "ygap": 2, "colorbar": bar,
-         "hovertemplate": "%{y}, place %{x}: sample %{z}<extra></extra>"}
-    ]  # fmt: skip
-    layout = _layout(xaxis=_axis("place in the pass"), yaxis=_axis(autorange="reversed", tickfont={"size": 11}))
-    caption = f"the first samples of {len(shown)} passes; rows that are equal are passes in the same order"
-    return Chart("Order of the samples", caption, {"data": data, "layout": layout}, 100 + 24 * len(shown), True)
+    names, rows = [_short(name) for name, _ in orders[:_MOST_ROWS]], [indices for _, indices in orders[:_MOST_ROWS]]
+    hover, axis = "%{y}, place %{x}: sample %{z}", _axis("place in the pass")
+    caption = f"the first samples of {len(rows)} passes; rows that are equal are passes in the same order"
+    figure = _heat_map(names, rows, "sample", hover, axis, ygap=2)
+    return Chart("Order of the samples", caption, figure, 100 + 24 * len(rows), True)
 
 
 def _bars(title: str, bars: Histogram, color: str, is_counted: bool = False) -> Chart:
     """A histogram; of numbers that are counted one by one where ``is_counted``."""
     width = (bars.high - bars.low) / len(bars.counts) or 1.0
     middles = [bars.low + (number + (0 if is_counted else 0.5)) * width for number in range(len(bars.counts))]
-    data = [{"type": "bar", "x": middles, "y": bars.counts, "width": width, "marker": {"color": color},
-             "hovertemplate": "%{x:.3g}: %{y}<extra></extra>"}]  # fmt: skip
-    layout = _layout(xaxis=_axis(nticks=6), yaxis=_axis(nticks=4), bargap=0.02)
-    total = sum(bars.counts)
-    met = sum(count > 0 for count in bars.counts)
+    data = {"type": "bar", "x": middles, "y": bars.counts, "width": width, "marker": {"color": color},
+            "hovertemplate": "%{x:.3g}: %{y}<extra></extra>"}  # fmt: skip
+    total, met = sum(bars.counts), sum(count > 0 for count in bars.counts)
     caption = f"{total} labels of {met} classes" if is_counted else f"{total} values, {bars.low:.3g} to {bars.high:.3g}"
-    return Chart(escape(title), caption, {"data": data, "layout": layout}, 180)
+    figure = _figure([data], xaxis=_axis(nticks=6), yaxis=_axis(nticks=4), bargap=0.02)
+    return Chart(escape(title), caption, figure, 180)
 
 
 def _of_layers(layers: Sequence[Layer], units: Sequence[Units]) -> Iterator[Chart]:

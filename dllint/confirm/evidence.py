@@ -7,11 +7,12 @@ imports anything but the standard library.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from dllint.confirm.pictures import Pictures, pictures_from
+from dllint.confirm.pictures import Pictures
 
 SCHEMA = 1
 
@@ -162,6 +163,11 @@ class Judgement:
     stacks: tuple[Stack, ...] = ()
     voice: Voice = ""
 
+    @property
+    def frame(self) -> Line | None:
+        """The innermost line that it is about; None where it is about the whole run."""
+        return self.stacks[0][0] if self.stacks and self.stacks[0] else None
+
 
 @dataclass(slots=True)
 class ProbeError:
@@ -219,22 +225,26 @@ def read_record(path: Path) -> Record:
     data = json.loads(path.read_text(encoding="utf-8"))
     if data.pop("schema") != SCHEMA:
         raise ValueError(f"{path} is of another version")
-    data["judgements"] = [_judgement(item) for item in data["judgements"]]
-    data["errors"] = [ProbeError(**item) for item in data["errors"]]
-    data["moments"] = [Moment(**item) for item in data["moments"]]
-    shards = [Shard(item["path"], _stack(item["stack"])) for item in data["notes"].pop("shards")]
-    data["notes"] = RankNotes(**data["notes"], shards=shards)
-    data["told"] = [Told(item["name"], _stack(item["stack"])) for item in data["told"]]
-    data["seen"] = [Sight(Line(**item["line"]), item["things"]) for item in data["seen"]]
-    data["pictures"] = pictures_from(data["pictures"])
-    return Record(**data)
+    record: Record = _made(Record, data)
+    return record
 
 
-def _judgement(data: dict[str, Any]) -> Judgement:
-    stacks = tuple(_stack(stack) for stack in data.pop("stacks"))
-    first, last = data.pop("steps")
-    return Judgement(**data, steps=(first, last), stacks=stacks)
+def _made(kind: Any, data: Any) -> Any:
+    """A value of a type, of what it was written as."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        kinds = _kinds(kind)
+        return kind(**{name: _made(kinds[name], value) for name, value in data.items()})
+    if origin is list or (origin is tuple and inner[1:] == (...,)):
+        return origin(_made(inner[0], item) for item in data)
+    if origin is tuple:
+        return tuple(data)
+    if origin is dict:
+        return {key: _made(inner[1], value) for key, value in data.items()}
+    return _made(inner[0], data) if type(None) in inner and data is not None else data
 
 
-def _stack(data: list[dict[str, Any]]) -> Stack:
-    return tuple(Line(**frame) for frame in data)
+@cache
+def _kinds(kind: Any) -> dict[str, Any]:
+    """The types of the fields of a class."""
+    return get_type_hints(kind)

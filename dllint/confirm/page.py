@@ -14,7 +14,6 @@ from dllint.confirm.charts import Chart, charts
 from dllint.confirm.evidence import MARKS, Judgement, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.rules import EXPERIMENTS
-from dllint.confirm.terminal import OUTCOMES
 from dllint.confirm.verdicts import Settled, Verdicts
 from dllint.errors import UserError
 
@@ -55,9 +54,7 @@ def as_page(verdicts: Verdicts, outcome: Outcome) -> str:
 
 
 def _chips(verdicts: Verdicts) -> str:
-    labels: list[str] = [item.answer for item in verdicts.settled]
-    labels += ["ALARM" for _ in verdicts.alarms] + [_outcome(judgement) for judgement in verdicts.experiments]
-    labels += ["NOTE" for _ in verdicts.notes]
+    labels = [*(item.answer for item in verdicts.settled), *(label for label, _ in verdicts.shown())]
     chips = "".join(
         f'<li class="{_TONES.get(name, "")}">{count} {name}</li>' for name, count in Counter(labels).items()
     )
@@ -65,10 +62,7 @@ def _chips(verdicts: Verdicts) -> str:
 
 
 def _verdicts(verdicts: Verdicts) -> Iterator[str]:
-    rows = [_settled(item) for item in verdicts.settled]
-    rows += [_judged("ALARM", judgement) for judgement in verdicts.alarms]
-    rows += [_judged(_outcome(judgement), judgement) for judgement in verdicts.experiments]
-    rows += [_judged("NOTE", judgement) for judgement in verdicts.notes]
+    rows = [*map(_settled, verdicts.settled), *(_judged(label, judgement) for label, judgement in verdicts.shown())]
     if rows:
         columns = '<colgroup><col class="label"><col class="place"><col></colgroup>'
         table = f'<table class="verdicts">{columns}<tbody>\n{"".join(rows)}</tbody></table>'
@@ -84,13 +78,9 @@ def _settled(item: Settled) -> str:
 
 
 def _judged(label: str, judgement: Judgement) -> str:
-    frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
+    frame = judgement.frame
     path, line = (os.path.relpath(frame.path), frame.line) if frame is not None else ("", 0)
     return _row(label, judgement.rule, path, line, judgement)
-
-
-def _outcome(judgement: Judgement) -> str:
-    return "NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict]
 
 
 def _row(

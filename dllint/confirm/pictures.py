@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 _BINS = 30
 
@@ -82,18 +81,3 @@ def histogram(values: Sequence[float], bins: int = _BINS) -> Histogram | None:
     for value in finite:
         counts[min(int((value - low) * scale), bins - 1)] += 1
     return Histogram(low, high, counts)
-
-
-def pictures_from(data: dict[str, Any]) -> Pictures:
-    """Pictures as they were before they were written as JSON."""
-    return Pictures(
-        [Layer(**{**item, "weights": _bars(item["weights"]), "gradient": _bars(item["gradient"])})
-         for item in data["layers"]],
-        [Units(**{**item, "values": _bars(item["values"])}) for item in data["units"]],
-        [Order(**item) for item in data["orders"]],
-        {name: Histogram(**item) for name, item in data["histograms"].items()},
-    )  # fmt: skip
-
-
-def _bars(data: dict[str, Any] | None) -> Histogram | None:
-    return None if data is None else Histogram(**data)

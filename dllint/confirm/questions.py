@@ -77,7 +77,8 @@ class Sights:
         classes = {thing.partition(" ")[2]: thing for thing in self._around(finding) if " " in thing}
         if _plain(assumption.asks) in map(_plain, classes):
             return Answer(assumption, "yes", f"`{assumption.asks}` was seen there")
-        alike = [name for name, thing in classes.items() if _is_loss(thing) == assumption.asks.endswith("Loss")]
+        asks_for_loss = assumption.asks.endswith("Loss")
+        alike = [name for name, thing in classes.items() if thing.startswith("loss ") == asks_for_loss]
         if len(alike) == 1:
             return self._no(assumption, f"`{alike[0]}` was seen there")
         return Answer(assumption, "open", _NOT_OBSERVED["alternative"])
@@ -98,10 +99,6 @@ class Sights:
         lines = [self._seen.get((path, place.cell, line)) for line in range(place.line, place.end_line + 1)]
         seen = [things for things in lines if things is not None]
         return set().union(*seen) if seen else None
-
-
-def _is_loss(thing: str) -> bool:
-    return thing.startswith("loss ")
 
 
 def _plain(name: str) -> str:

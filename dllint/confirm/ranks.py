@@ -35,11 +35,8 @@ def _parameters(records: Sequence[Record]) -> Iterator[Judgement]:
     replicated = sorted(name for name in names if len({record.fingerprints[name][0] for record in ranks}) == 1)
     apart = [name for name in replicated if len({record.fingerprints[name][1] for record in ranks}) > 1]
     if replicated:
-        shown = f" ({', '.join(apart[:3])}{', …' if len(apart) > 3 else ''})" if apart else ""
-        what = f"{len(apart)} of {len(replicated)} parameters that began equal on {len(ranks)} ranks are not equal "
-        what += f"after {ranks[0].steps} steps{shown}"
-        found = {"apart": apart, "replicated": len(replicated), "ranks": len(ranks)}
-        yield _judgement("ranks-in-sync", "replicas", bool(apart), what, found, ranks, len(ranks))
+        found = {"apart": apart, "replicated": len(replicated), "steps": ranks[0].steps}
+        yield _judgement("ranks-in-sync", bool(apart), "", found, ranks, len(ranks))
 
 
 def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
@@ -53,11 +50,8 @@ def _samples(records: Sequence[Record]) -> Iterator[Judgement]:
         drawn = [order.get(key, []) for order in orders]
         if min(map(len, drawn)) >= _ENOUGH:
             shared = all(indices == drawn[0] for indices in drawn)
-            what = (
-                f"{len(ranks)} ranks take {'the same' if shared else 'other'} samples from {key[0]} in epoch {key[1]}"
-            )
-            found = {"ranks": len(ranks), "samples": drawn[0][:_ENOUGH]}
-            yield _judgement("DL805", "passes", shared, what, found, ranks, len(ranks))
+            told = f"{'the same' if shared else 'other'} samples from {key[0]} in epoch {key[1]}"
+            yield _judgement("DL805", shared, told, {"samples": drawn[0][:_ENOUGH]}, ranks, len(ranks))
             return
 
 
@@ -77,8 +71,7 @@ def _collectives(records: Sequence[Record]) -> Iterator[Judgement]:
     if told:
         which = " and ".join(f"{operation} on {rank}" for rank, operation in told.items())
         what = f"operation {apart} of the ranks together is {which}"
-    found = {"common": common, "at": apart, "operations": told}
-    yield _judgement("collectives-in-step", "collectives", bool(told), what, found, ranks, len(ranks))
+    yield _judgement("collectives-in-step", bool(told), what, {"at": apart, "operations": told}, ranks, len(ranks))
 
 
 def _waits(record: Record, other: Record, common: int) -> bool:
@@ -95,10 +88,8 @@ def _randomness(ranks: Sequence[Record]) -> Iterator[Judgement]:
         drawing += [[tuple(states) for states in step] for step in steps if all(now != then for now, then in step)]
     alike = sum(len(set(states)) == 1 for states in drawing)
     if drawing:
-        what = f"{len(ranks)} ranks draw the same random numbers in {alike} of {len(drawing)} steps that draw"
-        found = {"steps": len(drawing), "alike": alike, "ranks": len(ranks)}
         is_wrong = None if 0 < alike < len(drawing) else bool(alike)
-        yield _judgement("ranks-share-randomness", "rank_comparison", is_wrong, what, found, ranks, len(drawing))
+        yield _judgement("ranks-share-randomness", is_wrong, "", {"alike": alike}, ranks, len(drawing))
 
 
 def _lengths(ranks: Sequence[Record]) -> Iterator[Judgement]:
@@ -106,10 +97,8 @@ def _lengths(ranks: Sequence[Record]) -> Iterator[Judgement]:
     for name in set.intersection(*(set(record.notes.lengths) for record in ranks)):
         passes = list(zip(*(record.notes.lengths[name] for record in ranks), strict=False))
         uneven = [lengths for lengths in passes if len(set(lengths)) > 1]
-        what = f"{len(uneven)} of {len(passes)} passes over {name} are longer on some ranks than on others: "
-        what += f"{' and '.join(map(str, (uneven or passes)[0]))} batches"
-        found = {"uneven": uneven, "passes": len(passes)}
-        yield _judgement("DL405", "rank_comparison", bool(uneven), what, found, ranks, len(passes))
+        found = {"number": len(uneven), "dataset": name, "batches": (uneven or passes)[0]}
+        yield _judgement("DL405", bool(uneven), "", found, ranks, len(passes))
 
 
 def _shards(ranks: Sequence[Record]) -> Iterator[Judgement]:
@@ -119,18 +108,15 @@ def _shards(ranks: Sequence[Record]) -> Iterator[Judgement]:
         here = [(rank, shard.path) for rank, shard in saved if shard.stack == stack]
         missing = {record.rank for record in ranks} - {rank for rank, _ in here}
         shared = len({path for _, path in here}) < len(set(here))
-        what = f"parts of a model are saved by {len({rank for rank, _ in here})} of {len(ranks)} ranks"
-        what += ", to one file" if shared else ""
-        found = {"files": sorted({path for _, path in here}), "missing": sorted(missing)}
-        is_wrong = bool(missing) or shared
-        yield _judgement("DL705", "rank_comparison", is_wrong, what, found, ranks, len(here), stack)
+        found = {"files": sorted({path for _, path in here}), "saving": len({rank for rank, _ in here})}
+        told = ", to one file" if shared else ""
+        yield _judgement("DL705", bool(missing) or shared, told, found, ranks, len(here), stack)
 
 
 def _judgement(
-    rule: str, probe: str, is_wrong: bool | None, what: str, found: dict[str, Any], ranks: Sequence[Record], looks: int,
-    *stacks: Stack,
-) -> Judgement:  # fmt: skip
+    rule: str, is_wrong: bool | None, told: str, found: dict[str, Any], ranks: Sequence[Record], looks: int, *at: Stack
+) -> Judgement:
     """A judgement on all ranks; it is open whether something is wrong where that is None."""
     verdict: Verdict = "INCONCLUSIVE" if is_wrong is None else "CONFIRMED" if is_wrong else "REFUTED"
-    steps = (0, min(record.steps for record in ranks))
-    return declare(Judgement(rule, probe, verdict, what, "", found, looks, steps, stacks, "declared"))
+    steps, numbers = (0, min(record.steps for record in ranks)), {**found, "ranks": len(ranks)}
+    return declare(Judgement(rule, "rank_comparison", verdict, told, "", numbers, looks, steps, at, "declared"))

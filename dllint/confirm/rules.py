@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import cast
+from string import Formatter
+from typing import Any, cast
 
 from dllint.confirm.evidence import Judgement, Mode, Voice
 from dllint.files import toml
@@ -28,35 +29,21 @@ those of any run."""
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One code that a probe judges.
+    """One code that a probe judges."""
 
-    Attributes:
-        code: what reports call it: the code of a rule, or a name where it is about no finding.
-        looks: what the probe looks at.
-        confirmed: from where on the run confirms it.
-        threshold: the same in full, and what refutes it.
-        unreached: why a finding was not reached; empty where no finding can be about it.
-        speaks: ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers.
-        line: it is about one line, and what is seen elsewhere in the same function says nothing about it.
-        name: that of the rule which will find it in code; like the next three, empty where there is such a rule.
-        about: what is wrong, as the first line of a rule's page.
-        effect: what it does to training.
-        help: what to do, as an imperative.
-        causes: codes of what may cause it. Where the run confirms one of them, nothing is said of it beside that.
-    """
-
-    code: str
-    looks: str
-    confirmed: str
-    threshold: str
-    unreached: str = ""
-    speaks: str = ""
-    line: bool = False
-    name: str = ""
-    about: str = ""
-    effect: str = ""
-    help: str = ""
-    causes: tuple[str, ...] = ()
+    code: str  # what reports call it: the code of a rule, or a name where it is about no finding
+    looks: str  # what the probe looks at
+    confirmed: str  # from where on the run confirms it
+    threshold: str  # the same in full, and what refutes it
+    said: str = ""  # the words for what was seen, with its numbers in braces; empty where the probe finds them itself
+    unreached: str = ""  # why a finding was not reached; empty where no finding can be about it
+    speaks: str = ""  # ``alarm`` or ``note``, or both, where no finding asks; empty where the probe only answers
+    line: bool = False  # what is seen elsewhere in the same function says nothing about it
+    name: str = ""  # of the rule that will find it in code; like the next three, empty where there is such a rule
+    about: str = ""  # what is wrong, as the first line of a rule's page
+    effect: str = ""  # what it does to training
+    help: str = ""  # what to do, as an imperative
+    causes: tuple[str, ...] = ()  # codes that it is not told of beside, where the run confirms one of them
 
 
 @lru_cache(maxsize=1)
@@ -71,9 +58,29 @@ def judged() -> dict[str, Judged]:
 
 
 def declare(judgement: Judgement) -> Judgement:
-    """Add what the table of its code says: what it was compared with, and how it speaks unless that depends."""
+    """Add what the table of its code says: its words, what it was compared with, and how it speaks unless that depends.
+
+    This is done once for each judgement.
+    """
     known = judged().get(judgement.rule)
     if known is not None:
-        judgement.threshold = judgement.threshold or known.threshold
+        numbers = {"calls": 0, "wrong": 0, "what": "", "looks": judgement.events, **judgement.statistics}
+        judgement.message = _Words().vformat(known.said, (), numbers) + judgement.message
+        judgement.threshold = known.threshold
         judgement.voice = cast(Voice, known.speaks) if judgement.voice == "declared" else judgement.voice
     return judgement
+
+
+class _Words(Formatter):
+    """Puts numbers into words: of lists their ``range``, their ``count``, the first ``names``, or all of it."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """A value by what is asked of it."""
+        if not isinstance(value, list):
+            return str(super().format_field(value, format_spec))
+        if format_spec == "range":
+            low, high = f"{min(value):.3g}", f"{max(value):.3g}"
+            return low if low == high else f"{low} to {high}"
+        if format_spec == "names":
+            return f" ({', '.join(map(str, value[:3]))}{', …' * (len(value) > 3)})" if value else ""
+        return str(len(value)) if format_spec == "count" else " and ".join(map(str, value))

@@ -62,7 +62,7 @@ def _evidence(judgement: Judgement | None) -> dict[str, Any]:
 
 def _finding(judgement: Judgement, names: dict[str, str], place: Location) -> Finding:
     """What the run shows, as if it had been found at its line."""
-    frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
+    frame = judgement.frame
     if frame is not None:
         place = replace(place, path=os.path.relpath(frame.path), line=frame.line, end_line=frame.line)
     is_alarm = judgement.voice == "alarm" and judgement.verdict == "CONFIRMED"

@@ -6,13 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 
 from dllint.confirm.evidence import Judgement, Record
+from dllint.confirm.rules import EXPERIMENTS
 from dllint.confirm.verdicts import Settled, Verdicts
 from dllint.report.style import Style
 from dllint.report.text import count, one_line
 
 _TONES = {"CONFIRMED": "red", "ALARM": "red", "NOTE": "cyan", "REFUTED": "green", "FAILED": "red", "PASSED": "green"}
-OUTCOMES = {"CONFIRMED": "FAILED", "REFUTED": "PASSED", "INCONCLUSIVE": "INCONCLUSIVE"}
-"""What the verdict on an experiment is called."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
 _ENDS = {
@@ -28,9 +27,7 @@ def render(verdicts: Verdicts, records: Sequence[Record], *, color: bool) -> str
     """The whole report."""
     style = Style(color)
     lines = [line for item in verdicts.settled for line in (_settled(item, style), *_answers(item))]
-    lines += [_unasked("ALARM", judgement, style) for judgement in verdicts.alarms]
-    lines += [_unasked("NOTE", judgement, style) for judgement in verdicts.notes]
-    lines += [_experiment(judgement, style) for judgement in verdicts.experiments]
+    lines += [_unasked(label, judgement, style) for label, judgement in verdicts.shown()]
     for record in records:
         lines += ["", *_run(record)]
     lines += _questions(verdicts.questions, style)
@@ -73,14 +70,10 @@ def _questions(questions: Sequence[Settled], style: Style) -> list[str]:
 
 
 def _unasked(label: str, judgement: Judgement, style: Style) -> str:
-    frame = judgement.stacks[0][0] if judgement.stacks and judgement.stacks[0] else None
-    place = f"{_place(os.path.relpath(frame.path), frame.cell, frame.line)}: " if frame is not None else ""
-    return f"{_label(label, style)} {judgement.rule} {place}{one_line(judgement.message)}{_steps(judgement)}"
-
-
-def _experiment(judgement: Judgement, style: Style) -> str:
-    label = "NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict]
-    return f"{_label(label, style)} {judgement.rule}: {one_line(judgement.message)}"
+    frame = judgement.frame
+    place = f" {_place(os.path.relpath(frame.path), frame.cell, frame.line)}" if frame is not None else ""
+    steps = "" if judgement.rule in EXPERIMENTS else _steps(judgement)
+    return f"{_label(label, style)} {judgement.rule}{place}: {one_line(judgement.message)}{steps}"
 
 
 def _place(path: str, cell: int | None, line: int) -> str:

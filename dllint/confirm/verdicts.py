@@ -16,6 +16,8 @@ from dllint.findings import Finding, Hop, Location, sort_key
 Verdict = Literal["CONFIRMED", "REFUTED", "INCONCLUSIVE", "NOT REACHED", "NOT TESTABLE"]
 
 _RANK = {"REFUTED": 0, "INCONCLUSIVE": 1, "CONFIRMED": 2}
+OUTCOMES = {"CONFIRMED": "FAILED", "REFUTED": "PASSED", "INCONCLUSIVE": "INCONCLUSIVE"}
+"""What the verdict on an experiment is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,15 @@ class Verdicts:
     notes: list[Judgement] = field(default_factory=list)
     experiments: list[Judgement] = field(default_factory=list)
     questions: list[Settled] = field(default_factory=list)
+
+    def shown(self) -> list[tuple[str, Judgement]]:
+        """What no finding is about, each with the word for it."""
+        experiments = [
+            ("NOTE" if judgement.voice == "note" else OUTCOMES[judgement.verdict], judgement)
+            for judgement in self.experiments
+        ]
+        alarms = [("ALARM", judgement) for judgement in self.alarms]
+        return [*alarms, *experiments, *(("NOTE", judgement) for judgement in self.notes)]
 
     @property
     def confirmed(self) -> int:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ def test_the_probe_of_the_documentation_judges(smoothing: float, verdict: str) -
 
     from dllint.confirm.inside.places import place
     from dllint.confirm.inside.run import Run
-    from dllint.confirm.probes.base import LossCall
+    from dllint.confirm.probes.events import LossCall
 
     page = (ROOT / "docs" / "writing-rules.md").read_text("utf-8")
     (text,) = re.findall(r"^```python\n(\"\"\"DL190.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -124,3 +125,12 @@ def test_the_probe_of_the_documentation_judges(smoothing: float, verdict: str) -
     (judgement,) = probe.judge()
     assert (judgement.rule, judgement.verdict, judgement.events) == ("DL190", verdict, 5)
     assert judgement.stacks == ((Line("train.py", 3, "train"),),)
+
+
+def test_words_are_about_numbers_that_probes_have() -> None:
+    """What a table puts into words is counted, measured or named where its code is judged."""
+    sources = {path: path.read_text("utf-8") for path in (ROOT / "dllint" / "confirm").glob("**/*.py")}
+    for code, known in judged().items():
+        asked = {name for _, name, _, _ in Formatter().parse(known.said) if name} - {"looks", "wrong", "calls", "what"}
+        judging = " ".join(text for text in sources.values() if f'"{code}"' in text)
+        assert asked <= set(re.findall(r"\w+", judging)), code

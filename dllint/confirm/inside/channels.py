@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
+from dllint.confirm.inside.parts import leaves
+
 _GRID = 16  # cells a side
 _PIXELS = 128  # a side that are averaged, at most
 _SAMPLES = 16  # of a batch
@@ -24,6 +26,7 @@ _KEPT = 0.875  # of each side, where images are enlarged and cropped
 _ALIGNED = 0.9  # correlation of the brightness of cells
 _UNCLEAR, _TIMES = 0.05, 4  # what the other order has to leave unexplained, and how much more than the right one
 _MEANS, _DEVIATIONS, _NEAR = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), 0.02  # those of ImageNet, red first
+_DEPTH = 2  # tuples and dicts in a sample
 _SMALLEST = 16  # pixels a side of an image
 
 
@@ -63,12 +66,13 @@ def source_of(image: Any, place: list[list[Any]]) -> Source | None:
 
 def compare(samples: list[Any], sources: list[Source]) -> Iterator[Order]:
     """The order of each sample, if the images that were read are as many for each."""
-    pictures = [list(_pictures(sample, 2)) for sample in samples]
+    pictures = [list(_pictures(sample)) for sample in samples]
     if not samples or len(sources) % len(samples) or any(len(one) != len(two) for one, two in pairwise(pictures)):
         return
     each = len(sources) // len(samples)
     for number, own in enumerate(pictures[:_SAMPLES]):
-        colored = [source for source in sources[number * each : (number + 1) * each] if not _is_gray(source)]
+        of_sample = [(source, source.grids[0]) for source in sources[number * each : (number + 1) * each]]
+        colored = [source for source, (first, _, last) in of_sample if bool((first - last).abs().max() >= 1)]
         for at, picture in enumerate(own if colored else []):
             is_paired = len(own) == len(colored)
             yield _best(_averaged(picture.float()), [colored[at]] if is_paired else colored)
@@ -115,24 +119,15 @@ def _line(x: Tensor, y: Tensor) -> tuple[float, float, float]:
 
 def _alignment(grid: Tensor, source: Source) -> tuple[float, int, int]:
     """The best correlation of the brightness, and by which flip of the sample and which cut of the image."""
-    own, others = (_standardised(stacked.mean(1).flatten(1)) for stacked in (_flips(grid), source.grids))
+    rows = (stacked.mean(1).flatten(1) for stacked in (_flips(grid), source.grids))
+    own, others = (functional.normalize(each - each.mean(1, keepdim=True), dim=1) for each in rows)
     scores = own @ others.T
     best = int(scores.argmax())
     return float(scores.max()), best // len(others), best % len(others)
 
 
-def _standardised(rows: Tensor) -> Tensor:
-    centered = rows - rows.mean(1, keepdim=True)
-    return functional.normalize(centered, dim=1)
-
-
 def _flips(grid: Tensor) -> Tensor:
     return torch.stack([grid, grid.flip(-1), grid.flip(-2), grid.flip(-1, -2)])
-
-
-def _is_gray(source: Source) -> bool:
-    """Whether the channels of an image are all the same, as those of a mask."""
-    return bool((source.grids[0][0] - source.grids[0][2]).abs().max() < 1)
 
 
 def _averaged(pixels: Tensor) -> Tensor:
@@ -145,17 +140,12 @@ def _center(pixels: Tensor, rows: float, columns: float) -> Tensor:
     return pixels[:, top : top + height, left : left + width]
 
 
-def _pictures(value: Any, depth: int) -> Iterator[Tensor]:
+def _pictures(value: Any) -> Iterator[Tensor]:
     """The images with three channels in a sample, channels first."""
-    if isinstance(value, (list, tuple, dict)) and depth:
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _pictures(part, depth - 1)
-        return
-    if type(value).__module__ == "numpy" and hasattr(value, "strides"):
-        value = torch.from_numpy(value.copy()) if value.ndim == 3 and value.dtype.kind in "fu" else None
-    if not isinstance(value, Tensor) or value.dim() != 3:
-        return
-    value = value.detach()
-    first = value if value.shape[0] == 3 else value.permute(2, 0, 1)
-    if first.shape[0] == 3 and min(first.shape[1:]) >= _SMALLEST:
-        yield first
+    for _, part in leaves(value, _DEPTH):
+        if type(part).__module__ == "numpy" and hasattr(part, "strides") and part.dtype.kind in "fu":
+            part = torch.from_numpy(part.copy())
+        if isinstance(part, Tensor) and part.dim() == 3:
+            first = part.detach() if part.shape[0] == 3 else part.detach().permute(2, 0, 1)
+            if first.shape[0] == 3 and min(first.shape[1:]) >= _SMALLEST:
+                yield first

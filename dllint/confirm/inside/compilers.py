@@ -17,24 +17,16 @@ from dllint.confirm.inside.patching import ORIGINALS, replace
 
 def spare_compilers() -> None:
     """Have TorchScript read torch's own functions, and what ``torch.compile`` is given run as it stands."""
-    _spare_scripts()
-    _run_eagerly()
 
+    def scripting(script: Any, item: Any, *rest: Any, **named: Any) -> Any:
+        return script(ORIGINALS.get(item, item) if isinstance(item, FunctionType) else item, *rest, **named)
 
-def _spare_scripts() -> None:
-    for owner, name in ((_recursive, "try_compile_fn"), (torch.jit, "script")):
-        replace(owner, name, lambda original, item, *rest, **named: original(_original(item), *rest, **named))
-
-
-def _original(item: Any) -> Any:
-    return ORIGINALS.get(item, item) if isinstance(item, FunctionType) else item
-
-
-def _run_eagerly() -> None:
     def compiling(original: Any, *arguments: Any, **named: Any) -> Any:
         _disable()
         return original(*arguments, **named)
 
+    replace(_recursive, "try_compile_fn", scripting)
+    replace(torch.jit, "script", scripting)
     replace(torch, "compile", compiling)
     after_import("torch._dynamo", _spare_dynamo)
 

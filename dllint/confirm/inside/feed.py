@@ -25,25 +25,15 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Batches:
-    """One pass over a data loader.
-
-    Attributes:
-        number: of the pass over this loader, from 0.
-        taken: batches, so far.
-        indices: of the first batches, as far as there are any; those of batches that workers are still making are among
-            them.
-        trained: batches that a backward pass has followed.
-        only_trained: those of them with no call of a model without gradients before that.
-        is_evaluated: a model was called without gradients after some batch.
-    """
+    """One pass over a data loader."""
 
     source: Source
-    number: int
-    taken: int = 0
-    indices: list[Any] = field(default_factory=list)
-    trained: int = 0
-    only_trained: int = 0
-    is_evaluated: bool = False
+    number: int  # of the pass over this loader, from 0
+    taken: int = 0  # batches, so far
+    indices: list[Any] = field(default_factory=list)  # of the first batches, with those that workers are still making
+    trained: int = 0  # batches that a backward pass has followed
+    only_trained: int = 0  # those of them with no call of a model without gradients before that
+    is_evaluated: bool = False  # a model was called without gradients after some batch
 
     @property
     def loader(self) -> Any:

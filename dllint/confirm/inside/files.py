@@ -168,12 +168,16 @@ def _copy_of(path: Any) -> str:
 
 
 def _replacing(act: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What makes a function to put in the place of another, which it is given before the arguments."""
+    """What makes a function to put in the place of another, which it is given before the arguments.
+
+    Paths below a folder that is open (``dir_fd``) are left alone.
+    """
 
     def replacement(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def replaced(*arguments: Any, **named: Any) -> Any:
-            return act(original, *arguments, **named)
+            is_below = named.get("dir_fd") is not None
+            return original(*arguments, **named) if is_below else act(original, *arguments, **named)
 
         return replaced
 
@@ -191,8 +195,6 @@ def _opening(original: Any, file: Any, mode: str = "r", *arguments: Any, **named
 
 @_replacing
 def _opening_descriptor(original: Any, path: Any, flags: int, *arguments: Any, **named: Any) -> Any:
-    if named.get("dir_fd") is not None:
-        return original(path, flags, *arguments, **named)
     writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
     place = for_writing(path, keep=not flags & os.O_TRUNC) if writes else for_reading(path)
     return original(place, flags, *arguments, **named)
@@ -200,18 +202,17 @@ def _opening_descriptor(original: Any, path: Any, flags: int, *arguments: Any, *
 
 @_replacing
 def _reading(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
-    return original(path if named.get("dir_fd") is not None else for_reading(path), *arguments, **named)
+    return original(for_reading(path), *arguments, **named)
 
 
 @_replacing
 def _changing(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
-    place = path if named.get("dir_fd") is not None else for_writing(path, keep=True)
-    return original(place, *arguments, **named)
+    return original(for_writing(path, keep=True), *arguments, **named)
 
 
 @_replacing
 def _removing(original: Any, path: Any, **named: Any) -> Any:
-    if named.get("dir_fd") is not None or not _copy_of(path):
+    if not _copy_of(path):
         return original(path, **named)
     original(for_writing(path, keep=True), **named)
     _gone.add(_full(path))
@@ -243,7 +244,7 @@ def _linking(original: Any, source: Any, target: Any, *arguments: Any, **named: 
 
 @_replacing
 def _making_folder(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
-    if named.get("dir_fd") is not None or _real_exists(for_reading(path)):
+    if _real_exists(for_reading(path)):
         return original(for_reading(path), *arguments, **named)  # which raises FileExistsError
     return original(for_writing(path), *arguments, **named)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from dllint.confirm.inside.patching import observe, replace
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
-from dllint.confirm.probes.base import Load
+from dllint.confirm.probes.events import Load
 
 
 def observe_all(run: Run) -> None:

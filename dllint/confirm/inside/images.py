@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from torch import Tensor
-
 from dllint.confirm.evidence import Stack
 from dllint.confirm.inside import channels
+from dllint.confirm.inside.parts import tensors
 from dllint.confirm.inside.stacks import stack
 
 _MOST = 64  # images of a batch that are looked at
-_DEPTH = 2  # tuples and dicts around what is normalized
+_DEPTH = 3  # tuples and dicts around what is normalized
 
 
 @dataclass(slots=True)
@@ -93,7 +92,7 @@ def carefully(action: Callable[..., None], *arguments: Any) -> None:
 
 def note_normalized(made: Stack, inputs: Any, result: Any) -> None:
     """``Normalize``, made at a place, has made ``result`` of ``inputs``."""
-    before, after = _channels(inputs, _DEPTH), _channels(result, _DEPTH)
+    before, after = _channels(inputs), _channels(result)
     if not before or not after:
         return
     seen = _seen(made)
@@ -105,7 +104,7 @@ def note_normalized(made: Stack, inputs: Any, result: Any) -> None:
 
 def note_refused(means: int, made: Stack, inputs: Any) -> None:
     """``Normalize`` has raised an exception."""
-    before = _channels(inputs, _DEPTH)
+    before = _channels(inputs)
     if before and means not in (1, before):
         seen = _seen(made)
         seen.calls += 1
@@ -121,11 +120,6 @@ def _seen(made: Stack) -> Normalized:
     return seen
 
 
-def _channels(value: Any, depth: int) -> int:
+def _channels(value: Any) -> int:
     """The channels of the first image in what is given; 0 if there is none."""
-    if isinstance(value, Tensor):
-        return int(value.shape[-3]) if value.dim() > 2 else 0
-    if depth >= 0 and isinstance(value, (list, tuple, dict)):
-        parts = value.values() if isinstance(value, dict) else value
-        return next((found for part in parts if (found := _channels(part, depth - 1))), 0)
-    return 0
+    return next((int(part.shape[-3]) for part in tensors(value, _DEPTH) if part.dim() > 2), 0)

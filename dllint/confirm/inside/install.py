@@ -4,47 +4,25 @@ from __future__ import annotations
 
 import atexit
 import sys
+from importlib import import_module
 from types import TracebackType
 
 from dllint.confirm.evidence import Settings
-from dllint.confirm.inside import (
-    collectives,
-    environments,
-    forwards,
-    functions,
-    libraries,
-    lightning,
-    loaders,
-    losses,
-    saving,
-    training,
-    vision,
-)
 from dllint.confirm.inside.compilers import spare_compilers
 from dllint.confirm.inside.run import Run
 from dllint.confirm.probes import PROBES, experiment
 from dllint.confirm.probes.base import Probe
 from dllint.confirm.probes.gradients import Gradients
 
+_ROOMS = ("training", "forwards", "losses", "functions", "loaders", "saving", "collectives", "libraries", "vision")
+
 
 def install(settings: Settings) -> Run:
     """Begin to observe this process. Returns the run."""
     run = Run(settings)
     run.watch(_probes(settings))
-    for room in (
-        training,
-        forwards,
-        losses,
-        functions,
-        loaders,
-        saving,
-        collectives,
-        environments,
-        libraries,
-        lightning,
-        vision,
-    ):
-        room.observe_all(run)
+    for room in _ROOMS:
+        import_module(f"dllint.confirm.inside.{room}").observe_all(run)
     spare_compilers()
     if settings.scratch:
         from dllint.confirm.inside.files import redirected

@@ -13,7 +13,7 @@ from dllint.confirm.inside.patching import observe
 from dllint.confirm.inside.places import here, stack_of
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
-from dllint.confirm.probes.base import LossCall
+from dllint.confirm.probes.events import LossCall
 
 _LOSSES = (
     "binary_cross_entropy",

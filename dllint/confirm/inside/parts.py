@@ -1,7 +1,9 @@
-"""What values are made of: the items of containers, and the attributes of objects."""
+"""What values are made of: the items of containers, the attributes of objects, and some numbers of tensors."""
 
 from __future__ import annotations
 
+import gc
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,13 +12,37 @@ from torch import Tensor
 _MOST = 20  # items of a container, or attributes of an object
 
 
+def leaves(value: Any, depth: int = 3, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What nested dicts, lists and tuples hold, by what follows the name of the value."""
+    if depth and isinstance(value, (Mapping, list, tuple)):
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from leaves(part, depth - 1, f"{name}[{key!r}]")
+    else:
+        yield name, value
+
+
 def tensors(value: Any, depth: int = 3) -> Iterator[Tensor]:
-    """The tensors in nested dicts, lists and tuples."""
-    if isinstance(value, Tensor):
+    """The tensors among them."""
+    return (leaf for _, leaf in leaves(value, depth) if isinstance(leaf, Tensor))
+
+
+def dicts(value: Any, depth: int = 2) -> Iterator[dict[Any, Any]]:
+    """The dicts of a checkpoint: itself, and those inside."""
+    if isinstance(value, dict):
         yield value
-    elif depth and isinstance(value, (Mapping, list, tuple)):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors(part, depth - 1)
+        for item in value.values() if depth else ():
+            yield from dicts(item, depth - 1)
+
+
+def has_optimizer(value: Any) -> bool:
+    """Whether a checkpoint has the state of an optimizer that has stepped: it is one to resume from."""
+    return any("param_groups" in part and bool(part.get("state")) for part in dicts(value))
+
+
+def some(tensor: Tensor, most: int) -> Tensor:
+    """Some elements from all over a tensor."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, flat.numel() // most)][:most]
 
 
 def parts(value: Any) -> Iterator[tuple[str, Any]]:
@@ -36,3 +62,21 @@ def vars_of(value: Any) -> dict[str, Any]:
     except AttributeError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def objects(classes: re.Pattern[str], attributes: tuple[str, ...]) -> list[Any]:
+    """All that exists of classes whose name matches, and that keeps one of these attributes.
+
+    So objects of libraries are found that need not be imported for it. Only types are asked, and what instances keep by
+    themselves.
+    """
+    answers: dict[type, bool] = {}
+    found = []
+    for item in gc.get_objects():
+        kind = type(item)
+        is_wanted = answers.get(kind)
+        if is_wanted is None:
+            is_wanted = answers[kind] = classes.search(kind.__name__) is not None
+        if is_wanted and any(name in vars_of(item) for name in attributes):
+            found.append(item)
+    return found

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
+from dllint.confirm.inside.importing import after_import
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 
@@ -75,6 +76,11 @@ def observe(
 
     ORIGINALS[observed] = original
     setattr(owner, name, observed)
+
+
+def when_imported(run: Run, name: str, act: Callable[[Run, Any], None]) -> None:
+    """Do something with a module as soon as it has been imported."""
+    after_import(name, lambda: run.guard(act, run, sys.modules[name]))
 
 
 def beginning(run: Run, hook: str, *what: Any) -> Before:

@@ -70,22 +70,9 @@ class Run:
 
     Attributes:
         settings: how the run is bounded.
-        steps: steps of the optimizer that has made the most; ``all_steps``: those of all optimizers.
-        backwards: backward passes.
-        epochs: passes over data loaders.
-        record: what is written at the end.
-        things: what was seen by the innermost line that it was seen at, as in :class:`Sight`.
-        frozen_batches: loaders of which one batch is given again and again.
-        ended_by: why observation is over, as in :class:`Record`; empty until it is.
-        every: of what is sampled, one in so many is looked at.
-        rests: when what training repeats is not observed, since that takes too much of the time.
-        feed: the loaders, and what the script does with their batches.
         gradients: the probe that the others ask about the gradients of an optimizer.
         names: the probe that the others ask what parameters are called.
-        has_evidence: there is a record even if nothing is trained: a model was evaluated by a process that no other has
-            started, or a probe knows why nothing could be trained.
-        packs: the script has what graphs save packed, as when layers are computed again in the backward pass. To look
-            at it would compute them once more, and so it is not looked at any more.
+        every: of what is sampled, one in so many is looked at.
     """
 
     gradients: Gradients
@@ -99,15 +86,20 @@ class Run:
 
     def _begin(self) -> None:
         """Know nothing yet of what this process does."""
-        self.steps = 0
-        self.backwards = 0
-        self.epochs = 0
-        self.ended_by = ""
-        self.frozen_batches = 0
+        self.steps = 0  # of the optimizer that has made the most
+        self.all_steps = 0  # of all optimizers
+        self.backwards = 0  # backward passes
+        self.epochs = 0  # passes over data loaders
+        self.ended_by = ""  # why observation is over, as in `Record`; empty until it is
+        self.frozen_batches = 0  # loaders of which one batch is given again and again
+        # a record is written even if nothing is trained: a model was evaluated by a process that no other has started,
+        # or a probe knows why nothing could be trained
         self.has_evidence = False
+        # the script has what graphs save packed, as when layers are computed again in the backward pass: to look at it
+        # would compute them once more
         self.packs = False
         self.record = Record(os.getpid(), 0, self.settings.mode, str(torch.__version__), "", "")
-        self.things: dict[Stack, set[str]] = {}
+        self.things: dict[Stack, set[str]] = {}  # by the innermost line that they were seen at, as in `Sight`
         self._probes: list[Probe] = []
         self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
         self._failures: Counter[str] = Counter()
@@ -120,9 +112,8 @@ class Run:
         self._process = os.getpid()
         self._started = time.perf_counter()
         self._since_step = 0  # backward passes
-        self.rests = Rests(self._started)
-        self.feed = Feed()
-        self.all_steps = 0
+        self.rests = Rests(self._started)  # when what training repeats is not observed
+        self.feed = Feed()  # the loaders, and what the script does with their batches
         self._calls: dict[tuple[int, int], int] = {}  # that were told of, by the place that they come from
         self._called_at: dict[tuple[int, int], int] = {}  # how many steps there had been at the last of these
         self._is_asleep = False  # was forked, and has done nothing yet that is observed

@@ -21,7 +21,8 @@ from dllint.values import Arguments
 def observe_all(run: Run) -> None:
     """Observe ``torch.save``, whose files are written without Python, ``torch.load``, and what takes a state."""
     if run.settings.scratch:
-        _redirect()
+        replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
+        replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))
 
     def saving(obj: Any, f: Any, *_: Any, **__: Any) -> None:
         run.emit(here(StateSaved, obj, f, "torch.save"))
@@ -53,8 +54,3 @@ def _observe_states(run: Run) -> None:
         run.tell("average", average)
 
     observe(run, swa_utils.AveragedModel, "update_parameters", after=averaged)
-
-
-def _redirect() -> None:
-    replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
-    replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))

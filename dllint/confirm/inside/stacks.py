@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any
 
@@ -95,9 +96,15 @@ def defined_at(function: Any) -> Stack:
     return _make((id(code), code.co_firstlineno))
 
 
+def frames() -> Iterator[FrameType]:
+    """The calls under way, that of the caller first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
 def calling_module() -> str:
     """The name of the module whose code called what is being observed."""
-    frame = sys._getframe(1)
-    while str(frame.f_globals.get("__name__", "")).startswith("dllint.") and frame.f_back is not None:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__", ""))
+    names = (str(frame.f_globals.get("__name__", "")) for frame in frames())
+    return next((name for name in names if not name.startswith("dllint.")), "")

@@ -13,21 +13,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer, lr_scheduler
 
+from dllint import events
 from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.patching import ORIGINALS, observe
 from dllint.confirm.inside.places import Place, here, stack_of
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import calling_module, stack
-from dllint.confirm.probes.base import BackwardCall
-from dllint.events import (
-    GradientClip,
-    OptimizerCreated,
-    OptimizerStep,
-    ScalerUnscale,
-    ScalerUpdate,
-    SchedulerStep,
-    ZeroGrad,
-)
+from dllint.confirm.probes.events import BackwardCall
 from dllint.values import Arguments
 
 _NOWHERE = Place(())  # before a step, nobody asks where it is
@@ -86,7 +78,7 @@ def _observe_optimizers(run: Run) -> None:
     hooks = sys.modules["torch.optim.optimizer"]  # in torch 2.13 no attribute of torch.optim
 
     def made(_: None, optimizer: Optimizer, *__: Any, **___: Any) -> None:
-        event = here(OptimizerCreated, optimizer, None)
+        event = here(events.OptimizerCreated, optimizer, None)
         run.see(f"optimizer {type(optimizer).__name__}", stack_of(event))
         run.emit(event)
         if stack_of(event) not in makers:
@@ -99,7 +91,7 @@ def _observe_optimizers(run: Run) -> None:
             run.guard(begin, optimizer)
 
     def begin(optimizer: Optimizer) -> None:
-        run.emit(OptimizerStep(_NOWHERE, optimizer), before=True)
+        run.emit(events.OptimizerStep(_NOWHERE, optimizer), before=True)
 
     def end(optimizer: Optimizer, *_: Any) -> None:
         if run.is_listening:
@@ -109,12 +101,12 @@ def _observe_optimizers(run: Run) -> None:
 
     def _step_end(optimizer: Optimizer) -> None:
         run.mark("step")
-        run.emit(here(OptimizerStep, optimizer))
+        run.emit(here(events.OptimizerStep, optimizer))
         run.count_step(optimizer)
 
     def cleared(_: Any, owner: Optimizer | nn.Module, *__: Any, **___: Any) -> None:
         run.mark("zero_grad")
-        run.emit(here(ZeroGrad, owner))
+        run.emit(here(events.ZeroGrad, owner))
 
     observe(run, Optimizer, "__init__", after=made)
     observe(run, Optimizer, "zero_grad", after=cleared, told="awake")
@@ -142,7 +134,7 @@ def _observed_clipping(run: Run, original: Callable[..., Any]) -> Callable[..., 
 
     def clipping(parameters: list[Tensor], name: str) -> None:
         run.mark("clip")
-        run.emit(here(GradientClip, parameters, f"torch.nn.utils.{name}"))
+        run.emit(here(events.GradientClip, parameters, f"torch.nn.utils.{name}"))
 
     return clip
 
@@ -152,7 +144,7 @@ def _observe_schedulers(run: Run) -> None:
         if calling_module() == lr_scheduler.__name__:
             return  # made by the constructor, or by a scheduler that is made of others
         run.mark("scheduler")
-        event = here(SchedulerStep, scheduler, Arguments[Any](arguments, named))
+        event = here(events.SchedulerStep, scheduler, Arguments[Any](arguments, named))
         run.see(f"scheduler {type(scheduler).__name__}", stack_of(event))
         run.emit(event)
 
@@ -190,14 +182,14 @@ def _observe_scalers(run: Run) -> None:
 
     def unscaled(_: None, owner: Any, optimizer: Optimizer) -> None:
         run.mark("unscale")
-        run.emit(here(ScalerUnscale, owner, optimizer))
+        run.emit(here(events.ScalerUnscale, owner, optimizer))
 
     def stepping(*_: Any, **__: Any) -> None:
         run.mark("scaler step")
 
     def updated(_: None, owner: Any, *__: Any, **___: Any) -> None:
         run.mark("scaler update")
-        run.emit(here(ScalerUpdate, owner))
+        run.emit(here(events.ScalerUpdate, owner))
 
     observe(run, scaler, "scale", after=scaled, told="awake")
     observe(run, scaler, "unscale_", after=unscaled, told="awake")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,8 +11,7 @@ from torch import nn
 
 from dllint.confirm.evidence import Stack
 from dllint.confirm.inside import images
-from dllint.confirm.inside.importing import after_import
-from dllint.confirm.inside.patching import replace
+from dllint.confirm.inside.patching import replace, when_imported
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 
@@ -24,27 +21,21 @@ _NORMALISERS = ("torchvision.transforms.transforms", "torchvision.transforms.v2.
 
 def observe_all(run: Run) -> None:
     """Observe them as soon as they have been imported."""
-    after_import("cv2", lambda: run.guard(_observe_opencv))
+    when_imported(run, "cv2", _observe_opencv)
     for name in _NORMALISERS:
-        after_import(name, functools.partial(run.guard, _observe_normalizer, name))
+        when_imported(run, name, _observe_normalizer)
 
 
-def _observe_opencv() -> None:
-    module: Any = sys.modules["cv2"]
+def _observe_opencv(_: Run, module: Any) -> None:
     for name in ("imread", "imdecode"):
         _watch(module, name, _has_read)
-    _watch(module.VideoCapture, "read", _has_read_frame)
+    _watch(module.VideoCapture, "read", lambda result, *_: images.note_read(result[1]))
 
 
 def _has_read(image: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
     flags = named.get("flags", arguments[1] if len(arguments) > 1 else 1)
     if not (isinstance(flags, int) and flags > 0 and flags & _IN_COLOUR_ORDER):
         images.note_read(image)
-
-
-def _has_read_frame(result: Any, *_: Any) -> None:
-    if isinstance(result, tuple) and len(result) == 2:
-        images.note_read(result[1])
 
 
 def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> None:
@@ -59,8 +50,8 @@ def _watch(owner: Any, name: str, after: Callable[[Any, tuple[Any, ...], dict[st
         replace(owner, name, watched)
 
 
-def _observe_normalizer(name: str) -> None:
-    kind: Any = sys.modules[name].Normalize
+def _observe_normalizer(_: Run, module: Any) -> None:
+    kind = module.Normalize
     places: WeakKeyDictionary[nn.Module, Stack] = WeakKeyDictionary()  # where each was made
 
     def making(make: Any, normalizer: Any, *arguments: Any, **named: Any) -> None:

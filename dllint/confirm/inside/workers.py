@@ -138,21 +138,33 @@ def content_of(batch: Any, depth: int = 3) -> str:
         batch = "".join(content_of(part, depth - 1) for part in list(parts)[:_ELEMENTS])
     if not isinstance(batch, (str, int, float)) or batch == "":
         return ""
-    return hashlib.sha256(repr(batch).encode()).hexdigest()[:12]
+    return _digest(repr(batch))
+
+
+def random_states(*, with_devices: bool = False) -> dict[str, str]:
+    """A digest of the state of each generator of this process that all code draws from, by name."""
+    states: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().numpy().tobytes()}
+    if with_devices and torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        states["cuda"] = torch.cuda.get_rng_state().numpy().tobytes()
+    if numpy := sys.modules.get("numpy"):
+        states["numpy"] = [str(part) for part in numpy.random.get_state()]
+    return {name: _digest(repr(state)) for name, state in states.items()}
 
 
 def _states(fetcher: Any) -> dict[str, str]:
-    """A digest of each generator that can be drawn from, by name; none where they cannot be read."""
+    """The same, and of generators that a dataset keeps; none where they cannot be read."""
     try:
-        found: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().tolist()}
-        if numpy := sys.modules.get("numpy"):
-            found["numpy"] = [str(part) for part in numpy.random.get_state()]
+        found = random_states()
         for root, value in (("dataset", fetcher.dataset), ("collate_fn", fetcher.collate_fn.inner)):
-            found |= dict(_generators(value, root, _DEPTH, set()))
-        return {name: hashlib.sha256(repr(state).encode()).hexdigest()[:12] for name, state in found.items()}
+            found |= {name: _digest(repr(state)) for name, state in _generators(value, root, _DEPTH, set())}
+        return found
     except Exception as error:
         print(f"dllint confirm: random states cannot be read: {error!r}", file=sys.stderr)
         return {}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _generators(value: Any, name: str, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:

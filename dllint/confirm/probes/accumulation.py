@@ -1,4 +1,5 @@
-"""DL210: gradients summed over several backward passes, without dividing the loss by their number."""
+"""DL210: gradients summed over several backward passes, without dividing the loss by their number. Compares what is
+sent backward with the last loss that was computed."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from statistics import median
 from torch import Tensor
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import BackwardCall, LossCall, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if
+from dllint.confirm.probes.events import BackwardCall, LossCall, OptimizerStep, stack_of
 
 _ADAPTIVE = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Adafactor", "Lion", "Rprop")
 _CLOSE = 0.05
@@ -29,8 +29,6 @@ class _Windows(Samples):
 
 
 class Accumulation(PlaceProbe[_Windows]):
-    """Compares what is sent backward with the last loss that was computed."""
-
     turn = -2  # it asks for the gradients of a step before they count as used
 
     def begin(self) -> None:
@@ -65,18 +63,11 @@ class Accumulation(PlaceProbe[_Windows]):
 
     def judge_each(self, seen: _Windows) -> Judgements:
         if seen.sizes:
-            size = int(median(seen.sizes))
-            factor = median(seen.factors) if seen.factors else None
-            is_adaptive = any(name in seen.kind for name in _ADAPTIVE)
+            size, factor = int(median(seen.sizes)), median(seen.factors) if seen.factors else None
             told = "a loss of unknown scale" if factor is None else f"{factor:.3g} times the loss"
-            yield self.judgement(
-                "DL210",
-                seen,
-                _verdict(seen, size),
-                f"{size} backward passes per step, each with {told}",
-                {"per_step": size, "factor": factor, "adaptive": is_adaptive},
-                "note" if is_adaptive or len(set(seen.sizes[:-1])) > 1 else "alarm",
-            )
+            is_usual = any(name in seen.kind for name in _ADAPTIVE) or len(set(seen.sizes[:-1])) > 1
+            verdict, voice = _verdict(seen, size), alarm_if(not is_usual)
+            yield self.judgement("DL210", seen, verdict, told, voice, per_step=size, factor=factor)
 
 
 def _verdict(seen: _Windows, size: int) -> Verdict:

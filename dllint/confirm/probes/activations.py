@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Units, histogram
-from dllint.confirm.probes.base import BackwardCall, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
+from dllint.confirm.probes.events import BackwardCall, Stack, stack_of
 from dllint.confirm.probes.graph import nodes, weight_behind
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _KINDS = {"ReluBackward0": "ReLU", "TanhBackward0": "tanh"}
 _BATCHES, _SAMPLES = 16, 1000  # from which it counts that a unit is dead
@@ -34,16 +34,12 @@ class _Layer:
 
 
 class Activations(Probe):
-    """Looks at the outputs of ReLU and tanh, in the first backward passes from each place and in some after them."""
-
     def begin(self) -> None:
-        self._looks: Counter[Stack] = Counter()
         self._layers: dict[tuple[Stack, str, str, int, int], _Layer] = {}  # place, kind, name, units, and which of them
 
     def before_backward(self, call: BackwardCall) -> None:
         stack = stack_of(call)
-        self._looks[stack] += 1
-        if self.run.packs or not self.is_sampled(self._looks[stack], _BATCHES):
+        if not self.is_next_sampled(stack, _BATCHES) or self.run.packs:
             return
         met: Counter[tuple[str, str, int]] = Counter()
         for node in nodes(call.roots):
@@ -80,7 +76,7 @@ class Activations(Probe):
             layer.flat = layer.flat + flat
         layer.samples += values.numel() // values.shape[unit]
         layer.looks += 1
-        layer.values = values.reshape(-1)[:: max(1, values.numel() // _VALUES)][:_VALUES].clone()
+        layer.values = some(values, _VALUES).clone()
 
     def judge(self) -> Judgements:
         by_place: dict[Stack, list[Units]] = {}
@@ -99,23 +95,14 @@ class Activations(Probe):
     def _dead(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
         if layers:
             worst = max(layers, key=lambda units: units.dead / units.units)
-            share = worst.dead / worst.units
-            is_enough = looks >= _BATCHES and worst.samples >= _SAMPLES
-            yield self.judgement(
-                "dead-units",
-                self.whole(stack, looks=looks),
-                decided(share >= _DEAD and is_enough, share <= _ALIVE),
-                f"{worst.dead} of {worst.units} units after {worst.name} are zero for each of {worst.samples} samples",
-                {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": worst.samples},
-            )
+            share, number = worst.dead / worst.units, worst.samples
+            verdict = decided(share >= _DEAD and looks >= _BATCHES and number >= _SAMPLES, share <= _ALIVE)
+            found = {"layer": worst.name, "dead": worst.dead, "units": worst.units, "samples": number}
+            yield self.judgement("dead-units", self.whole(stack, looks=looks), verdict, **found)
 
     def _saturated(self, layers: list[Units], looks: int, stack: Stack) -> Judgements:
         if layers and looks >= ENOUGH:
             worst = max(layers, key=lambda units: units.saturated)
-            yield self.judgement(
-                "saturated-units",
-                self.whole(stack, looks=looks),
-                decided(worst.saturated >= _SATURATED, worst.saturated <= _FREE),
-                f"{worst.saturated:.3g} of the outputs of tanh after {worst.name} are beyond 0.99 of its range",
-                {"layer": worst.name, "saturated": worst.saturated, "units": worst.units},
-            )
+            verdict = decided(worst.saturated >= _SATURATED, worst.saturated <= _FREE)
+            found = {"layer": worst.name, "saturated": worst.saturated, "units": worst.units}
+            yield self.judgement("saturated-units", self.whole(stack, looks=looks), verdict, **found)

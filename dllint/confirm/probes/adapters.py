@@ -13,10 +13,8 @@ from typing import Any
 
 from torch import nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, parameters_of, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, shown
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 _SAVED = ("modules_to_save", "prompt_encoder", "trainable_tokens_", "internal_xlora",
           "embed_tokens", "lm_head")  # fmt: skip  # the last two where tokens were added
@@ -35,8 +33,6 @@ class _Adapted(Samples):
 
 
 class Adapters(ObjectProbe[_Adapted]):
-    """Looks at the first call of each model with adapters, and at which of its parameters have gradients in steps."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
             self.of(event.model, stack_of(event))
@@ -58,27 +54,22 @@ class Adapters(ObjectProbe[_Adapted]):
         return adapted
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        for module, adapted in self.known.items() if self.seen else ():
-            if adapted is not None and adapted.looks < ENOUGH:
-                inner = getattr(module, "module", module)
-                held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}
-                trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
-                adapted.looks += bool(trained)
-                adapted.trained = max(adapted.trained, len(trained))
-                adapted.lost = [name for name in trained if not _is_saved(name, inner)] if trained else adapted.lost
+        for module, adapted in self.due():
+            inner = getattr(module, "module", module)
+            held = {id(p) for p in parameters_of(event.optimizer) if p.grad is not None}
+            trained = [name for name, p in inner.named_parameters() if p.requires_grad and id(p) in held]
+            adapted.looks += bool(trained)
+            adapted.trained = max(adapted.trained, len(trained))
+            adapted.lost = [name for name in trained if not _is_saved(name, inner)] if trained else adapted.lost
 
     def judge_each(self, seen: _Adapted) -> Judgements:
-        found = {"unmatched": seen.unmatched, "missing": seen.unsaved_modules, "unsaved": seen.lost[:20]}
         if seen.targets:
-            what = f"{len(seen.unmatched)} of {len(seen.targets)} target modules match none of the model"
-            what += shown(seen.unmatched)
-            yield self.judgement("DL605", seen, decided(seen.unmatched, True), what, found)
+            yield self.judgement("DL605", seen, decided(seen.unmatched, True))
         if seen.looks >= ENOUGH or seen.unsaved_modules:
-            what = f"{len(seen.lost)} of {seen.trained} trained parameters are not saved with the adapter"
-            if seen.unsaved_modules and not seen.lost:
-                what = f"modules that were to be saved do not exist: {', '.join(seen.unsaved_modules)}"
+            missing = ", ".join(seen.unsaved_modules)
+            told = f"; modules that were to be saved do not exist: {missing}" if missing and not seen.lost else ""
             verdict = decided(seen.lost or seen.unsaved_modules, True)
-            yield self.judgement("DL606", seen, verdict, what + shown(seen.lost), found)
+            yield self.judgement("DL606", seen, verdict, told, number=len(seen.lost))
 
 
 def _names(value: Any) -> list[str]:

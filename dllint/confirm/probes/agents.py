@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import Stack
 
 
 @dataclass(slots=True, eq=False)
@@ -28,11 +27,8 @@ class _Normalizer(Samples):
 
 
 class Agents(ObjectProbe[_Normalizer]):
-    """Follows agents, and what normalizes their observations."""
-
     def begin(self) -> None:
         self._learning: WeakSet[Any] = WeakSet()
-        self._resumed: list[tuple[Stack, int, int]] = []  # where, steps made before, samples in the replay buffer
 
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)
@@ -42,7 +38,9 @@ class Agents(ObjectProbe[_Normalizer]):
             self._learning.add(agent)
             buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
             if buffer is not None and steps:
-                self._resumed.append((stack, steps, int(buffer.size())))
+                samples = int(buffer.size())
+                found = {"steps": steps, "samples": samples}
+                self.judged.append(self.judgement("DL953", self.now(stack), decided(not samples, True), **found))
 
     def on_agent_saved(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)
@@ -65,21 +63,14 @@ class Agents(ObjectProbe[_Normalizer]):
             known.moving += bool(normalizer.training)
             known.fixed += not normalizer.training
 
-    def judge(self) -> Judgements:
-        yield from super().judge()
-        for stack, steps, samples in self._resumed:
-            what = f"an agent that has made {steps} steps goes on to learn with {samples} samples in its replay buffer"
-            yield self.judgement("DL953", self.whole(stack), decided(not samples, True), what, {})
-
     def judge_each(self, seen: _Normalizer) -> Judgements:
         if seen.with_agent:
             verdict = decided(not seen.is_saved and self.run.ended_by == "end", seen.is_saved)
-            what = f"an agent was saved {'with' if seen.is_saved else 'without'} what normalizes its observations"
-            yield self.judgement("DL952", self.whole(seen.with_agent), verdict, what, {})
-        if seen.restored and seen.moving + seen.fixed >= ENOUGH:
+            told = f"an agent was saved {'with' if seen.is_saved else 'without'} what normalizes its observations"
+            yield self.judgement("DL952", self.whole(seen.with_agent), verdict, told)
+        steps = seen.moving + seen.fixed
+        if seen.restored and steps >= ENOUGH:
             moves = bool(seen.moving) and not seen.learns
-            what = (
-                f"what normalizes observations went on to learn in {seen.moving} of {seen.moving + seen.fixed} steps "
-                f"after it was restored, {'though no agent did' if moves else 'as it should'}"
-            )
-            yield self.judgement("DL952", self.whole(seen.restored), decided(moves, True), what, {})
+            told = f"what normalizes observations went on to learn in {seen.moving} of {steps} steps after it was "
+            told += f"restored, {'though no agent did' if moves else 'as it should'}"
+            yield self.judgement("DL952", self.whole(seen.restored), decided(moves, True), told)

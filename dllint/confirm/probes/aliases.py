@@ -1,5 +1,6 @@
 """DL719: states that follow the weights they were taken from. ``state_dict()`` copies nothing, so that a `best` that is
-kept without a copy is what the model is now: loading it changes nothing, and saving it saves the weights of now."""
+kept without a copy is what the model is now: loading it changes nothing, and saving it saves the weights of now.
+Remembers which states were asked for at which step, and looks at those that come back in a later one."""
 
 from __future__ import annotations
 
@@ -9,11 +10,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import StateRestored, StateSaved, StateTaken, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.contents import dicts
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.inside.parts import dicts
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import Stack, StateRestored, StateSaved, StateTaken, stack_of
 
 _MOST = 64  # states that are remembered
 _LOOKED_AT = 64  # tensors of a state
@@ -27,12 +26,9 @@ class _States(Samples):
 
 
 class Aliases(PlaceProbe[_States]):
-    """Remembers which states were asked for at which step, and looks at those that come back in a later one."""
-
     def begin(self) -> None:
         self._asked: dict[int, tuple[ReferenceType[Any], ReferenceType[nn.Module], int]] = {}  # by id of the state
         self._latest: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # the step of the last time
-        self._loads: dict[Stack, int] = {}
 
     def on_state_taken(self, event: StateTaken) -> None:
         self._latest[event.target] = self.run.all_steps
@@ -45,8 +41,7 @@ class Aliases(PlaceProbe[_States]):
         owner, state, stack = event.target, event.state, stack_of(event)
         if not isinstance(owner, nn.Module) or owner not in self._latest or not isinstance(state, dict):
             return
-        loads = self._loads[stack] = self._loads.get(stack, 0) + 1
-        if self.is_sampled(loads, self.at_first):
+        if self.is_next_sampled(stack, self.at_first):
             known = self._known(state)
             asked = known[1] if known is not None and known[0] is owner else self._latest[owner]
             is_alias = _is_alias(state, owner)
@@ -71,16 +66,8 @@ class Aliases(PlaceProbe[_States]):
         seen.age = max(seen.age, self.run.all_steps - asked)
 
     def judge_each(self, seen: _States) -> Judgements:
-        what = seen.place[0]
-        yield self.judgement(
-            "DL719",
-            seen,
-            decided(seen.wrong, True),
-            f"{seen.wrong} of {seen.looks} states that were {what} here up to {seen.age} steps after they were taken "
-            "are the weights of the model itself, which have moved since",
-            {"aliases": seen.wrong, "states": seen.looks, "age": seen.age},
-            "alarm" if what == "loaded" else "note",
-        )
+        how = seen.place[0]
+        yield self.judgement("DL719", seen, decided(seen.wrong, True), "", alarm_if(how == "loaded"), how=how)
 
 
 def _is_alias(state: dict[Any, Any], module: nn.Module) -> bool:

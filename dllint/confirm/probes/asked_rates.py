@@ -1,4 +1,4 @@
-"""DL313: learning rates that are asked for."""
+"""DL313: compares what ``get_lr`` returns with the learning rates of the optimizer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import Stack
 
 
 @dataclass(slots=True, eq=False)
@@ -19,8 +18,6 @@ class _Asked(Samples):
 
 
 class AskedRates(PlaceProbe[_Asked]):
-    """DL313: compares what ``get_lr`` returns with the learning rates of the optimizer."""
-
     def on_rates_asked(self, scheduler: Any, rates: list[float], stack: Stack) -> None:
         used = [float(group["lr"]) for group in scheduler.optimizer.param_groups]
         differing = [pair for pair in zip(rates, used, strict=False) if not math.isclose(*pair, rel_tol=1e-6)]
@@ -31,11 +28,6 @@ class AskedRates(PlaceProbe[_Asked]):
 
     def judge_each(self, seen: _Asked) -> Judgements:
         returned, used = seen.example
-        yield self.judgement(
-            "DL313",
-            seen,
-            decided(seen.wrong, seen.looks >= ENOUGH),
-            f"{seen.wrong} of {seen.looks} calls of {seen.what}.get_lr returned what is not in use"
-            + (f", such as {returned:.3g} for {used:.3g}" if seen.wrong else ""),
-            {"wrong": seen.wrong, "calls": seen.looks, "returned": returned, "used": used},
-        )
+        told = f", such as {returned:.3g} for {used:.3g}" if seen.wrong else ""
+        verdict = decided(seen.wrong, seen.looks >= ENOUGH)
+        yield self.judgement("DL313", seen, verdict, told, returned=returned, used=used)

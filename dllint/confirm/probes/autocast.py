@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from dllint.confirm.probes.base import BackwardCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, ModelForward, stack_of
 from dllint.confirm.probes.graph import nodes
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 from dllint.confirm.probes.scaling import autocast_types
 
 _OPERANDS = {
@@ -30,8 +29,6 @@ class _Products(Samples):
 
 
 class Autocast(PlaceProbe[_Products]):
-    """Looks at the types of what matrix products are computed of, where a model is called under autocast."""
-
     def begin(self) -> None:
         self._is_on = False
 
@@ -50,14 +47,8 @@ class Autocast(PlaceProbe[_Products]):
                 seen.full += operand.dtype not in _LOW
 
     def judge_each(self, seen: _Products) -> Judgements:
-        if seen.low + seen.full:
+        if products := seen.low + seen.full:
             seen.looks = min(seen.calls, ENOUGH)
-            is_enough, is_most = seen.looks >= ENOUGH, seen.full > seen.low
-            what = f"{seen.full} of {seen.low + seen.full} matrix products of a model called under autocast"
-            yield self.judgement(
-                "autocast-without-effect",
-                seen,
-                decided(is_enough and is_most, is_enough),
-                f"{what} are in full precision",
-                {"full": seen.full, "low": seen.low},
-            )
+            is_enough = seen.looks >= ENOUGH
+            verdict = decided(is_enough and seen.full > seen.low, is_enough)
+            yield self.judgement("autocast-without-effect", seen, verdict, products=products)

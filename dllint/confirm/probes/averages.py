@@ -2,6 +2,7 @@
 
 An average is a `torch.optim.swa_utils.AveragedModel`, or an object whose class says so and that keeps the averaged
 weights the way the usual libraries do. A copy of a model that a script averages by hand cannot be told from any other.
+Looks for averages when something is evaluated or saved, and compares their weights with those in use.
 """
 
 from __future__ import annotations
@@ -16,18 +17,15 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.parts import tensors, vars_of
-from dllint.confirm.probes.base import ModelForward, StateSaved, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.contents import has_optimizer
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
-from dllint.confirm.probes.search import objects
+from dllint.confirm.inside.parts import has_optimizer, objects, tensors, vars_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, Stack, StateSaved, stack_of
 
 _CLASSES = re.compile(r"EMA|Ema($|[A-Z_])|MovingAverage")
 _KEPT = ("shadow_params", "shadow", "averaged_params")
 _INSIDE = ("ema_model", "module", "ema")  # of an average that is a module
 _SEARCHES = 3  # for averages of libraries, a tenth of a second each
+_WRITERS = ("safetensors.torch", "deepspeed", "torch.distributed.checkpoint")  # of weights, which are not observed
 _SAME = 1e-4  # compared with the length of the weights
 
 
@@ -39,8 +37,6 @@ class _Evaluations(Samples):
 
 
 class Averages(PlaceProbe[_Evaluations]):
-    """Looks for averages when something is evaluated or saved, and compares their weights with those in use."""
-
     def begin(self) -> None:
         self._averaged: WeakSet[nn.Module] = WeakSet()
         self._searches = {"evaluated": 0, "saved": 0}
@@ -102,27 +98,15 @@ class Averages(PlaceProbe[_Evaluations]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for stack, holds in self._saved.items():
-            yield self.judgement(
-                "DL715",
-                self.whole(stack),
-                decided(not self._is_saved and not _writes_elsewhere(), self._is_saved),
-                f"{sum(holds)} of {len(holds)} checkpoints with the state of an optimizer hold the average",
-                {"checkpoints": len(holds), "with_average": sum(holds), "elsewhere": self._is_saved},
-            )
+            verdict = decided(not self._is_saved and sys.modules.keys().isdisjoint(_WRITERS), self._is_saved)
+            yield self.judgement("DL715", self.whole(stack), verdict, checkpoints=len(holds), with_average=sum(holds))
 
     def judge_each(self, seen: _Evaluations) -> Judgements:
         phases = sum(each.phases for each in self.noted())
         is_enough = phases >= ENOUGH or (phases > 0 and self.run.ended_by == "end")
         seen.looks = 1
         if seen.wrong or self._used:
-            yield self.judgement(
-                "DL941",
-                seen,
-                decided(is_enough and not self._used, self._used),
-                f"{seen.wrong} of {seen.calls} calls in evaluation used the weights of the moment, and {self._used} in "
-                "the run an average",
-                {"raw": seen.wrong, "calls": seen.calls, "averaged": self._used, "phases": phases},
-            )
+            yield self.judgement("DL941", seen, decided(is_enough and not self._used, self._used), averaged=self._used)
 
 
 def _weights(average: Any) -> list[Tensor]:
@@ -154,8 +138,3 @@ def _is_among(tensor: Tensor, others: Sequence[Tensor]) -> bool:
     """Whether a tensor has been saved, perhaps in lower precision."""
     alike = [other.detach() for other in others if other.shape == tensor.shape and other.is_floating_point()]
     return any(torch.equal(tensor.cpu().to(other.dtype), other.cpu()) for other in alike)
-
-
-def _writes_elsewhere() -> bool:
-    """Whether weights may be written by what is not observed."""
-    return any(name in sys.modules for name in ("safetensors.torch", "deepspeed", "torch.distributed.checkpoint"))

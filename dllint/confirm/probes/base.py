@@ -1,78 +1,85 @@
-"""What a probe is: it listens to events of the run, and judges rules when observation ends."""
+"""What a probe is: it listens to events of the run, and judges rules by what it has seen when observation ends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
+from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint import events
 from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.inside.places import stack_of as stack_of
-from dllint.confirm.probes.judging import Judgements, Samples
+from dllint.confirm.probes import events
 
 if TYPE_CHECKING:
     from dllint.confirm.inside.run import Run
 
-GradientClip = events.GradientClip[Any]
-ModeChange = events.ModeChange[Any]
-ModelForward = events.ModelForward[Any]
-OptimizerCreated = events.OptimizerCreated[Any]
-OptimizerStep = events.OptimizerStep[Any]
-ScalerUnscale = events.ScalerUnscale[Any]
-ScalerUpdate = events.ScalerUpdate[Any]
-SchedulerStep = events.SchedulerStep[Any]
-StateRead = events.StateRead[Any]
-StateRestored = events.StateRestored[Any]
-StateSaved = events.StateSaved[Any]
-StateTaken = events.StateTaken[Any]
-ZeroGrad = events.ZeroGrad[Any]
+Judgements = Iterator[Judgement]
+
+ENOUGH = 3
+"""Observations from which a statistic counts."""
+
+_MOST = 50  # values of a list that a judgement keeps
 
 
 @dataclass(slots=True, eq=False)
-class LossCall(events.LossCall[Tensor]):
-    """A call of a loss function of ``torch.nn.functional``, whose tensors are all known."""
+class Samples:
+    """What was seen of one place, or of one object; probes add what they look for."""
 
-    input: Tensor
-    target: Tensor
+    place: tuple[Any, ...] = ()  # stacks, and whatever else tells what is judged apart
+    stacks: tuple[Stack, ...] = ()  # the lines that it is about
+    first: int = 0  # the step of the run at the first call
+    last: int = 0  # the same at the last
+    calls: int = 0
+    looks: int = 0  # calls that say something
+    wrong: int = 0  # those of them that are what a rule is about
+    what: str = ""  # the name of what was called there, for words
 
-
-@dataclass(slots=True, eq=False)
-class BackwardCall(events.Backward[Tensor]):
-    """A call of ``torch.autograd.backward``, from one tensor or several; ``factor`` is the number that its gradient
-    argument multiplies by, and ``batches`` the pass over a loader whose latest batch it is the first to follow."""
-
-    roots: Sequence[Tensor] = ()
-    factor: float = 1.0
-    batches: Batches | None = None
-    leaves: list[Tensor] | None = None  # the tensors that it sends gradients to, where the graph was looked at
-    scale: float = 1.0  # that a scaler has multiplied the loss by
-    _value: float | None = None
+    def count(self, is_wrong: bool = False) -> None:
+        """Note a look, and what it has shown."""
+        self.looks += 1
+        self.wrong += is_wrong
 
     @property
-    def value(self) -> float | None:
-        """The loss, unscaled; None where it is no single number. Reads from the device, once."""
-        if self._value is None and self.loss is not None and self.loss.numel() == 1:
-            self._value = float(self.loss.detach()) / self.scale
-        return self._value
+    def unanimous(self) -> Verdict:
+        """The verdict where all of enough looks have to agree."""
+        return decided(self.wrong == self.looks >= ENOUGH, not self.wrong and self.looks >= ENOUGH)
+
+    def numbers(self) -> dict[str, Any]:
+        """What was counted, measured and named, for the words of the judgement, and for those who want to see it."""
+        names = [each.name for each in fields(self) if each.name not in _NO_NUMBERS]
+        found = {name: value for name in names if (value := _plain(getattr(self, name))) is not None}
+        return {name: value for name, value in found.items() if value or name not in _OF_ALL}
 
 
-@dataclass(slots=True)
-class Load:
-    """A call of ``load_state_dict``: the names that it was ``given``, and those that the module has. ``error`` is what
-    it raised, if it did."""
+_OF_ALL = ("calls", "wrong", "what")
+_NO_NUMBERS = ("place", "stacks", "first", "last", "looks")
 
-    module: nn.Module
-    given: set[str]
-    parameters: set[str]
-    buffers: set[str]
-    strict: bool
-    error: str
-    stack: Stack
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has words for; None for any other."""
+    if isinstance(value, (list, set)):
+        is_plain = all(isinstance(item, (int, float, str)) for item in value)
+        return (value if isinstance(value, list) else sorted(value))[:_MOST] if is_plain else None
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def decided(is_wrong: object, is_good: object) -> Verdict:
+    """The verdict by what confirms and what refutes."""
+    return "CONFIRMED" if is_wrong else "REFUTED" if is_good else "INCONCLUSIVE"
+
+
+def alarm_if(is_certain: object) -> Voice:
+    """How a judgement speaks that is a note otherwise."""
+    return "alarm" if is_certain else "note"
+
+
+def repeated(wrong: int) -> Verdict:
+    """The verdict where it has to happen often enough, and a single time does not refute."""
+    return decided(wrong >= ENOUGH, not wrong)
 
 
 class Probe:
@@ -91,172 +98,216 @@ class Probe:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.judged: list[Judgement] = []  # what is known before observation ends
+        self._times: Counter[Hashable] = Counter()
         self.begin()
 
     def begin(self) -> None:
         """Know nothing yet: what is remembered begins here."""
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
-        """An optimizer has been made."""
+    # of the vocabulary
+    def on_gradient_clip(self, event: events.GradientClip) -> None: ...  # is about to clip
+    def on_loss_call(self, call: events.LossCall) -> None: ...
+    def on_mode_change(self, event: events.ModeChange) -> None: ...
+    def on_model_forward(
+        self, event: events.ModelForward
+    ) -> None: ...  # one that no other calls; there is no result yet
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None: ...
+    def before_optimizer_step(self, event: events.OptimizerStep) -> None: ...  # no gradients yet, where given a closure
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None: ...
+    def on_scaler_unscale(self, event: events.ScalerUnscale) -> None: ...
+    def on_scaler_update(self, event: events.ScalerUpdate) -> None: ...
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None: ...  # with arguments where it was told the epoch
+    def on_state_read(self, event: events.StateRead) -> None: ...
+    def on_state_restored(self, event: events.StateRestored) -> None: ...  # is about to take the state
+    def on_state_saved(
+        self, event: events.StateSaved
+    ) -> None: ...  # is about to save, to a path or a file that is open
+    def on_state_taken(
+        self, event: events.StateTaken
+    ) -> None: ...  # of a module that is part of no other that is asked
+    def on_zero_grad(self, event: events.ZeroGrad) -> None: ...
+    def before_backward(self, call: events.BackwardCall) -> None: ...
+    def on_backward(self, call: events.BackwardCall) -> None: ...
 
-    def on_model_forward(self, event: ModelForward) -> None:
-        """A model is called that is called by no other: a module that has parameters. There is no result yet."""
-
+    # models
     def on_call_aside(self, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], stack: Stack) -> None:
         """A module without parameters is called by no model: a criterion, a transform, a metric."""
-
-    def on_mode_change(self, event: ModeChange) -> None:
-        """A module has been put into training or evaluation mode."""
 
     def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
         """A function that drops is called, inside of the call of ``outermost``."""
 
-    def on_loss_call(self, call: LossCall) -> None:
-        """A loss has been computed."""
+    def on_load(self, load: events.Load) -> None: ...  # ``load_state_dict`` has been called
+    def on_average(self, average: nn.Module) -> None: ...  # has taken in the weights of a model
+    def on_replicate(self, module: nn.Module, stack: Stack) -> None: ...  # wrapped in DistributedDataParallel
+    def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None: ...  # drawn from an autoencoder
 
-    def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
-        """A loss function has raised an exception."""
+    # functions
+    def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None: ...
+    def on_lookup_refused(self, indices: Tensor, weight: Tensor, stack: Stack) -> None: ...  # by an embedding
+    def on_logits(self, logits: Tensor, stack: Stack) -> None: ...  # of a categorical distribution
+    def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None: ...  # ``Tensor.std`` of a whole one
+    def on_derivative(self) -> None: ...  # ``torch.autograd.grad`` is called
 
-    def on_logits(self, logits: Tensor, stack: Stack) -> None:
-        """A categorical distribution has been made of what is given as its logits."""
+    # optimizers, schedulers and scalers
+    def on_step_passed_over(self, optimizer: Optimizer) -> None: ...  # while observing rested: nothing else is told
+    def on_gap(self) -> None: ...  # observing has rested: what is under way may have begun without being told of
+    def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None: ...  # is about to be told it
+    def on_rates_asked(self, scheduler: Any, rates: list[float], stack: Stack) -> None: ...  # by ``get_lr``
+    def on_scale(self, scaler: Any, scaled: Tensor) -> None: ...
 
-    def on_deviation(self, values: Tensor, result: Tensor, stack: Stack) -> None:
-        """``Tensor.std`` has been computed over a whole tensor."""
+    # loaders
+    def on_pass(self, batches: events.Batches) -> None: ...  # begins
+    def on_batch(self, batches: events.Batches, batch: Any) -> None: ...
+    def on_batch_refused(self, batches: events.Batches, error: Exception) -> None: ...
+    def on_pass_end(self, batches: events.Batches) -> None: ...  # not where dllint ends it
 
-    def on_lookup_refused(self, indices: Tensor, weight: Tensor, stack: Stack) -> None:
-        """An embedding has raised an exception."""
-
-    def on_load(self, load: Load) -> None:
-        """``load_state_dict`` of a module has been called."""
-
-    def on_derivative(self) -> None:
-        """``torch.autograd.grad`` is called."""
-
-    def before_backward(self, call: BackwardCall) -> None:
-        """Gradients are about to be computed."""
-
-    def on_backward(self, call: BackwardCall) -> None:
-        """Gradients have been computed."""
-
-    def on_zero_grad(self, event: ZeroGrad) -> None:
-        """``zero_grad`` of an optimizer or module has been called."""
-
-    def on_gradient_clip(self, event: GradientClip) -> None:
-        """Gradients of a list of parameters are about to be clipped."""
-
-    def before_optimizer_step(self, event: OptimizerStep) -> None:
-        """An optimizer is about to step. Where it is given a closure, there are no gradients yet."""
-
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
-        """An optimizer has stepped."""
-
-    def on_step_passed_over(self, optimizer: Optimizer) -> None:
-        """An optimizer has stepped while observing rested. Nothing else is told of such a step."""
-
-    def on_gap(self) -> None:
-        """Observing has rested until now: what is under way may have begun before, or without being told of."""
-
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
-        """A scheduler has stepped; with arguments where it was told the epoch."""
-
-    def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
-        """A scheduler that waits for a plateau is about to be told a metric; None where it is not given any."""
-
-    def on_rates_asked(self, scheduler: Any, rates: list[float], stack: Stack) -> None:
-        """``get_lr`` of a scheduler has returned something to the script."""
-
-    def on_scale(self, scaler: Any, scaled: Tensor) -> None:
-        """A scaler has scaled a loss."""
-
-    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
-        """A scaler has unscaled the gradients of an optimizer."""
-
-    def on_scaler_update(self, event: ScalerUpdate) -> None:
-        """A scaler has been updated."""
-
-    def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None:
-        """An environment has taken a step; ``is_terminal`` where the episode is over by it."""
-
-    def on_episode(self, environment: Any) -> None:
-        """An environment has been reset."""
-
-    def on_agent_learns(self, agent: Any, stack: Stack) -> None:
-        """An agent of Stable-Baselines3 is about to learn."""
-
-    def on_agent_saved(self, agent: Any, stack: Stack) -> None:
-        """An agent of Stable-Baselines3 has been saved."""
-
-    def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None:
-        """What normalizes observations for agents has been ``saved`` or ``restored``, or ``used`` for a step."""
-
-    def on_pass(self, batches: Batches) -> None:
-        """A pass over a loader begins."""
-
-    def on_batch(self, batches: Batches, batch: Any) -> None:
-        """A batch has been taken from a loader."""
-
-    def on_batch_refused(self, batches: Batches, error: Exception) -> None:
-        """A loader has raised an exception in place of a batch."""
-
-    def on_pass_end(self, batches: Batches) -> None:
-        """A loader has no more batches. Not told where dllint ends the pass."""
-
-    def on_replicate(self, module: nn.Module, stack: Stack) -> None:
-        """A model has been wrapped in DistributedDataParallel, which ``module`` is."""
-
-    def on_average(self, average: nn.Module) -> None:
-        """An ``AveragedModel`` has taken in the weights of a model."""
-
-    def on_state_saved(self, event: StateSaved) -> None:
-        """Something is about to be saved, where ``torch.save`` was told to: a path, or a file that is open."""
-
-    def on_state_read(self, event: StateRead) -> None:
-        """``torch.load`` has read something."""
-
-    def on_state_restored(self, event: StateRestored) -> None:
-        """``load_state_dict`` of a module, an optimizer, a scheduler or a scaler is about to take a state."""
-
-    def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
-        """Latents have been drawn from what an autoencoder of diffusers has made of images; ``vae`` is None where that
-        is not known."""
-
+    # libraries
+    def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None: ...
+    def on_episode(self, environment: Any) -> None: ...  # the environment has been reset
+    def on_agent_learns(self, agent: Any, stack: Stack) -> None: ...  # is about to
+    def on_agent_saved(self, agent: Any, stack: Stack) -> None: ...
+    def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None: ...  # ``saved``, ``restored``, ``used``
+    def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None: ...  # is about to
+    def on_sharded_read(self, state: Any, stack: Stack) -> None: ...
     def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
         """A trainer of trl has been made for a dataset, or has begun to train (``given`` is None then), and raised an
         exception unless ``error`` is None."""
 
-    def on_state_taken(self, event: StateTaken) -> None:
-        """A module that is part of no other call has been asked for its ``state_dict``."""
-
-    def on_accelerator_save(self, accelerator: Any, stack: Stack) -> None:
-        """``save_state`` of an ``Accelerator`` is about to save."""
-
-    def on_sharded_read(self, state: Any, stack: Stack) -> None:
-        """``torch.distributed.checkpoint`` has read something into a dict of states."""
-
     def judge(self) -> Judgements:
         """What the probe has found out, when observation ends."""
-        return iter(())
+        return iter(self.judged)
 
     def judgement(
-        self,
-        rule: str,
-        seen: Samples,
-        verdict: Verdict,
-        message: str,
-        statistics: dict[str, Any],
-        voice: Voice = "declared",
+        self, rule: str, seen: Samples, verdict: Verdict, told: str = "", voice: Voice = "declared", /, **found: Any
     ) -> Judgement:
-        """A judgement by what was seen. What it is compared with, and how it speaks, the tables say."""
-        steps = (seen.first, seen.last)
-        return Judgement(rule, self.name, verdict, message, "", statistics, seen.looks, steps, seen.stacks, voice)
+        """A judgement by what was seen.
+
+        Args:
+            rule: its code. The tables say its words, what it is compared with, and how it speaks.
+            seen: what was seen; its numbers are among the statistics.
+            verdict: what follows.
+            told: what is said after the words of the tables, or all that is said where these have none.
+            voice: how it speaks, where that depends.
+            found: more numbers and names, for the words.
+        """
+        numbers, steps = {**seen.numbers(), **found}, (seen.first, seen.last)
+        return Judgement(rule, self.name, verdict, told, "", numbers, seen.looks, steps, seen.stacks, voice)
 
     def whole(self, *stacks: Stack, looks: int = 1) -> Samples:
         """What was seen in the whole run, of some places or of none in particular."""
         return Samples(stacks=stacks, last=self.run.steps, looks=looks)
 
+    def now(self, *stacks: Stack, looks: int = 1) -> Samples:
+        """What is seen in this step."""
+        return Samples(stacks=stacks, first=self.run.steps, last=self.run.steps, looks=looks)
+
     def is_sampled(self, number: int, at_first: int) -> bool:
         """Whether to look at something, by its number from 1: so many at first, and then one in so many."""
         return number <= at_first or number % self.run.every == 0
+
+    def is_next_sampled(self, of: Hashable, at_first: int) -> bool:
+        """The same by a count that is kept here: of calls from a place, for instance."""
+        self._times[of] += 1
+        return self.is_sampled(self._times[of], at_first)
+
+
+S = TypeVar("S", bound=Samples)
+
+
+class _Collecting(Probe, Generic[S]):
+    """Notes ``samples`` of one kind, the class that it is given, and judges them one by one."""
+
+    rule: ClassVar[str]  # that all looks have to agree about, unless ``judge_each`` says otherwise
+    samples: ClassVar[type[Samples]] = Samples
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for kind in (kind for base in vars(cls).get("__orig_bases__", ()) for kind in get_args(base)):
+            cls.samples = kind if isinstance(kind, type) else cls.samples
+
+    def noted(self) -> Iterable[S]:
+        """All that was noted."""
+        raise NotImplementedError
+
+    def judge(self) -> Judgements:
+        yield from super().judge()
+        for seen in self.noted():
+            yield from self.judge_each(seen)
+
+    def judge_each(self, seen: S) -> Judgements:
+        """What the samples of a place, or of an object, have shown."""
+        if seen.looks:
+            yield self.judgement(self.rule, seen, seen.unanimous)
+
+
+class PlaceProbe(_Collecting[S]):
+    """Judges each place by samples: the first calls from there, and one in so many of those after them."""
+
+    at_first: ClassVar[int] = 10  # so many calls from each place are all looked at
+
+    def __init__(self, run: Run) -> None:
+        self.seen: dict[tuple[Hashable, ...], S] = {}  # what was noted, by place
+        super().__init__(run)
+
+    def noted(self) -> Iterable[S]:
+        return self.seen.values()
+
+    def at(self, *place: Hashable) -> S:
+        """What is known of a place, with a further call from there."""
+        seen = self._called(place)
+        seen.last = self.run.steps
+        return seen
+
+    def sample(self, *place: Hashable) -> S | None:
+        """The same, if this call is to be looked at."""
+        seen = self._called(place)
+        if not self.is_sampled(seen.calls, self.at_first):
+            return None
+        seen.last = self.run.steps
+        return seen
+
+    def _called(self, place: tuple[Hashable, ...]) -> S:
+        seen = self.seen.get(place)
+        if seen is None:
+            stacks = tuple(part for part in place if isinstance(part, tuple))
+            seen = self.seen[place] = cast(S, self.samples(place, stacks, self.run.steps))
+        seen.calls += 1
+        return seen
+
+
+class ObjectProbe(_Collecting[S]):
+    """Judges each object of a kind, such as a model or a loader. They may be gone when the run ends, and what is known
+    of them is not."""
+
+    def __init__(self, run: Run) -> None:
+        self.seen: list[S] = []  # what was noted, in the order in which the objects came
+        self.known: WeakKeyDictionary[Any, S | None] = WeakKeyDictionary()  # None for objects that are not judged
+        super().__init__(run)
+
+    def noted(self) -> Iterable[S]:
+        for seen in self.seen:
+            seen.last = seen.last or self.run.steps
+            yield seen
+
+    def of(self, thing: Any, *place: Any) -> S | None:
+        """What is known of an object, which was met at a place; None if it is not to be judged."""
+        if thing not in self.known:
+            seen = self.known[thing] = self.describe(thing, *place)
+            if seen is not None:
+                self.seen.append(seen)
+        return self.known[thing]
+
+    def due(self) -> Iterator[tuple[Any, S]]:
+        """The objects that are to be looked at in this step, with what is known of them."""
+        is_sampled = self.run.steps % self.run.every == 0
+        for thing, seen in self.known.items() if self.seen else ():
+            if seen is not None and (seen.looks < ENOUGH or is_sampled):
+                yield thing, seen
+
+    def describe(self, thing: Any, *place: Any) -> S | None:
+        """What there is to know of an object when it is met; None if it is not to be judged."""
+        return cast(S, self.samples(place, place, self.run.steps))
 
 
 def parameters_of(optimizer: Optimizer) -> list[Tensor]:

@@ -15,12 +15,12 @@ from torch import nn
 from torch.nn.modules.batchnorm import SyncBatchNorm, _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from dllint.confirm.inside.feed import Batches, Source
-from dllint.confirm.inside.ranks import are_several_ranks
-from dllint.confirm.probes.base import BackwardCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.evidence import Voice
+from dllint.confirm.inside.feed import Source
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, Batches, ModelForward, stack_of
 from dllint.confirm.probes.graph import nodes
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _NODES = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0", "MiopenBatchNormBackward0")
 _FEW = 32  # values of a channel: below, running variances are off by a tenth and more
@@ -41,8 +41,6 @@ class _Norms(Samples):
 
 
 class BatchNorms(PlaceProbe[_Norms]):
-    """Counts the values that a channel has in training, and the samples that are left over for the last batch."""
-
     at_first = 5
 
     def begin(self) -> None:
@@ -89,24 +87,16 @@ class BatchNorms(PlaceProbe[_Norms]):
         for source, sizes in self._sizes.items():
             if sizes is not None and source in self._flat:
                 samples, batch, is_alone = sizes
-                yield self.judgement(
-                    "DL411",
-                    self.whole(source.made),
-                    decided(is_alone, True),
-                    f"{samples} samples in batches of {batch} leave {samples % batch} for the last one, and a batch "
-                    "norm has one value per sample and channel",
-                    {"samples": samples, "batch": batch, "left": samples % batch},
-                )
+                found = {"samples": samples, "batch": batch, "left": samples % batch}
+                yield self.judgement("DL411", self.whole(source.made), decided(is_alone, True), **found)
 
     def judge_each(self, seen: _Norms) -> Judgements:
         is_enough = seen.looks >= ENOUGH
         verdict = decided(is_enough and seen.few > _PART * seen.norms, is_enough)
-        found = {"few": seen.few, "calls": seen.norms, "fewest": seen.fewest}
-        what = f"in {seen.few} of {seen.norms} calls of batch norms a channel had fewer than {_FEW} values"
-        for rule, local in (("DL515", ""), ("DL516", ", of one rank alone")):
-            if seen.norms and (not local or seen.is_replicated):
-                told = f"{what}{local}: {seen.fewest} at the least"
-                yield self.judgement(rule, seen, verdict, told, found, "note" if seen.tiny > _PART * seen.norms else "")
+        voice: Voice = "note" if seen.tiny > _PART * seen.norms else ""
+        for rule in ("DL515", "DL516") if seen.norms else ():
+            if rule == "DL515" or seen.is_replicated:
+                yield self.judgement(rule, seen, verdict, "", voice)
 
 
 def _shape(node: Any) -> Any:

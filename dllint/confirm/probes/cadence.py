@@ -1,4 +1,5 @@
-"""DL304 and DL305: how often schedulers step, compared with the optimizer, the epochs, and their own horizon."""
+"""DL303, DL304 and DL305: when schedulers step first, and how often, compared with the optimizer, the epochs, and their
+own horizon."""
 
 from __future__ import annotations
 
@@ -10,11 +11,10 @@ from typing import Any
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict
-from dllint.confirm.probes.base import BackwardCall, SchedulerStep, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
+from dllint.confirm.evidence import Judgement, Verdict
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, ScalerUpdate, SchedulerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 _HORIZONS = ("total_steps", "T_max", "total_iters", "step_size", "total_size")
 _WARMING_UP = ("LinearLR", "ConstantLR", "SequentialLR")
@@ -27,18 +27,20 @@ _LEFT = 0.01  # share of the learning rate at which an exponential schedule coun
 class _Steps(Samples):
     """The steps of one scheduler; the first is that of its optimizer."""
 
-    kind: str = ""
     horizon: float = 0.0
     tracked: Tracked | None = None  # of its optimizer
-    at: int = 0  # step of that at the last of them
+    before: int | None = None  # steps of that at the first of them; None where a scaler may have skipped some
+    at: int = 0  # the same at the last
     places: dict[Stack, None] = field(default_factory=dict)
 
 
 class Cadence(ObjectProbe[_Steps]):
-    """Counts the steps of each scheduler."""
-
     def begin(self) -> None:
         self._lengths: Counter[int] = Counter()  # of loaders: how many of their batches were followed by gradients
+        self._skipping = False
+
+    def on_scaler_update(self, event: ScalerUpdate) -> None:
+        self._skipping = self._skipping or self.run.steps == 0
 
     def before_backward(self, call: BackwardCall) -> None:
         if call.batches is not None:
@@ -56,8 +58,8 @@ class Cadence(ObjectProbe[_Steps]):
     def describe(self, thing: Any, *place: Stack) -> _Steps:
         optimizer = getattr(thing, "optimizer", None)
         tracked = self.run.gradients.of(optimizer) if isinstance(optimizer, Optimizer) else None
-        kind, horizon = type(thing).__name__, _horizon(thing)
-        return _Steps(kind=kind, horizon=horizon, tracked=tracked, first=self._optimizer_steps(tracked))
+        steps, before = self._optimizer_steps(tracked), tracked.steps if tracked and not self._skipping else None
+        return _Steps(what=type(thing).__name__, horizon=_horizon(thing), tracked=tracked, first=steps, before=before)
 
     def _optimizer_steps(self, tracked: Tracked | None) -> int:
         return tracked.steps if tracked is not None and tracked.reached else self.run.steps
@@ -65,29 +67,22 @@ class Cadence(ObjectProbe[_Steps]):
     def judge_each(self, seen: _Steps) -> Judgements:
         seen.stacks, seen.last = tuple(seen.places), seen.at
         yield self._cadence(seen)
+        if seen.before is not None and seen.tracked is not None and seen.tracked.steps:  # else something else steps
+            places = Samples((), seen.stacks[:1], seen.before, seen.before, looks=1, what=seen.what)
+            yield self.judgement("DL303", places, decided(not seen.before, True), before=seen.before)
         steps = max(self._optimizer_steps(seen.tracked), 1)
         is_enough = min(steps, seen.looks) >= ENOUGH
-        yield self.judgement(
-            "DL305",
-            seen,
-            decided(is_enough and seen.looks / steps >= _TWICE, is_enough),
-            f"{seen.looks} steps of {seen.kind} in {steps} of the optimizer",
-            {"steps": seen.looks, "optimizer_steps": steps},
-        )
+        verdict = decided(is_enough and seen.looks / steps >= _TWICE, is_enough)
+        yield self.judgement("DL305", seen, verdict, steps=seen.looks, optimizer_steps=steps)
 
     def _cadence(self, seen: _Steps) -> Judgement:
         batches = self._lengths.most_common(1)[0][0] if self._lengths else 0  # of the loader that trains
         between = (seen.at - seen.first) / max(seen.looks - 1, 1)  # optimizer steps per scheduler step
         unit = "optimizer step" if between < _TWICE else "several optimizer steps"
-        found = {"steps": seen.looks, "optimizer_steps_between": between, "horizon": seen.horizon, "batches": batches}
-        return self.judgement(
-            "DL304",
-            seen,
-            self._verdict(seen, between, batches),
-            f"{seen.kind} made {seen.looks} steps, one per {unit}; its horizon is {seen.horizon or 'unknown'} steps, "
-            f"the loader has {batches or 'an unknown number of'} batches",
-            found,
-        )
+        told = f"one per {unit}; its horizon is {seen.horizon or 'unknown'} steps, the loader has "
+        told += f"{batches or 'an unknown number of'} batches"
+        verdict = self._verdict(seen, between, batches)
+        return self.judgement("DL304", seen, verdict, told, optimizer_steps_between=between, batches=batches)
 
     def _verdict(self, seen: _Steps, between: float, batches: int) -> Verdict:
         horizon = seen.horizon

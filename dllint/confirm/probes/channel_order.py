@@ -1,4 +1,5 @@
-"""DL505: the channels of samples, and of the images that OpenCV reads for them."""
+"""DL505: the channels of samples, and of the images that OpenCV reads for them. Reads what was noted about the channels
+of samples."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ from typing import Any
 
 import torch
 
-from dllint.confirm.evidence import Line, Stack
+from dllint.confirm.evidence import Line
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import Stack
 
 _FEWEST = 16  # samples whose means say the order
 _CLEAR = 0.7  # correlation of the differences of their channels
@@ -28,8 +29,6 @@ class _Read(Samples):
 
 
 class ChannelOrder(PlaceProbe[_Read]):
-    """Reads what was noted about the channels of samples."""
-
     def judge(self) -> Judgements:
         for note in read_notes(self.run.settings.records):
             for order in note.get("orders", []):
@@ -55,10 +54,8 @@ class ChannelOrder(PlaceProbe[_Read]):
         }
         if seen.as_red:
             told["CONFIRMED"] += "; they are normalized with the numbers of ImageNet, which are for red first"
-        what = f"in {seen.looks} samples that were compared with their images, {told[verdict]}"
-        found = {**seen.kinds, "correlation": related}
-        seen.first = 0
-        yield self.judgement("DL505", seen, verdict, what, found, "note" if seen.as_red else "")
+        seen.first, found = 0, {**seen.kinds, "correlation": related}
+        yield self.judgement("DL505", seen, verdict, told[verdict], "note" if seen.as_red else "", **found)
 
 
 def _related(means: list[list[float]]) -> float:

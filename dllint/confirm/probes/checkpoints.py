@@ -9,10 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.probes.base import StateSaved, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.contents import dicts, has_optimizer
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.inside.parts import dicts, has_optimizer
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import StateSaved, stack_of
 
 _PASSING = ("/tmp", "/var/tmp", "/dev/shm", "/content", "/kaggle/temp", "/scratch/local")  # gone with the machine
 _LASTING = ("/content/drive",)
@@ -27,8 +26,6 @@ class _Saved(Samples):
 
 
 class Checkpoints(PlaceProbe[_Saved]):
-    """Looks into what ``torch.save`` is given."""
-
     def on_state_saved(self, event: StateSaved) -> None:
         content = event.content
         states = list(dicts(content))
@@ -44,14 +41,11 @@ class Checkpoints(PlaceProbe[_Saved]):
     def judge_each(self, seen: _Saved) -> Judgements:
         facts, seen.looks = seen.facts, 1
         if facts["weights"]:
-            what = f"{facts['wrapped_keys']} keys that were saved begin with the prefix of a wrapper"
-            yield self.judgement("DL717", seen, decided(facts["wrapped_keys"], True), what, facts)
-            what = f"{facts['weights']} sets of weights and {facts['optimizers']} of optimizer state were saved"
-            yield self.judgement("DL701", seen, decided(not facts["optimizers"], True), what, facts)
+            yield self.judgement("DL717", seen, decided(facts["wrapped_keys"], True), **facts)
+            yield self.judgement("DL701", seen, decided(not facts["optimizers"], True), **facts)
         if facts["passing_place"] is not None:
-            deleted = "deleted" if facts["passing_place"] else "not deleted"
-            what = f"a checkpoint to resume from goes where files are {deleted} with the machine"
-            yield self.judgement("DL704", seen, decided(facts["passing_place"], True), what, facts)
+            told = f"{'deleted' if facts['passing_place'] else 'not deleted'} with the machine"
+            yield self.judgement("DL704", seen, decided(facts["passing_place"], True), told, **facts)
 
 
 def _is_passing(path: Any) -> bool:

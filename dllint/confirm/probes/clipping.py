@@ -1,4 +1,4 @@
-"""DL212, DL213: what clipping is given, and when."""
+"""DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.probes.base import GradientClip, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, repeated
+from dllint.confirm.probes.events import GradientClip, stack_of
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +21,6 @@ class _Clips(Samples):
 
 
 class Clipping(PlaceProbe[_Clips]):
-    """DL212 and DL213: gradients clipped after they were used, or while they were scaled."""
-
     at_first = 24
 
     def begin(self) -> None:
@@ -45,11 +42,6 @@ class Clipping(PlaceProbe[_Clips]):
             clips.with_scaler += bool(self._scalers)
 
     def judge_each(self, seen: _Clips) -> Judgements:
-        facts = (
-            ("DL212", seen.looks, seen.late, "after the step that used the gradients"),
-            ("DL213", seen.with_scaler, seen.scaled, "while the gradients were scaled"),
-        )
-        for rule, looks, wrong, when in facts:
+        for rule, looks, wrong in (("DL212", seen.looks, seen.late), ("DL213", seen.with_scaler, seen.scaled)):
             if looks >= ENOUGH:
-                what = f"{wrong} of {seen.looks} calls clipped {when}"
-                yield self.judgement(rule, seen, repeated(wrong), what, {"wrong": wrong, "calls": seen.looks})
+                yield self.judgement(rule, seen, repeated(wrong))

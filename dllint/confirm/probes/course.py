@@ -6,12 +6,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Moment
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.probes.base import OptimizerStep, Probe, SchedulerStep, StateSaved, parameters_of
+from dllint.confirm.inside.parts import some
+from dllint.confirm.probes.base import Probe, parameters_of
+from dllint.confirm.probes.events import Batches, OptimizerStep, SchedulerStep, StateSaved
 from dllint.confirm.probes.resumption import counters_of
 
 _PARAMETERS, _ELEMENTS = 64, 8  # of an optimizer and of each parameter that are noted
@@ -19,9 +19,6 @@ _SAMPLES = 64  # of a batch
 
 
 class Course(Probe):
-    """Notes weights, learning rates and state of the first optimizer, before each step and after the last, and beside
-    them the scale, the samples, and the counters that are saved."""
-
     def begin(self) -> None:
         self._steps: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
         self._has_first = False
@@ -63,7 +60,8 @@ class Course(Probe):
     def _note(self, optimizer: Optimizer, step: int) -> None:
         parameters = parameters_of(optimizer)
         chosen = parameters[:: max(1, len(parameters) // _PARAMETERS)][:_PARAMETERS]
-        values = torch.cat([_sample(parameter) for parameter in chosen]).tolist() if chosen else []
+        elements = [some(parameter, _ELEMENTS).float().cpu() for parameter in chosen]
+        values = torch.cat(elements).tolist() if elements else []
         states = sum(bool(optimizer.state.get(parameter)) for parameter in parameters)
         moment = Moment(step, values, _rates(optimizer), states, self._scale, self._batch, self._place)
         self.run.record.moments.append(moment)
@@ -71,8 +69,3 @@ class Course(Probe):
 
 def _rates(optimizer: Optimizer) -> list[float]:
     return [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
-
-
-def _sample(parameter: Tensor) -> Tensor:
-    flat = parameter.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _ELEMENTS)][:_ELEMENTS].float().cpu()

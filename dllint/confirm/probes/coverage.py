@@ -1,17 +1,19 @@
-"""Which parameters are used, held by an optimizer, registered, frozen, and moved: DL306 to DL309, and DL601."""
+"""Which parameters are used, held by an optimizer, registered, frozen, and moved: DL306 to DL309, and DL601. Notes the
+parameters that gradients go to, and compares them with what optimizers and modules hold."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from torch import Tensor, nn
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
-from dllint.confirm.probes.base import BackwardCall, ModelForward, OptimizerStep, Probe, parameters_of
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
+from dllint.confirm.probes.events import BackwardCall, ModelForward, OptimizerStep
 
 _TYPOS = ("require_grad", "requires_grads", "required_grad", "require_grads", "requires_gradient", "requires_grad_")
 _FIRST = 24  # steps of an optimizer before each of which it is asked what it holds
@@ -62,8 +64,6 @@ class _List:
 
 
 class Coverage(Probe):
-    """Notes the parameters that gradients go to, and compares them with what optimizers and modules hold."""
-
     def begin(self) -> None:
         self._used = _List()  # parameters that gradients go to
         self._frozen = _List()  # those of optimizers that want none
@@ -143,12 +143,16 @@ class Coverage(Probe):
         if self.run.steps >= ENOUGH and self._used.items:
             yield from self._uncovered()
             yield self._unregistered()
-            yield from self._frozen_in_vain()
+            if self._misspelled:
+                trained = [name for name, is_trained in self._misspelled.items() if is_trained]
+                told = "what is frozen has no gradients"
+                if trained:
+                    told = f"{trained[0]} is set, and gradients arrive all the same"
+                yield self._told("DL309", decided(trained, True), [], "alarm", told)
             frozen = [item for item in self._frozen.items if item.is_frozen and item.steps >= ENOUGH]
             moved = [item for item in frozen if item.has_moved]
             if frozen:
-                what = f"{len(moved)} of {len(frozen)} frozen parameters in optimizers moved"
-                yield self._told("DL601", decided(moved, True), what, moved)
+                yield self._told("DL601", decided(moved, True), moved, frozen=len(frozen))
 
     def _uncovered(self) -> Judgements:
         """DL306 where an optimizer holds what something may have replaced; DL307 where it does not."""
@@ -156,29 +160,23 @@ class Coverage(Probe):
         missing = [item for item in used if not item.is_held and not item.has_moved and item.is_beside]
         is_certain = any(item.is_matrix for item in missing) or _has_lost_all_vectors(used, missing)
         matters = is_certain and any(item.is_held for item in used)
-        what = f"{len(missing)} of {len(used)} parameters with gradients are in no optimizer and do not move"
         for rule, is_meant in (("DL306", self._holds_strangers), ("DL307", not self._holds_strangers)):
             voice: Voice = "" if not is_meant else "note" if self._is_a_part(missing) else "alarm"
-            yield self._told(rule, decided(matters, not missing), what, missing, voice)
+            yield self._told(rule, decided(matters, not missing), missing, voice)
 
     def _unregistered(self) -> Judgement:
         used = self._used.items
         strangers = [item for item in used if not item.is_registered]
         is_seen = len(strangers) < len(used)  # else what makes up the model is called by other names
         matters = is_seen and any(item.is_matrix for item in strangers)
-        what = f"{len(strangers)} of {len(used)} parameters with gradients are registered in no module"
-        return self._told("DL308", decided(matters, not strangers), what, strangers, "note")
+        return self._told("DL308", decided(matters, not strangers), strangers, "note")
 
-    def _frozen_in_vain(self) -> Judgements:
-        trained = [name for name, is_trained in self._misspelled.items() if is_trained]
-        if self._misspelled:
-            what = f"{trained[0]} is set, and gradients arrive all the same" if trained else "what is frozen has none"
-            yield self._told("DL309", decided(trained, True), what, [])
-
-    def _told(self, rule: str, verdict: Verdict, what: str, items: list[_Watched], voice: Voice = "alarm") -> Judgement:
-        names = [item.name for item in items]
-        found = {"parameters": names[:20], "number": len(names), "with_gradients": len(self._used.items)}
-        return self.judgement(rule, self.whole(looks=self.run.steps), verdict, what + shown(names), found, voice)
+    def _told(
+        self, rule: str, verdict: Verdict, items: list[_Watched], voice: Voice = "alarm", told: str = "", **more: Any
+    ) -> Judgement:
+        numbers = {"number": len(items), "with_gradients": len(self._used.items), **more}
+        names, seen = [item.name for item in items][:20], self.whole(looks=self.run.steps)
+        return self.judgement(rule, seen, verdict, told, voice, parameters=names, **numbers)
 
     def _is_a_part(self, missing: list[_Watched]) -> bool:
         """Whether just one child of a module is missing, with all of its parameters: a probe on fixed features."""

@@ -1,20 +1,18 @@
-"""DL301: the share of weight decay in gradients."""
+"""DL301: how much of the gradient is weight decay."""
 
 from __future__ import annotations
 
 from statistics import median
 
-from dllint.confirm.probes.base import OptimizerStep, Probe
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
+from dllint.confirm.probes.events import OptimizerStep
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _COUPLED = ("Adam", "NAdam", "RAdam")
 _STRONG, _WEAK = 0.03, 0.005
 
 
 class Decay(Probe):
-    """DL301: how much of the gradient is weight decay."""
-
     def begin(self) -> None:
         self._shares: dict[Tracked, list[float]] = {}
 
@@ -35,10 +33,5 @@ class Decay(Probe):
     def judge(self) -> Judgements:
         for tracked, shares in self._shares.items():
             share, is_enough = median(shares), len(shares) >= ENOUGH
-            yield self.judgement(
-                "DL301",
-                tracked.seen(len(shares), tracked.made),
-                decided(is_enough and share >= _STRONG, is_enough and share <= _WEAK),
-                f"weight decay is {share:.3g} of the gradient of the median parameter of {tracked.kind}",
-                {"share": share, "sampled": len(shares)},
-            )
+            verdict = decided(is_enough and share >= _STRONG, is_enough and share <= _WEAK)
+            yield self.judgement("DL301", tracked.seen(len(shares), tracked.made), verdict, share=share)

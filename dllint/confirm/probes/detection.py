@@ -13,10 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _INVALID = 0.05  # share of the boxes whose second corner is not beyond the first
 _UNIT, _SIDE = 1.5, 32  # the largest coordinate of boxes that are parts of an image, and the side of an image
@@ -35,13 +33,10 @@ class _Boxes(Samples):
 
 
 class Detection(PlaceProbe[_Boxes]):
-    """Looks at the targets of detectors in training, and at their thresholds in evaluation."""
-
     at_first = 5
 
     def begin(self) -> None:
         self._thresholds: dict[Stack, list[float]] = {}
-        self._calls: dict[Stack, int] = {}
 
     def on_model_forward(self, event: ModelForward) -> None:
         inputs, named, stack = event.arguments.positional, event.arguments.keywords, stack_of(event)
@@ -51,8 +46,7 @@ class Detection(PlaceProbe[_Boxes]):
             if _are_targets(targets) and isinstance(images, (list, tuple, Tensor)):
                 self._look(event.model, images, targets, stack)
         elif self.run.steps and not event.model.training:
-            calls = self._calls[stack] = self._calls.get(stack, 0) + 1
-            threshold = _threshold(event.model) if calls <= self.at_first else None
+            threshold = _threshold(event.model) if self.is_next_sampled(stack, self.at_first) else None
             if threshold is not None:
                 self._thresholds.setdefault(stack, []).append(threshold)
 
@@ -73,22 +67,14 @@ class Detection(PlaceProbe[_Boxes]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for stack, thresholds in self._thresholds.items():
-            lowest = min(thresholds)
-            what = f"the detector that is evaluated drops what it finds with a score below {lowest:.2g}"
-            seen = self.whole(stack, looks=len(thresholds))
-            yield self.judgement("DL513", seen, decided(lowest >= _HIGH, True), what, {"threshold": lowest})
+            lowest, seen = min(thresholds), self.whole(stack, looks=len(thresholds))
+            yield self.judgement("DL513", seen, decided(lowest >= _HIGH, True), lowest=lowest)
 
     def judge_each(self, seen: _Boxes) -> Judgements:
-        is_broken = seen.wrong and self.run.ended_by == "exception"  # as such boxes end it
-        yield self.judgement(
-            "DL512",
-            seen,
-            "CONFIRMED" if is_broken else seen.unanimous if seen.boxes >= _FEWEST else "INCONCLUSIVE",
-            f"{seen.invalid} of {seen.boxes} boxes have no second corner beyond the first, and the largest coordinate "
-            f"is {seen.highest:.3g}",
-            {"boxes": seen.boxes, "invalid": seen.invalid, "highest": seen.highest},
-            "alarm" if seen.is_known else "note",
-        )
+        verdict = seen.unanimous if seen.boxes >= _FEWEST else "INCONCLUSIVE"
+        if seen.wrong and self.run.ended_by == "exception":  # as such boxes end it
+            verdict = "CONFIRMED"
+        yield self.judgement("DL512", seen, verdict, "", alarm_if(seen.is_known))
 
 
 def _are_targets(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""DL951: deviations of one sample, or of equal ones."""
+"""DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import BackwardCall
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, Stack
 
 
 @dataclass(slots=True, eq=False)
@@ -20,8 +18,6 @@ class _Deviations(Samples):
 
 
 class Deviations(PlaceProbe[_Deviations]):
-    """DL951: deviations of one sample, which are no number, or of equal ones, which are 0, and what comes of them."""
-
     def begin(self) -> None:
         self._waiting: list[_Deviations] = []  # for the loss that comes of them
 
@@ -45,11 +41,4 @@ class Deviations(PlaceProbe[_Deviations]):
             self._waiting = []
 
     def judge_each(self, seen: _Deviations) -> Judgements:
-        yield self.judgement(
-            "DL951",
-            seen,
-            decided(seen.wrong, seen.looks >= ENOUGH),
-            f"{seen.degenerate} of {seen.looks} standard deviations were 0 or those of a single sample, and "
-            f"{seen.wrong} made a loss that is not finite",
-            {"degenerate": seen.degenerate, "broken": seen.wrong, "sampled": seen.looks},
-        )
+        yield self.judgement("DL951", seen, decided(seen.wrong, seen.looks >= ENOUGH))

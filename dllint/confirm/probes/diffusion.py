@@ -8,21 +8,18 @@ So the deviation of latents shows without knowing which library encoded them.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import fmean, geometric_mean
 from weakref import ref
 
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.parts import vars_of
-from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, spread
-from dllint.confirm.probes.search import objects
+from dllint.confirm.inside.parts import objects, vars_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _ELEMENTS = 32  # of a sample, from which its numbers say something
@@ -59,8 +56,6 @@ class _Losses(Samples):
 
 
 class Diffusion(PlaceProbe[_Losses]):
-    """Solves for the data and the noise in the first losses from each place."""
-
     def begin(self) -> None:
         self._given: _Given | None = None
         self._searches = 0
@@ -135,49 +130,24 @@ class Diffusion(PlaceProbe[_Losses]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for stack, schedules in self._sampled.items():
-            halves = [float(schedule[len(schedule) // 2]) for schedule in schedules]
+            halves = [f"{float(schedule[len(schedule) // 2]):.3g}" for schedule in schedules]
             if halves:
-                yield self.judgement(
-                    "DL944",
-                    self.whole(stack),
-                    decided(len(halves) > 1, True),
-                    f"{len(halves)} noise schedules exist while the model is sampled: half of the way, "
-                    f"{' and '.join(f'{half:.3g}' for half in halves)} of the data remains",
-                    {"halves": halves},
-                )
+                yield self.judgement("DL944", self.whole(stack), decided(len(halves) > 1, True), halves=halves)
 
     def judge_each(self, seen: _Losses) -> Judgements:
         are_latents = len(seen.shape) >= 4 and seen.shape[1] >= _CHANNELS and seen.highest > _BOUND
         if len(seen.deviations) >= ENOUGH and are_latents:
-            size = math.exp(sum(map(math.log, seen.deviations)) / len(seen.deviations))
-            mean = sum(seen.means) / len(seen.means)
-            yield self.judgement(
-                "DL942",
-                seen,
-                decided(not _LOWEST <= size <= _HIGHEST, True),
-                f"the latents of shape {seen.shape} that noise is added to have deviations of "
-                f"{spread(seen.deviations)} and a mean of {mean:.2g}",
-                {"deviations": seen.deviations, "mean": mean, "highest": seen.highest},
-                "alarm",
-            )
-        predicts = sorted(seen.predicts)
-        if seen.looks >= ENOUGH and predicts:
-            what = "the output is compared with the noise, and the noise scheduler says that it predicts "
-            verdict = decided("epsilon" not in predicts, True)
-            yield self.judgement("DL945", seen, verdict, what + " and ".join(predicts), {"predicts": predicts})
+            size, mean = geometric_mean(seen.deviations), fmean(seen.means)
+            yield self.judgement("DL942", seen, decided(not _LOWEST <= size <= _HIGHEST, True), mean=mean)
+        if seen.looks >= ENOUGH and seen.predicts:
+            yield self.judgement("DL945", seen, decided("epsilon" not in seen.predicts, True))
         samples = seen.conditions.total()
         if seen.looks >= ENOUGH and samples >= _ROWS:
             ((_, most),) = seen.conditions.most_common(1)
             share = most / samples if most > 1 else 0.0
             told = "some are dropped" if share >= _DROPPED else "none is dropped before it reaches the model"
-            yield self.judgement(
-                "DL946",
-                seen,
-                decided(share < _DROPPED, True),
-                f"the condition that is given most often is given to {share:.2g} of {samples} samples: {told}",
-                {"share": share, "samples": samples},
-                "",
-            )
+            verdict = decided(share < _DROPPED, True)
+            yield self.judgement("DL946", seen, verdict, told, "", share=share, samples=samples)
 
 
 def _covariance(x: Tensor, noise: Tensor) -> Tensor:

@@ -1,4 +1,5 @@
-"""DL507 and DL508: whether evaluation is given the same data in each pass, and data of the same scale as training."""
+"""DL507 and DL508: whether evaluation is given the same data in each pass, and data of the same scale as training.
+Compares the first batches of passes in which a model is only evaluated, and images with those of training."""
 
 from __future__ import annotations
 
@@ -9,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.inside.parts import tensors
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.inside.parts import some, tensors
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Batches
 
 _PASSES, _BATCHES = 4, 8  # of each loader, and of each pass, that are looked at
 _CHANNELS = 4  # of an image, at most
@@ -37,8 +37,6 @@ class _Pass:
 
 
 class EvaluationData(Probe):
-    """Compares the first batches of passes in which a model is only evaluated, and images with those of training."""
-
     def begin(self) -> None:
         self._passes: dict[Batches, _Pass] = {}
 
@@ -49,8 +47,7 @@ class EvaluationData(Probe):
         floating = (part for part in tensors(batch, 2) if part.is_floating_point() and part.numel())
         tensor = next(floating, torch.empty(0)).detach()
         if batches.taken == 1 and batches.indices and tensor.numel():
-            flat = tensor.reshape(-1)
-            seen.values = flat[:: max(1, flat.numel() // _VALUES)].clone()
+            seen.values = some(tensor, _VALUES).clone()
         if tensor.dim() == 4 and tensor.shape[1] <= _CHANNELS:
             values = tensor.float()
             seen.sums.append((len(values), torch.stack([values.mean((0, 2, 3)), values.square().mean((0, 2, 3))])))
@@ -62,9 +59,8 @@ class EvaluationData(Probe):
             comparable = [pair for pair in pairwise(evaluating) if _are_comparable(*pair)]
             if evaluating:
                 different = sum(not torch.equal(a.values, b.values) for a, b in comparable)  # type: ignore[arg-type]
-                what = f"{different} of {len(comparable)} passes of evaluation gave other values for the same samples"
                 found = {"different": different, "compared": len(comparable)}
-                yield self.judgement("DL508", self.whole(), decided(different, comparable), what, found)
+                yield self.judgement("DL508", self.whole(), decided(different, comparable), **found)
         yield from self._scales()
 
     def _scales(self) -> Judgements:
@@ -78,14 +74,8 @@ class EvaluationData(Probe):
         is_other = shift > _SHIFT or not all(_RATIOS[0] <= ratio <= _RATIOS[1] for ratio in ratios)
         is_same = shift < _NO_SHIFT and all(_SAME_RATIOS[0] <= ratio <= _SAME_RATIOS[1] for ratio in ratios)
         images = min(training[0], evaluation[0])
-        yield self.judgement(
-            "DL507",
-            self.whole(),
-            decided(is_other, is_same) if images >= _FEWEST else "INCONCLUSIVE",
-            f"the mean of a channel of evaluation is {shift:.2g} deviations from that of training, and the channels "
-            f"deviate {', '.join(f'{ratio:.2g}' for ratio in ratios)} times as much",
-            {"shift": shift, "ratios": ratios, "images": images},
-        )
+        verdict = decided(is_other, is_same) if images >= _FEWEST else "INCONCLUSIVE"
+        yield self.judgement("DL507", self.whole(), verdict, shift=shift, ratios=ratios, images=images)
 
 
 def _are_comparable(a: _Pass, b: _Pass) -> bool:

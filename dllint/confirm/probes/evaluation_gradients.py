@@ -1,12 +1,11 @@
-"""DL209: evaluation with gradients on."""
+"""DL209: follows calls in evaluation mode until a backward pass, a derivative, or another kind of call comes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dllint.confirm.probes.base import BackwardCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, ModelForward, stack_of
 
 
 @dataclass(slots=True, eq=False)
@@ -20,8 +19,6 @@ class _Kept(Samples):
 
 
 class EvaluationGradients(PlaceProbe[_Kept]):
-    """DL209: follows calls in evaluation mode until a backward pass, a derivative, or another kind of call comes."""
-
     def begin(self) -> None:
         self._waiting: dict[_Kept, None] = {}
 
@@ -62,11 +59,4 @@ class EvaluationGradients(PlaceProbe[_Kept]):
         seen.looks = seen.unused + seen.without
         if seen.looks:
             is_wrong = seen.unused >= ENOUGH and not seen.used
-            yield self.judgement(
-                "DL209",
-                seen,
-                decided(is_wrong, seen.without >= ENOUGH and not seen.unused),
-                f"{seen.unused} calls in evaluation mode kept what a backward pass needs, and none came; "
-                f"{seen.without} had gradients off",
-                {"unused": seen.unused, "without": seen.without, "used": seen.used},
-            )
+            yield self.judgement("DL209", seen, decided(is_wrong, seen.without >= ENOUGH and not seen.unused))

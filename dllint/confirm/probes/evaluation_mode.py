@@ -1,4 +1,5 @@
-"""DL207: layers that train in evaluation."""
+"""Layers (DL207) and functions (DL216) that do in evaluation what they do in training. They are looked at whenever a
+model is called without gradients, or is in evaluation mode."""
 
 from __future__ import annotations
 
@@ -8,38 +9,32 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 
 @dataclass(slots=True, eq=False)
 class _Calls(Samples):
-    """Calls without gradients from one place; wrong are those in which some layer behaved as in training."""
+    """Calls from one place; wrong are those in which something behaved as in training."""
 
     layers: int = 0  # that behave differently in training
 
 
 class EvaluationMode(PlaceProbe[_Calls]):
-    """DL207: looks at the layers that differ between the modes whenever a model is called without gradients."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad != "on":
             layers = [part for part in event.model.modules() if is_modal(part)]
-            seen = self.at(stack_of(event))
+            seen = self.at("DL207", stack_of(event))
             seen.count(any(layer.training for layer in layers))
             seen.layers = max(seen.layers, len(layers))
 
+    def on_dropout(self, training: bool, probability: float, outermost: nn.Module | None, stack: Stack) -> None:
+        self.at("DL216", stack).count(training and probability > 0)
+
     def judge_each(self, seen: _Calls) -> Judgements:
-        yield self.judgement(
-            "DL207",
-            seen,
-            decided(seen.wrong == seen.looks, not seen.wrong),
-            f"{seen.wrong} of {seen.looks} calls without gradients ran dropout or batch norm as in training "
-            f"({seen.layers} such layers)",
-            {"wrong": seen.wrong, "calls": seen.looks, "layers": seen.layers},
-            "note" if seen.looks >= ENOUGH else "",
-        )
+        rule, verdict = seen.place[0], decided(seen.wrong == seen.looks, not seen.wrong)
+        is_told = rule == "DL216" or seen.looks >= ENOUGH
+        yield self.judgement(rule, seen, verdict, "", "note" if is_told else "")
 
 
 def is_modal(layer: nn.Module) -> bool:

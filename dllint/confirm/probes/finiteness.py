@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from dllint.confirm.probes.base import BackwardCall, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, OptimizerStep, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +21,6 @@ class _Losses(Samples):
 
 
 class Finiteness(PlaceProbe[_Losses]):
-    """Looks at losses, and at a few weights of each optimizer."""
-
     at_first = 24
 
     def begin(self) -> None:
@@ -54,17 +51,12 @@ class Finiteness(PlaceProbe[_Losses]):
     def judge(self) -> Judgements:
         yield from super().judge()
         for tracked, seen in self._weights.items():
-            seen.stacks = tuple(tracked.step_stacks)
-            what = f"weights of {tracked.kind} are not finite after {seen.wrong} of {seen.looks} steps"
-            found = {"broken": seen.wrong, "sampled": seen.looks, "optimizer": tracked.kind}
-            verdict = decided(seen.wrong, seen.looks >= ENOUGH)
-            yield self.judgement("weights-not-finite", seen, verdict, what, found)
+            seen.stacks, seen.what = tuple(tracked.step_stacks), tracked.kind
+            yield self.judgement("weights-not-finite", seen, decided(seen.wrong, seen.looks >= ENOUGH))
 
     def judge_each(self, seen: _Losses) -> Judgements:
         """One loss that is not finite may be skipped by a scaler, or by the script; those that never end are lost."""
         if seen.looks:
             seen.first = seen.since
             verdict = decided(seen.in_a_row >= ENOUGH, not seen.wrong and seen.looks >= ENOUGH)
-            what = f"{seen.wrong} of {seen.looks} losses are not finite, the last {seen.in_a_row} of them"
-            found = {"broken": seen.wrong, "sampled": seen.looks, "in_a_row": seen.in_a_row}
-            yield self.judgement("loss-not-finite", seen, verdict, what, found)
+            yield self.judgement("loss-not-finite", seen, verdict)

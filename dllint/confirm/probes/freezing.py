@@ -1,4 +1,5 @@
-"""Modules that say they are frozen, and train."""
+"""Modules that say they are frozen, and train. Compares attributes such as ``frozen_stages`` with the parameters of
+their module; wrong are steps after which all of these had gradients."""
 
 from __future__ import annotations
 
@@ -7,18 +8,13 @@ from weakref import WeakSet
 
 from torch import nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, parameters_of, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder", "freeze_bert", "frozen")
 
 
 class Freezing(ObjectProbe[Samples]):
-    """Compares attributes such as ``frozen_stages`` with the parameters of their module; wrong are steps after which
-    all of these had gradients."""
-
     def begin(self) -> None:
         self._met: WeakSet[nn.Module] = WeakSet()
 
@@ -29,16 +25,14 @@ class Freezing(ObjectProbe[Samples]):
                 self.of(part, stack_of(event))
 
     def describe(self, thing: Any, *place: Stack) -> Samples | None:
-        asked = next((name for name in _ATTRIBUTES if _is_asked(vars(thing).get(name))), "")
-        name = f"{type(thing).__name__}.{asked} = {vars(thing).get(asked)}"
-        return Samples(stacks=place, what=name) if asked else None
+        asked = {name: vars(thing).get(name) for name in _ATTRIBUTES}
+        for name, value in asked.items():
+            if value is True or (isinstance(value, int) and value > 0):
+                return Samples(stacks=place, what=f"{type(thing).__name__}.{name} = {value}")
+        return None
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        if not self.seen:
-            return
-        is_sampled = self.run.steps % self.run.every == 0
-        promises = [(part, promise) for part, promise in self.known.items() if promise is not None]
-        due = [(part, promise) for part, promise in promises if is_sampled or promise.looks < ENOUGH]
+        due = list(self.due())
         held = set(map(id, parameters_of(event.optimizer))) if due else set()
         for part, promise in due:
             parameters = list(part.parameters())
@@ -47,15 +41,4 @@ class Freezing(ObjectProbe[Samples]):
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks >= ENOUGH:
-            yield self.judgement(
-                "freezing-not-applied",
-                seen,
-                decided(seen.wrong == seen.looks, True),
-                f"{seen.what}, but each parameter of the module had a gradient after {seen.wrong} of {seen.looks} "
-                "sampled steps",
-                {"attribute": seen.what, "trained": seen.wrong, "sampled": seen.looks},
-            )
-
-
-def _is_asked(value: Any) -> bool:
-    return value is True or (isinstance(value, int) and value > 0)
+            yield self.judgement("freezing-not-applied", seen, decided(seen.wrong == seen.looks, True))

@@ -13,10 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import OptimizerStep, Probe, stack_of
-from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Probe, decided
+from dllint.confirm.probes.events import OptimizerStep, stack_of
 
 _PARTS = 3  # parameters that are copied
 _LARGEST = 100_000  # elements
@@ -24,12 +22,9 @@ _OFF = 1e-2  # of the learning rate
 
 
 class Fused(Probe):
-    """Compares the first step of each fused optimizer of torch's with that of its twin."""
-
     def begin(self) -> None:
         self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what the twin makes of them
         self._rate = 0.0
-        self._compared: list[tuple[Tracked, float, Stack]] = []  # and how far apart, in learning rates
         self._known: WeakSet[Optimizer] = WeakSet()
 
     def before_optimizer_step(self, event: OptimizerStep) -> None:
@@ -59,18 +54,7 @@ class Fused(Probe):
     def on_optimizer_step(self, event: OptimizerStep) -> None:
         wanted, self._wanted = self._wanted, []
         if wanted and self._rate:
-            furthest = max(float((p.detach() - copy).abs().max()) for p, copy in wanted)
+            difference = max(float((p.detach() - copy).abs().max()) for p, copy in wanted) / self._rate
             tracked = self.run.gradients.of(event.optimizer)
-            self._compared.append((tracked, furthest / self._rate, stack_of(event)))
-
-    def judge(self) -> Judgements:
-        for tracked, difference, stack in self._compared:
-            stacks = (stack, tracked.made) if tracked.made else (stack,)
-            yield self.judgement(
-                "DL311",
-                Samples(stacks=stacks, last=1, looks=1),
-                decided(difference > _OFF, True),
-                f"the first step of the fused {tracked.kind} differs by {difference:.2g} learning rates from that of "
-                "one that is not fused",
-                {"difference": difference, "optimizer": tracked.kind},
-            )
+            seen, verdict = tracked.seen(1, stack_of(event), tracked.made), decided(difference > _OFF, True)
+            self.judged.append(self.judgement("DL311", seen, verdict, difference=difference))

@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import LossCall
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.evidence import Voice
+from dllint.confirm.probes.base import Judgements, decided
+from dllint.confirm.probes.events import LossCall
 from dllint.confirm.probes.replay import KeptCall, Replaying, Trace
 
 _LOOKS = 5  # losses that are compared with the tokens of a model
@@ -34,8 +35,6 @@ class _Next:
 
 
 class FutureLeaks(Replaying):
-    """Finds models that are trained to tell the next token, and replaces the last ones at the end."""
-
     def begin(self) -> None:
         self._looks: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._trained: WeakKeyDictionary[nn.Module, _Next] = WeakKeyDictionary()
@@ -76,13 +75,13 @@ class FutureLeaks(Replaying):
         if moved is None:
             return
         culprit = trace.culprit if moved > _LEAK else None
-        what = f"other tokens at the last {length - cut} places move the outputs for those before by {moved:.3g}"
-        where = f", first in `{culprit.name or type(culprit.modules[-1]).__name__}`" if culprit else ""
-        verdict, place = decided(moved > _LEAK, moved <= _NO_LEAK), culprit.stack if culprit else call.stack
-        what, found = f"{what} of the largest{where}", {"moved": moved, "replaced": length - cut}
-        yield self.told("DL832", call, verdict, what, found, place, "alarm")
-        for rule in ("DL821", "DL823", "DL829") if culprit else ():
-            yield self.told(rule, call, verdict, what, found, place, "")
+        told = f"other tokens at the last {length - cut} places move the outputs for those before by {moved:.3g}"
+        told += " of the largest"
+        told += f", first in `{culprit.name or type(culprit.modules[-1]).__name__}`" if culprit else ""
+        verdict, seen = decided(moved > _LEAK, moved <= _NO_LEAK), self.seen_at(call, culprit)
+        for rule in ("DL832", "DL821", "DL823", "DL829") if culprit else ("DL832",):
+            voice: Voice = "alarm" if rule == "DL832" else ""
+            yield self.judgement(rule, seen, verdict, told, voice, moved=moved, replaced=length - cut)
 
 
 def _next_tokens(call: KeptCall, target: Tensor) -> _Next | None:

@@ -1,4 +1,4 @@
-"""DL901: texts that are continued after padding."""
+"""DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from weakref import ReferenceType, ref
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 
 @dataclass(slots=True, eq=False)
@@ -40,8 +38,6 @@ class _Start:
 
 
 class Generation(PlaceProbe[_Texts]):
-    """DL901: a call without gradients whose next adds one token continues texts. None of them may end with padding."""
-
     def begin(self) -> None:
         self._started: _Start | None = None
 
@@ -64,7 +60,5 @@ class Generation(PlaceProbe[_Texts]):
                 self._started = _Start(ref(module), tokens[0].clone(), bool(pads[:, -1].any()), bool(pads.any()), stack)
 
     def judge_each(self, seen: _Texts) -> Judgements:
-        what = f"in {seen.wrong} of {seen.looks} batches that were continued, some text ended with padding"
-        what += "" if seen.padded else "; none was padded"
-        found = {"batches": seen.looks, "wrong": seen.wrong, "padded": seen.padded}
-        yield self.judgement("DL901", seen, decided(seen.wrong, seen.padded), what, found)
+        told = "" if seen.padded else "; none was padded"
+        yield self.judgement("DL901", seen, decided(seen.wrong, seen.padded), told)

@@ -6,27 +6,18 @@ one, or one that was zeroed), so that any way of clearing counts.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import Any
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import (
-    BackwardCall,
-    ModelForward,
-    OptimizerCreated,
-    OptimizerStep,
-    Probe,
-    ScalerUnscale,
-    ZeroGrad,
-    parameters_of,
-    stack_of,
-)
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided, parameters_of, repeated
+from dllint.confirm.probes.events import Stack, stack_of
 from dllint.confirm.probes.graph import leaves
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, repeated
 
 _SAMPLES = 3
 _PART = 100_000  # elements of a sample that are kept, to see whether it moves
@@ -78,7 +69,7 @@ class Tracked:
 
     def seen(self, looks: int, *stacks: Stack) -> Samples:
         """What was seen of its steps, at places that there are."""
-        return Samples(stacks=tuple(filter(None, stacks)), last=self.steps, looks=looks)
+        return Samples(stacks=tuple(filter(None, stacks)), last=self.steps, looks=looks, what=self.kind)
 
     def samples(self) -> list[Tensor]:
         """The smallest of the first, the middle and the last of its trainable parameters, matrices before vectors.
@@ -112,7 +103,7 @@ class Tracked:
         is_as_left = known is not None and known[0]() is gradient and known[1] == gradient._version
         return is_as_left or bool(gradient.any())
 
-    def look_after(self, call: BackwardCall, scaled: bool) -> bool:
+    def look_after(self, call: events.BackwardCall, scaled: bool) -> bool:
         """Compare with the gradients after the backward pass. Returns whether it reached this optimizer."""
         added: list[bool] = []  # of each gradient that has changed, whether it was added to what was left there
         for (parameter, before), (version, is_dirty) in zip(self._before, self._notes, strict=True):
@@ -180,31 +171,28 @@ class Tracked:
 
 
 class Gradients(Probe):
-    """Follows the gradients of each optimizer, for itself and for the probes behind it."""
-
     turn = -1
 
     def begin(self) -> None:
         self.tracked: list[Tracked] = []
-        self._by_id: dict[int, Tracked] = {}  # of optimizers that exist; others get their ids later
+        self._known: WeakKeyDictionary[Optimizer, Tracked] = WeakKeyDictionary()
         self._scaled: tuple[Any, Tensor] | None = None
-        self._looks: dict[Stack, int] = {}
+        self._passes: Counter[Stack] = Counter()
         self.run.gradients = self
 
     def of(self, optimizer: Optimizer) -> Tracked:
         """What is known about an optimizer."""
-        known = self._by_id.get(id(optimizer))
-        if known is not None and known.optimizer is optimizer:
-            return known
         inner = getattr(optimizer, "optimizer", None)  # of a wrapper, such as that of Accelerate
-        return self.of(inner) if isinstance(inner, Optimizer) else self._track(optimizer, ())
+        if optimizer not in self._known and isinstance(inner, Optimizer):
+            return self.of(inner)
+        return self._known.get(optimizer) or self._track(optimizer, ())
 
     def _track(self, optimizer: Optimizer, stack: Stack) -> Tracked:
-        tracked = self._by_id[id(optimizer)] = Tracked(optimizer, stack)
+        tracked = self._known[optimizer] = Tracked(optimizer, stack)
         self.tracked.append(tracked)
         return tracked
 
-    def on_optimizer_created(self, event: OptimizerCreated) -> None:
+    def on_optimizer_created(self, event: events.OptimizerCreated) -> None:
         self._track(event.optimizer, stack_of(event))
 
     def on_scale(self, scaler: Any, scaled: Tensor) -> None:
@@ -216,10 +204,10 @@ class Gradients(Probe):
             return None
         return float(self._scaled[0].get_scale())
 
-    def before_backward(self, call: BackwardCall) -> None:
+    def before_backward(self, call: events.BackwardCall) -> None:
         call.scale = self.scale_of(call.roots) or 1.0
-        looks = self._looks[stack_of(call)] = self._looks.get(stack_of(call), 0) + 1
-        if looks <= _LOOKED_AT:
+        self._passes[stack_of(call)] += 1
+        if self._passes[stack_of(call)] <= _LOOKED_AT:
             call.leaves = leaves(call.roots)
         for tracked in self.tracked:
             tracked.look_before()
@@ -231,21 +219,21 @@ class Gradients(Probe):
     def on_step_passed_over(self, optimizer: Optimizer) -> None:
         self.of(optimizer).steps += 1
 
-    def on_backward(self, call: BackwardCall) -> None:
+    def on_backward(self, call: events.BackwardCall) -> None:
         scaled = self.scale_of(call.roots) is not None
         for tracked in self.tracked:
             tracked.look_after(call, scaled)
 
-    def on_model_forward(self, event: ModelForward) -> None:
+    def on_model_forward(self, event: events.ModelForward) -> None:
         if event.grad == "on":
             for tracked in self.tracked:
                 tracked.is_ahead = True
 
-    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
+    def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         if event.optimizer is not None:
             self.of(event.optimizer).is_scaled = False
 
-    def on_zero_grad(self, event: ZeroGrad) -> None:
+    def on_zero_grad(self, event: events.ZeroGrad) -> None:
         owner: Optimizer | nn.Module = event.target
         stack = stack_of(event)
         if isinstance(owner, Optimizer):
@@ -256,7 +244,7 @@ class Gradients(Probe):
             if not owned.isdisjoint(map(id, tracked.samples())):
                 tracked.cleared(stack)
 
-    def on_optimizer_step(self, event: OptimizerStep) -> None:
+    def on_optimizer_step(self, event: events.OptimizerStep) -> None:
         tracked = self.of(event.optimizer)
         tracked.stepped(stack_of(event), tracked.looked < ENOUGH or tracked.steps % self.run.every == 0)
 
@@ -274,45 +262,22 @@ class Gradients(Probe):
         moved, is_over = tracked.has_moved(), self.run.ended_by in _OVER
         is_used = bool(tracked.steps) or moved
         is_enough = tracked.reached >= ENOUGH and (is_used or is_over or tracked.reached >= _MANY)
-        yield self.judgement(
-            "DL201",
-            tracked.seen(tracked.reached, *tracked.backward_stacks),
-            decided(is_enough and not is_used, is_enough),
-            f"{tracked.kind}: {tracked.reached} backward passes, {tracked.steps} steps, parameters "
-            + ("moved" if moved else "never moved"),
-            {"optimizer": tracked.kind, "backwards": tracked.reached, "steps": tracked.steps, "moved": moved},
-            "alarm" if is_over else "note",
-        )
+        verdict, told = decided(is_enough and not is_used, is_enough), "moved" if moved else "never moved"
+        seen = tracked.seen(tracked.reached, *tracked.backward_stacks)
+        yield self.judgement("DL201", seen, verdict, told, alarm_if(is_over), steps=tracked.steps, moved=moved)
 
     def _stale(self, tracked: Tracked) -> Judgements:
         """DL202."""
-        yield self.judgement(
-            "DL202",
-            tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks),
-            repeated(tracked.stale),
-            f"{tracked.stale} of {tracked.followed} steps of {tracked.kind} used gradients that were added to those of "
-            "a step before",
-            {"optimizer": tracked.kind, "stale": tracked.stale, "steps": tracked.followed},
-        )
+        seen = tracked.seen(tracked.followed, *tracked.step_stacks, *tracked.backward_stacks)
+        yield self.judgement("DL202", seen, repeated(tracked.stale), stale=tracked.stale, steps=tracked.followed)
 
     def _empty(self, tracked: Tracked) -> Judgements:
         """DL203 and DL204."""
-        steps = f"of {tracked.looked} sampled steps of {tracked.kind}"
-        found = {"optimizer": tracked.kind, "sampled": tracked.looked}
-        yield self.judgement(
-            "DL203",
-            tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks),
-            repeated(tracked.empty),
-            f"{tracked.empty} {steps} found no gradient, after {tracked.reached} backward passes",
-            {**found, "empty": tracked.empty},
-        )
-        yield self.judgement(
-            "DL204",
-            tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks),
-            repeated(tracked.early),
-            f"{tracked.early} {steps} came between the call of the model and its backward pass, and found no gradient",
-            {**found, "early": tracked.early},
-        )
+        seen = tracked.seen(tracked.looked, *tracked.clear_stacks, *tracked.step_stacks)
+        found = {"empty": tracked.empty, "backwards": tracked.reached}
+        yield self.judgement("DL203", seen, repeated(tracked.empty), **found)
+        seen = tracked.seen(tracked.looked, *tracked.step_stacks, *tracked.backward_stacks)
+        yield self.judgement("DL204", seen, repeated(tracked.early), early=tracked.early)
 
 
 def _part(parameter: Tensor) -> Tensor:

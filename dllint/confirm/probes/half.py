@@ -13,10 +13,9 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import OptimizerStep, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, decided
+from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 from dllint.confirm.probes.movement import sample
 
 _FIRST = 10  # steps that are all looked at
@@ -67,8 +66,6 @@ def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Half(Probe):
-    """Compares some elements of parameters in half precision before and after steps."""
-
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor, float]] = []  # parameter, elements of it, learning rate
@@ -134,16 +131,14 @@ class Half(Probe):
 
     def _eps(self, steps: _Steps) -> Judgements:
         """DL310."""
-        what = f"no parameter of {steps.tracked.kind} is in float16"
+        told = ""
         if steps.half:
-            what = (
-                f"{steps.half} of {steps.looks} sampled steps of {steps.tracked.kind} were made in float16 with eps "
-                f"{steps.eps:g}: {steps.broken} left what is not finite, one moved a weight by {steps.furthest:.3g} "
-                "times the learning rate"
+            told = (
+                f": {steps.broken} left what is not finite, one moved a weight {steps.furthest:.3g} learning rates far"
             )
-        found = {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest}
         verdict = decided(steps.broken or steps.wild >= ENOUGH, not steps.wild)
-        yield self.judgement("DL310", steps.seen(steps.looks), verdict, what, {**found, "eps": steps.eps})
+        found = {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest}
+        yield self.judgement("DL310", steps.seen(steps.looks), verdict, told, eps=steps.eps, **found)
 
     def _lost(self, steps: _Steps) -> Judgements:
         """DL316."""
@@ -153,14 +148,6 @@ class Half(Probe):
         still_rises = len(rates) > 1 and rates[-1] == top > rates[0]
         share = median(shares) if shares else 0.0
         is_good = not steps.lost or (len(shares) >= ENOUGH and share < _KEPT)
-        what = f"no parameter of {steps.tracked.kind} is in bfloat16"
-        if steps.lost:
-            what = f"{share:.0%} of the elements with a gradient stay as they are in a step of {steps.tracked.kind}, "
-            what += "because bfloat16 has no number in between"
-        yield self.judgement(
-            "DL316",
-            steps.seen(len(steps.lost)),
-            decided(len(shares) >= _SAMPLES and share > _LOST and not still_rises, is_good),
-            what,
-            {"share": share, "sampled": len(shares), "learning_rate": top},
-        )
+        verdict = decided(len(shares) >= _SAMPLES and share > _LOST and not still_rises, is_good)
+        told = "because bfloat16 has no number in between" if steps.lost else "none of whose parameters is in bfloat16"
+        yield self.judgement("DL316", steps.seen(len(steps.lost)), verdict, told, share=share, learning_rate=top)

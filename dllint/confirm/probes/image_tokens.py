@@ -1,4 +1,5 @@
-"""DL963: places for images among the tokens, and no images: such a batch trains all the same, on words alone."""
+"""DL963: places for images among the tokens, and no images: such a batch trains all the same, on words alone. Looks at
+what models are given whose configuration names a token for images."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples
+from dllint.confirm.probes.base import PlaceProbe, Samples
+from dllint.confirm.probes.events import ModelForward, stack_of
 
 _TOKENS = ("image_token_id", "image_token_index", "video_token_id", "video_token_index")
 _IMAGES = ("pixel", "image", "video", "vision", "visual", "patch")  # in the names of arguments that hold them
@@ -26,8 +26,7 @@ class _Batches(Samples):
 
 
 class ImageTokens(PlaceProbe[_Batches]):
-    """Looks at what models are given whose configuration names a token for images."""
-
+    rule = "DL963"
     at_first = 5
 
     def on_model_forward(self, event: ModelForward) -> None:
@@ -44,12 +43,6 @@ class ImageTokens(PlaceProbe[_Batches]):
         if seen is not None and bool(torch.isin(ids, ids.new_tensor(known)).any()):
             seen.token = known[0]
             seen.count(not _has_images(inputs[1:], named))
-
-    def judge_each(self, seen: _Batches) -> Judgements:
-        if seen.looks:
-            what = f"{seen.wrong} of {seen.looks} batches with tokens for images (such as {seen.token}) came without "
-            found = {"without": seen.wrong, "batches": seen.looks, "token": seen.token}
-            yield self.judgement("DL963", seen, seen.unanimous, f"{what}images", found)
 
 
 def _has_images(others: Any, named: Mapping[str, Any]) -> bool:

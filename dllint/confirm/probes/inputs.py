@@ -1,4 +1,4 @@
-"""DL503, DL504: ranges and channels of what models are given."""
+"""DL503, DL504: ranges and channels of what models are given. Looks at the inputs of models that are trained."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import histogram
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _LARGE, _SMALL = 20.0, 0.02  # the highest of values that are none below zero
 _NORMALISED, _DARK = -3.0, -1.5  # below what black becomes, and above what it and all close to it become
@@ -38,8 +37,6 @@ class _Inputs(Samples):
 
 
 class Inputs(PlaceProbe[_Inputs]):
-    """Looks at the inputs of models that are trained."""
-
     at_first = 5
 
     def on_model_forward(self, event: ModelForward) -> None:
@@ -72,7 +69,7 @@ class Inputs(PlaceProbe[_Inputs]):
         seen.are_indices = seen.are_indices and bool(whole) and values.shape[-1] <= _FEW
         half = len(channels) // 2
         seen.channels = [channels[:half], channels[half:]]
-        seen.values = finite.reshape(-1)[:: max(1, finite.numel() // _VALUES)][:_VALUES].clone()
+        seen.values = some(finite, _VALUES).clone()
 
     def judge(self) -> Judgements:
         for number, seen in enumerate(self.noted(), 1):
@@ -82,18 +79,11 @@ class Inputs(PlaceProbe[_Inputs]):
             yield from self.judge_each(seen)
 
     def judge_each(self, seen: _Inputs) -> Judgements:
-        found = {
-            "low": min(seen.lows),
-            "high": max(seen.highs),
-            "means": seen.means[-5:],
-            "not_finite": sum(seen.broken),
-            "means_of_channels": seen.channels[0],
-            "deviations_of_channels": seen.channels[1],
-        }
-        for rule, is_wrong, what in _facts(seen):
+        channels = {"means_of_channels": seen.channels[0], "deviations_of_channels": seen.channels[1]}
+        for rule, is_wrong, told in _facts(seen):
             is_enough = seen.looks >= ENOUGH
             verdict = decided(is_wrong and (is_enough or rule == "input-not-finite"), is_enough)
-            yield self.judgement(rule, seen, verdict, f"the input of shape {seen.shape} {what}", found)
+            yield self.judgement(rule, seen, verdict, f"the input of shape {seen.shape} {told}", **channels)
 
 
 def _facts(seen: _Inputs) -> Iterator[tuple[str, bool, str]]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from weakref import ReferenceType, ref
 
-from dllint.confirm.probes.base import BackwardCall, LossCall, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, LossCall, OptimizerStep, stack_of
 
 _KEY = "dllint"
 _MANY = 5  # graphs at once
@@ -41,8 +40,6 @@ class _Losses(Samples):
 
 
 class KeptGraphs(PlaceProbe[_Losses]):
-    """Follows the graphs of losses from each place."""
-
     at_first = _MOST
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -90,9 +87,8 @@ class KeptGraphs(PlaceProbe[_Losses]):
     def judge_each(self, seen: _Losses) -> Judgements:
         seen.looks = seen.calls
         is_kept = seen.outlived >= _MANY
-        what = f"the graphs of {seen.outlived} losses lived on over steps of the optimizer"
-        if not is_kept:
-            what = f"the graphs of {seen.thrown} losses were kept at once, and no backward pass came"
+        told = f"the graphs of {seen.thrown} losses were kept at once, and no backward pass came"
+        if is_kept:
+            told = f"the graphs of {seen.outlived} losses lived on over steps of the optimizer"
         is_good = not seen.outlived and seen.looks >= ENOUGH
-        found = {"outlived": seen.outlived, "thrown": seen.thrown, "computed": seen.looks}
-        yield self.judgement("DL211", seen, decided(is_kept or seen.thrown, is_good), what, found)
+        yield self.judgement("DL211", seen, decided(is_kept or seen.thrown, is_good), told)

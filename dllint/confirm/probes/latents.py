@@ -8,7 +8,7 @@ drawn, and of its target; and the factor follows by the one kind of target for w
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean, median, pstdev
@@ -18,10 +18,9 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack, Verdict
-from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.evidence import Verdict
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
 
 _LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 _SAMPLES, _ELEMENTS = 8, 512  # of a batch that are kept, and of each sample
@@ -59,12 +58,10 @@ class _Drawn:
 
 
 class Latents(PlaceProbe[_Seen]):
-    """Keeps some of the latents that are drawn, and finds them in the inputs of the model that is trained."""
-
     def begin(self) -> None:
         self._drawn: deque[_Drawn] = deque(maxlen=_RECENT)
         self._given: list[ref[Tensor]] = []
-        self._losses: Counter[Stack] = Counter()
+        self._is_trained = False
 
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None:
         config = getattr(vae, "config", None)
@@ -84,9 +81,8 @@ class Latents(PlaceProbe[_Seen]):
         given, self._given = self._given, []
         if not given or call.function not in _LOSSES or call.target.requires_grad:
             return
-        self._losses[stack_of(call)] += 1
-        number, noisy = self._losses[stack_of(call)], given[0]()
-        if noisy is None or not self.is_sampled(number, self.at_first):
+        noisy, self._is_trained = given[0](), True
+        if not self.is_next_sampled(stack_of(call), self.at_first) or noisy is None:
             return
         fitting = [drawn for drawn in self._drawn if drawn.shape == noisy.shape == call.target.shape]
         for seen in dict.fromkeys(drawn.seen for drawn in fitting):
@@ -105,11 +101,10 @@ class Latents(PlaceProbe[_Seen]):
         return True
 
     def judge_each(self, seen: _Seen) -> Judgements:
-        if self._losses:
+        if self._is_trained:
             factor = _factor(seen.shares)
             shift = median(seen.shifts) if factor is not None else 0.0
-            found = {"factor": factor, "shift": shift, "configured": seen.factor, "configured_shift": seen.shift}
-            yield self.judgement("DL943", seen, *_told(seen, factor, shift), found)
+            yield self.judgement("DL943", seen, *_told(seen, factor, shift), measured=factor, measured_shift=shift)
 
 
 def _told(seen: _Seen, factor: float | None, shift: float) -> tuple[Verdict, str]:

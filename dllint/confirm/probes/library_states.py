@@ -9,12 +9,9 @@ from weakref import WeakKeyDictionary
 
 from torch.optim import Optimizer
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.parts import tensors
-from dllint.confirm.probes.base import SchedulerStep, StateRestored, StateSaved
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.contents import dicts
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.inside.parts import dicts, tensors
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import SchedulerStep, Stack, StateRestored, StateSaved
 
 _DEPTH = 5  # dicts inside of what is read
 
@@ -44,8 +41,6 @@ class _Saved(Samples):
 
 
 class LibraryStates(PlaceProbe[_Saved]):
-    """Listens to what is saved and read, and to what steps."""
-
     def begin(self) -> None:
         self._read: list[_Read] = []
         self._schedulers: WeakKeyDictionary[Any, _Scheduler] = WeakKeyDictionary()
@@ -97,17 +92,12 @@ class LibraryStates(PlaceProbe[_Saved]):
         for read in self._read:
             if read.steps < self.run.all_steps:
                 read.last = self.run.steps
-                taken = "was given to an optimizer" if read.is_taken else "was given to none before the next step"
-                what = f"the state of an optimizer was read from a distributed checkpoint, and {taken}"
-                yield self.judgement("DL706", read, decided(not read.is_taken, True), what, {})
+                told = "was given to an optimizer" if read.is_taken else "was given to none before the next step"
+                yield self.judgement("DL706", read, decided(not read.is_taken, True), told)
         yield from super().judge()
 
     def judge_each(self, seen: _Saved) -> Judgements:
-        if seen.known or seen.missing:
+        if schedulers := len(seen.known | seen.missing):
             seen.looks = 1
-            missing = [each for each in seen.missing if not each.is_saved_by_hand]
-            what = (
-                f"{len(missing)} of {len(seen.known | seen.missing)} schedulers were neither prepared nor registered "
-                f"when Accelerate saved its state, {seen.calls} times, nor are they saved by hand"
-            )
-            yield self.judgement("DL709", seen, decided(missing, True), what, {})
+            missing = sum(not each.is_saved_by_hand for each in seen.missing)
+            yield self.judgement("DL709", seen, decided(missing, True), missing=missing, schedulers=schedulers)

@@ -1,5 +1,5 @@
-"""DL407, DL408 and DL417: how loaders are set up: what cannot be pinned, what cannot be sent to a worker, and shares of
-shares.
+"""DL407, DL408, DL417 and DL418: how loaders are set up: what cannot be pinned, what cannot be sent to a worker, shares
+of shares, and batches of workers that do not fit into the memory that processes share.
 
 What can be sent is told by looking at the functions and attributes themselves: pickling would run code of the user's,
 some of which changes the object that is pickled.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -23,12 +24,16 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from dllint.confirm.evidence import Voice
-from dllint.confirm.inside.feed import Batches, Source
-from dllint.confirm.inside.parts import parts
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
+from dllint.confirm.inside.feed import Source
+from dllint.confirm.inside.parts import parts, tensors
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided
+from dllint.confirm.probes.events import Batches
 
 _DEPTH = 3  # attributes between a dataset and what it keeps
+_SHARED = "/dev/shm"  # the memory that processes share, where Linux keeps it
+_TWICE = 2  # a batch is made while the one before is still held
+_MEGABYTE = 1e6
+_DEATHS = ("unable to allocate shared memory", "unable to open shared memory", "bus error", "out of shared memory")
 _FORKED = "fork"
 _BOUND = (type(threading.Lock()), type(threading.RLock()), io.IOBase, GeneratorType, ModuleType)  # to this process
 _OWN_WAYS = ("__getstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__deepcopy__")
@@ -45,11 +50,13 @@ class _Loader:
     sharers: list[int] = field(default_factory=list)  # by how many each of its samplers divides
     unpinned: list[str] = field(default_factory=list)
     batches: int = 0
+    free: int = 0  # bytes of shared memory
+    at_once: int = 0  # batches in it
+    batch: int = 0  # bytes
+    error: str = ""  # of which a worker died
 
 
 class LoaderSetup(Probe):
-    """Looks at each loader when its first pass begins, and at its first batches."""
-
     def begin(self) -> None:
         self._loaders: dict[Source, _Loader] = {}
 
@@ -63,35 +70,51 @@ class LoaderSetup(Probe):
             seen: set[int] = set()
             for name in ("dataset", "collate_fn", "worker_init_fn"):
                 known.unsendable += _unsendable(getattr(loader, name), name, _DEPTH, seen)
+            if os.path.isdir(_SHARED):
+                system = os.statvfs(_SHARED)
+                known.free = system.f_bavail * system.f_frsize
+                known.at_once = loader.num_workers * (loader.prefetch_factor or 1) * _TWICE
         known.sharers = _sharers(loader)
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
         known = self._loaders.get(batches.source)
         if known is not None and batches.taken <= ENOUGH:
             known.batches += 1
+            if known.at_once and not known.batch:
+                known.batch = sum(part.numel() * part.element_size() for part in tensors(batch, _DEPTH + 1))
             if known.pins:
                 known.unpinned = sorted({*known.unpinned, *_unpinned(batch, "the batch", _DEPTH)})
+
+    def on_batch_refused(self, batches: Batches, error: Exception) -> None:
+        known = self._loaders.get(batches.source)
+        deaths = [line for line in str(error).splitlines() if any(death in line.lower() for death in _DEATHS)]
+        if known is not None and known.at_once and deaths:
+            known.error = deaths[0].strip()[:200]
 
     def judge(self) -> Judgements:
         for source, loader in self._loaders.items():
             seen = self.whole(source.made)
-            found = {"unpinned": loader.unpinned, "unsendable": loader.unsendable, "shares": loader.sharers}
             if loader.pins and loader.batches:
-                what = f"pinning comes to all but {', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
-                yield self.judgement("DL407", seen, decided(loader.unpinned, True), what, found)
+                told = f"{', '.join(loader.unpinned) or 'nothing'} in {loader.batches} batches"
+                yield self.judgement("DL407", seen, decided(loader.unpinned, True), told, unpinned=loader.unpinned)
             if loader.start:
                 were_sent = loader.start != _FORKED and loader.batches > 0
                 unsendable = [] if were_sent else loader.unsendable
                 told = f"{', '.join(unsendable)} cannot be pickled" if unsendable else "all that is seen can be pickled"
-                what = f"{told}, and workers start by `{loader.start}`"
+                told += f", and workers start by `{loader.start}`"
                 voice: Voice = "" if loader.start == _FORKED else "alarm"
-                yield self.judgement("DL408", seen, decided(unsendable, True), what, found, voice)
+                yield self.judgement("DL408", seen, decided(unsendable, True), told, voice, unsendable=unsendable)
+            if loader.batch or loader.error:
+                size, free = f"{loader.batch / _MEGABYTE:.3g} MB", f"{loader.free / _MEGABYTE:.0f} MB"
+                told = f"{free} of shared memory were free for batches of {size}, {loader.at_once} of them at once"
+                told += f"; a worker died of it: {loader.error}" if loader.error else ""
+                verdict = decided(loader.error or loader.batch * loader.at_once > loader.free, True)
+                yield self.judgement("DL418", seen, verdict, told, batch=loader.batch, free=loader.free)
             if loader.sharers:
                 is_set_up = dist.is_available() and dist.is_initialized()
                 ranks = dist.get_world_size() if is_set_up else max(loader.sharers)
-                told = " and by ".join(map(str, loader.sharers))
-                what = f"the samples are divided by {told}, among {ranks} ranks"
-                yield self.judgement("DL417", seen, decided(prod(loader.sharers) > ranks, True), what, found)
+                told, verdict = " and by ".join(map(str, loader.sharers)), decided(prod(loader.sharers) > ranks, True)
+                yield self.judgement("DL417", seen, verdict, f"{told}, among {ranks} ranks", shares=loader.sharers)
 
 
 def _start_method(loader: Any) -> str:

@@ -10,9 +10,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import Load, OptimizerStep, parameters_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if, decided, parameters_of
+from dllint.confirm.probes.events import Load, OptimizerStep
 from dllint.confirm.probes.movement import sample
 
 _HALF = 0.5  # of the parameters of a model
@@ -53,8 +52,6 @@ class _Pretrained(Samples):
 
 
 class Loading(PlaceProbe[_Loaded]):
-    """Looks at what is loaded, and at where it is later."""
-
     def begin(self) -> None:
         self._pretrained: list[_Pretrained] = []
         self._tried: WeakKeyDictionary[nn.Module, list[_Loaded]] = WeakKeyDictionary()
@@ -103,27 +100,13 @@ class Loading(PlaceProbe[_Loaded]):
                 known.look()
                 known.last = self.run.steps
                 is_far = known.drift > _FAR and len(known.rates) == 1
-                yield self.judgement(
-                    "DL607",
-                    known,
-                    decided(is_far, known.drift < _NEAR and known.looks >= _STEPS),
-                    f"in {known.looks} steps the median matrix that was loaded has moved by {known.drift:.3g} of its "
-                    f"length, with {len(known.rates)} learning rates",
-                    {"drift": known.drift, "steps": known.looks, "rates": sorted(known.rates)},
-                )
+                yield self.judgement("DL607", known, decided(is_far, known.drift < _NEAR and known.looks >= _STEPS))
 
     def judge_each(self, seen: _Loaded) -> Judgements:
-        what = f"{seen.mismatch} has another shape, which `strict` is not about" if seen.mismatch else "all shapes fit"
-        found = {"parameter": seen.mismatch, "calls": seen.looks}
-        yield self.judgement("DL603", seen, decided(seen.mismatch, True), what, found)
+        told = f"{seen.mismatch} has another shape, which `strict` is not about" if seen.mismatch else "all shapes fit"
+        yield self.judgement("DL603", seen, decided(seen.mismatch, True), told)
         if not seen.mismatch:
             is_wrong = seen.parameters < _HALF and (seen.given < _HALF or not seen.names) and not seen.was_tried
             yield self.judgement(
-                "DL604",
-                seen,
-                decided(is_wrong, True),
-                f"{seen.parameters:.0%} of the parameters were loaded, by {seen.given:.0%} of the {seen.names} names "
-                "that were given",
-                {"parameters": seen.parameters, "given": seen.given, "names": seen.names},
-                "alarm" if seen.names and not seen.parameters else "note",
+                "DL604", seen, decided(is_wrong, True), "", alarm_if(seen.names and not seen.parameters)
             )

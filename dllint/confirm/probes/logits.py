@@ -11,10 +11,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, Stack, stack_of
 
 _SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
 _WORDS = 512  # classes from which on these are words
@@ -25,7 +23,7 @@ _DRIFT, _STEADY = 2.0, 1.5
 
 
 class Logits(PlaceProbe[Samples]):
-    """Looks at the first logits from each place, and at some later."""
+    rule = "DL116"
 
     def begin(self) -> None:
         self._sums: dict[Stack, list[tuple[int, float]]] = {}  # of words: by step, the mean of |log Z|
@@ -48,11 +46,6 @@ class Logits(PlaceProbe[Samples]):
         for stack, sums in self._sums.items():
             yield from self._drift(stack, sums)
 
-    def judge_each(self, seen: Samples) -> Judgements:
-        if seen.looks:
-            what = f"{seen.wrong} of {seen.looks} distributions were given probabilities as their logits"
-            yield self.judgement("DL116", seen, seen.unanimous, what, {"wrong": seen.wrong, "sampled": seen.looks})
-
     def _drift(self, stack: Stack, sums: list[tuple[int, float]]) -> Judgements:
         """Whether the mean of the logarithm of what a softmax divides by goes away from 0, on and on."""
         steps = sums[-1][0] - sums[0][0] if sums else 0
@@ -63,13 +56,9 @@ class Logits(PlaceProbe[Samples]):
             return
         rises = all(after > before for before, after in pairwise(means))
         factor = means[-1] / means[0] if means[0] else 1.0
-        yield self.judgement(
-            "DL907",
-            Samples(stacks=(stack,), first=sums[0][0], last=sums[-1][0], looks=len(sums)),
-            decided(rises and factor > _DRIFT, factor < _STEADY),
-            f"the mean of |log Z| went from {means[0]:.3g} to {means[-1]:.3g} in {steps} steps",
-            {"means": means, "steps": steps},
-        )
+        seen = Samples(stacks=(stack,), first=sums[0][0], last=sums[-1][0], looks=len(sums))
+        verdict = decided(rises and factor > _DRIFT, factor < _STEADY)
+        yield self.judgement("DL907", seen, verdict, first=means[0], last=means[-1], steps=steps)
 
 
 def _are_probabilities(values: Tensor) -> bool:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.events import LossCall, stack_of
 from dllint.confirm.probes.graph import origin
-from dllint.confirm.probes.judging import Judgements, Samples
 
 _RULES = {
     "cross_entropy": "DL101",
@@ -32,8 +31,6 @@ class _Inputs(Samples):
 
 
 class LossInput(PlaceProbe[_Inputs]):
-    """Looks at the first calls from each place, and then at one in so many."""
-
     at_first = 5
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -60,16 +57,11 @@ class LossInput(PlaceProbe[_Inputs]):
             rule = seen.place[0]
             is_narrow = rule == "DL103" and seen.low >= 0 and seen.high <= 1
             by = ", ".join(name for name in seen.origins if name)
-            found = {"function": seen.what, "wrong": seen.wrong, "sampled": seen.looks}
-            yield self.judgement(
-                rule,
-                seen,
-                "INCONCLUSIVE" if is_narrow and not seen.wrong else seen.unanimous,
-                f"the input of {seen.what} lies in [{seen.low:.3g}, {seen.high:.3g}]"
-                + (f", computed by {by}" if by else "")
-                + f": {'no log-' if rule == 'DL104' else ''}probabilities in {seen.wrong} of {seen.looks} calls",
-                {**found, "low": seen.low, "high": seen.high, "computed_by": seen.origins},
-            )
+            told = f"the input of {seen.what} lies in [{seen.low:.3g}, {seen.high:.3g}]"
+            told += f", computed by {by}" if by else ""
+            told += f": {'no log-' if rule == 'DL104' else ''}probabilities in {seen.wrong} of {seen.looks} calls"
+            verdict = "INCONCLUSIVE" if is_narrow and not seen.wrong else seen.unanimous
+            yield self.judgement(rule, seen, verdict, told, computed_by=seen.origins)
 
 
 def _is_wrong(rule: str, values: Tensor, before: str) -> bool | None:

@@ -14,11 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import BackwardCall, LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, alarm_if
+from dllint.confirm.probes.events import BackwardCall, LossCall, Stack, stack_of
 from dllint.confirm.probes.graph import operation, through_views
-from dllint.confirm.probes.judging import Judgements, Samples, spread
 
 _FEW = 0.95  # share of what counts, above which nothing can be told
 _SAME = 0.02  # of the share, by which a mean may have been divided by hand
@@ -37,8 +35,6 @@ class _Means(Samples):
 
 
 class MaskedMean(PlaceProbe[_Means]):
-    """Reads masks from the graph of the loss."""
-
     def begin(self) -> None:
         self._latest: Stack = ()  # of the last loss that was not reduced
         self._rows = torch.Size()  # of its targets, before they were made flat
@@ -71,15 +67,9 @@ class MaskedMean(PlaceProbe[_Means]):
 
     def judge_each(self, seen: _Means) -> Judgements:
         if seen.looks:
-            whole = seen.looks - seen.wrong
-            what = f"{seen.wrong} of {seen.looks} losses were means over all elements, though a mask had made some zero"
+            shares = seen.shares or [1.0]  # all of them count where no mean was over others
             yield self.judgement(
-                "DL109",
-                seen,
-                seen.unanimous,
-                what + (f": {spread(seen.shares)} of them count" if seen.wrong else ""),
-                {"wrong": seen.wrong, "whole": whole, "shares": seen.shares[:50], "padded": seen.padded},
-                "alarm" if seen.padded == seen.wrong else "note",
+                "DL109", seen, seen.unanimous, "", alarm_if(seen.padded == seen.wrong), shares=shares[:50]
             )
 
 

@@ -1,7 +1,8 @@
 """DL110: a metric that counts what the loss ignores.
 
 Metrics are modules with ``update`` and ``compute``, as those of torchmetrics are. One that is given targets of the
-class that the loss ignores, and ignores none or another, tells of another task than the one that is trained.
+class that the loss ignores, and ignores none or another, tells of another task than the one that is trained. Compares
+the targets that metrics count with those that the loss ignores; wrong are calls that count such.
 """
 
 from __future__ import annotations
@@ -11,25 +12,19 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, repeated
+from dllint.confirm.probes.events import LossCall, Stack, stack_of
 
 
 class Metrics(PlaceProbe[Samples]):
-    """Compares the targets that metrics count with those that the loss ignores; wrong are calls that count such."""
-
     def begin(self) -> None:
-        self._calls: Counter[Stack] = Counter()
         self._ignored: Counter[int] = Counter()  # by class, the calls of losses that ignored some
 
     def on_loss_call(self, call: LossCall) -> None:
         ignored = call.options.get("ignore_index")
         if not isinstance(ignored, int) or call.target.is_floating_point():
             return
-        self._calls[stack_of(call)] += 1
-        if self.is_sampled(self._calls[stack_of(call)], self.at_first):
+        if self.is_next_sampled(stack_of(call), self.at_first):
             self._ignored[ignored] += bool((call.target == ignored).any())
 
     def on_call_aside(self, module: nn.Module, inputs: Any, named: Any, stack: Stack) -> None:
@@ -51,13 +46,7 @@ class Metrics(PlaceProbe[Samples]):
     def judge_each(self, seen: Samples) -> Judgements:
         ignored, own = self._common(), seen.place[1]
         if ignored and seen.looks >= ENOUGH:
-            other = "none" if own is None else f"class {own}"
+            ignores = "none" if own is None else f"class {own}"
             yield self.judgement(
-                "DL110",
-                seen,
-                repeated(seen.wrong),
-                f"{seen.what} ignores {other}, and counted targets that the loss ignores (class "
-                f"{', '.join(map(str, ignored))}) in {seen.wrong} of {seen.looks} calls",
-                {"counted": seen.wrong, "sampled": seen.looks, "metric": own, "losses": ignored},
-                "note" if own is None else "alarm",
+                "DL110", seen, repeated(seen.wrong), "", alarm_if(own is not None), ignores=ignores, losses=ignored
             )

@@ -1,4 +1,5 @@
-"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band."""
+"""How far each layer moves in a step: steps that move nothing, gradients that are zero, learning rates out of band.
+Compares some elements of each matrix before and after some steps, all at once."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from weakref import ref
 import torch
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
+from dllint.confirm.inside.parts import some
 from dllint.confirm.pictures import Layer, histogram
-from dllint.confirm.probes.base import OptimizerStep, Probe, parameters_of, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, decided, parameters_of
+from dllint.confirm.probes.events import OptimizerStep, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
 
 _FIRST = 12  # steps that are all looked at
 _SAMPLE = 512  # elements of a parameter that are compared
@@ -53,8 +54,6 @@ class _Steps:
 
 
 class Movement(Probe):
-    """Compares some elements of each matrix before and after some steps, all at once."""
-
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
         self._before: list[tuple[Tensor, Tensor]] = []
@@ -142,24 +141,14 @@ class Movement(Probe):
         """An optimizer that no gradient ever comes to. One whose gradients are cleared too early has another rule."""
         if steps.looks >= ENOUGH and self.run.backwards >= ENOUGH and not steps.tracked.reached:
             frozen = all(not parameter.requires_grad for parameter in steps.tracked.parameters())
-            what = f"no parameter of {steps.tracked.kind} had a gradient in {steps.empty} of {steps.looks} sampled "
-            yield self.judgement(
-                "optimizer-trains-nothing",
-                steps.tracked.seen(steps.looks, *steps.stacks),
-                decided(steps.empty == steps.looks, True),
-                what + ("steps, and all of them are frozen" if frozen else "steps"),
-                {"empty": steps.empty, "sampled": steps.looks, "frozen": frozen},
-            )
+            seen, verdict = steps.tracked.seen(steps.looks, *steps.stacks), decided(steps.empty == steps.looks, True)
+            told = ", and all of them are frozen" if frozen else ""
+            yield self.judgement("optimizer-trains-nothing", seen, verdict, told, empty=steps.empty, frozen=frozen)
 
     def _vain(self, steps: _Steps) -> Judgements:
-        yield self.judgement(
-            "step-without-update",
-            steps.tracked.seen(steps.compared, *steps.stacks),
-            decided(steps.vain >= ENOUGH, not steps.vain and steps.compared >= ENOUGH),
-            f"{steps.vain} of {steps.compared} sampled steps of {steps.tracked.kind} moved no matrix, though gradients "
-            "and learning rate are not zero",
-            {"vain": steps.vain, "sampled": steps.compared, "optimizer": steps.tracked.kind},
-        )
+        seen = steps.tracked.seen(steps.compared, *steps.stacks)
+        verdict = decided(steps.vain >= ENOUGH, not steps.vain and steps.compared >= ENOUGH)
+        yield self.judgement("step-without-update", seen, verdict, vain=steps.vain)
 
     def _unmoved(self, steps: _Steps) -> Judgements:
         """Matrices whose gradient is zero, or never comes, while others of the optimizer have one."""
@@ -167,19 +156,11 @@ class Movement(Probe):
         zero = [seen for seen in looked if seen.zero == seen.looks]
         without = [seen for seen in looked if seen.without == seen.looks]
         has_gradients = len(zero) + len(without) < len(looked)
-        facts = (
-            ("gradient-always-zero", zero, "have a gradient that is zero throughout"),
-            ("gradient-never-comes", without, "never get a gradient"),
-        )
-        for rule, found, what in facts if looked else ():
-            names = [seen.layer.name for seen in found]
-            yield self.judgement(
-                rule,
-                steps.tracked.seen(min(seen.looks for seen in looked), *steps.stacks),
-                decided(found and has_gradients, not found),
-                f"{len(found)} of {len(looked)} matrices of {steps.tracked.kind} {what}{shown(names)}",
-                {"parameters": names[:20], "number": len(names), "matrices": len(looked)},
-            )
+        for rule, found in (("gradient-always-zero", zero), ("gradient-never-comes", without)) if looked else ():
+            names, verdict = [seen.layer.name for seen in found], decided(found and has_gradients, not found)
+            places = steps.tracked.seen(min(seen.looks for seen in looked), *steps.stacks)
+            numbers = {"number": len(names), "matrices": len(looked)}
+            yield self.judgement(rule, places, verdict, parameters=names[:20], **numbers)
 
     def _band(self, steps: _Steps) -> Judgements:
         """DL312: updates that are far too long at the beginning, or far too short once it is over."""
@@ -191,17 +172,12 @@ class Movement(Probe):
         if (slow is None and fast <= _TOO_FAST) or steps.tracked.kind not in _COMPARABLE:
             return
         is_slow = slow is not None and 0 < slow < _TOO_SLOW and not rises
-        what = f"the median matrix of {steps.tracked.kind} moves by {fast:.2g} of its length in a step at the beginning"
-        yield self.judgement(
-            "DL312",
-            steps.tracked.seen(len(steps.ratios), *steps.stacks, steps.tracked.made),
-            decided(fast > _TOO_FAST or is_slow, slow is not None and slow >= _ENOUGH),
-            what + (f", and by {slow:.2g} later" if slow is not None else ""),
-            {"early": fast, "later": slow, "optimizer": steps.tracked.kind},
-        )
+        seen = steps.tracked.seen(len(steps.ratios), *steps.stacks, steps.tracked.made)
+        verdict = decided(fast > _TOO_FAST or is_slow, slow is not None and slow >= _ENOUGH)
+        told = f", and by {slow:.2g} later" if slow is not None else ""
+        yield self.judgement("DL312", seen, verdict, told, early=fast, later=slow)
 
 
 def sample(tensor: Tensor) -> Tensor:
     """Some elements from all over a tensor, copied."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _SAMPLE)][:_SAMPLE].clone()
+    return some(tensor, _SAMPLE).clone()

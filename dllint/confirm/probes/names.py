@@ -1,4 +1,5 @@
-"""What parameters are called in the modules that the script calls."""
+"""What parameters are called in the modules that the script calls. Knows the modules that were called, for itself and
+for the probes behind it."""
 
 from __future__ import annotations
 
@@ -6,12 +7,11 @@ from weakref import WeakSet
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ModelForward, Probe
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.events import ModelForward
 
 
 class Names(Probe):
-    """Knows the modules that were called, for itself and for the probes behind it."""
-
     turn = -1
 
     def begin(self) -> None:

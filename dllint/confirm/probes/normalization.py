@@ -1,16 +1,16 @@
-"""Batch norm that learns statistics though its layer is frozen."""
+"""Batch norm that learns statistics though its layer is frozen. Follows the statistics of batch norms that are frozen
+in every call of their model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, Probe, stack_of
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _LOOKS = 6  # calls of a model that are all looked at
 _MATERIAL = 0.1  # standard deviations
@@ -36,18 +36,14 @@ class _Frozen:
 
 
 class Normalization(Probe):
-    """Follows the statistics of batch norms that are frozen in every call of their model."""
-
     def begin(self) -> None:
-        self._calls: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
         self._layers: WeakKeyDictionary[_BatchNorm, _Frozen | None] = WeakKeyDictionary()  # None: trained at times
         self._frozen: dict[Stack, list[_Frozen]] = {}
 
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad != "on":
             return
-        calls = self._calls[event.model] = self._calls.get(event.model, 0) + 1
-        for layer in event.model.modules() if self.is_sampled(calls, _LOOKS) else ():
+        for layer in event.model.modules() if self.is_next_sampled(stack_of(event), _LOOKS) else ():
             if isinstance(layer, _BatchNorm) and layer.affine and layer.running_mean is not None:
                 self._look(layer, stack_of(event))
 
@@ -76,13 +72,6 @@ class Normalization(Probe):
             looked = [item for item in frozen if item.looks >= ENOUGH]
             moved = [item for item in looked if item.moved]
             if looked and self.run.steps >= ENOUGH:
-                shift = max((item.shift for item in moved), default=0.0)
-                yield self.judgement(
-                    "DL602",
-                    self.whole(stack, looks=len(looked)),
-                    decided(moved, True),
-                    f"the statistics of {len(moved)} of {len(looked)} batch norms with frozen scale and shift changed, "
-                    f"by {shift:.3g} standard deviations at most",
-                    {"moved": len(moved), "frozen": len(looked), "shift": shift},
-                    "alarm" if shift > _MATERIAL else "note",
-                )
+                shift, seen = max((item.shift for item in moved), default=0.0), self.whole(stack, looks=len(looked))
+                found = {"moved": len(moved), "shift": shift}
+                yield self.judgement("DL602", seen, decided(moved, True), "", alarm_if(shift > _MATERIAL), **found)

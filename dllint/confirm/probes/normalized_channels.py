@@ -7,9 +7,8 @@ from itertools import chain
 
 from dllint.confirm.inside.images import normalized
 from dllint.confirm.inside.workers import read_notes
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.channel_order import stack_at
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +21,6 @@ class _Images(Samples):
 
 
 class NormalizedChannels(PlaceProbe[_Images]):
-    """Reads what was noted about `Normalize`, here and in workers."""
-
     def judge(self) -> Judgements:
         records = self.run.settings.records
         notes = chain(read_notes(records), read_notes(records, "failure"))
@@ -38,13 +35,10 @@ class NormalizedChannels(PlaceProbe[_Images]):
         yield from super().judge()
 
     def judge_each(self, seen: _Images) -> Judgements:
-        seen.first, before, after = 0, seen.before, seen.after
+        seen.first = 0
+        told = f"left the number of channels as it was in {seen.looks} images"
         if seen.refused:
-            what = f"`Normalize` refused {seen.refused} images: they have {before} channels, and it {after} means"
+            told = f"refused {seen.refused} images: they have {seen.before} channels, and it {seen.after} means"
         elif seen.wrong:
-            what = f"`Normalize` made {after} channels of {before} in {seen.wrong} of {seen.looks} images"
-        else:
-            what = f"`Normalize` left the number of channels as it was in {seen.looks} images"
-        found = {"calls": seen.looks, "changed": seen.wrong - seen.refused, "refused": seen.refused}
-        verdict = decided(seen.wrong, seen.looks >= ENOUGH)
-        yield self.judgement("DL509", seen, verdict, what, {**found, "before": before, "after": after})
+            told = f"made {seen.after} channels of {seen.before} in {seen.wrong} of {seen.looks} images"
+        yield self.judgement("DL509", seen, decided(seen.wrong, seen.looks >= ENOUGH), f"`Normalize` {told}")

@@ -9,9 +9,9 @@ from statistics import median
 from torch.nn.modules.dropout import _DropoutNd
 
 from dllint.confirm.evidence import Verdict
-from dllint.confirm.probes.base import BackwardCall, ModelForward, OptimizerStep, Probe
+from dllint.confirm.probes.base import Judgements, Probe
+from dllint.confirm.probes.events import BackwardCall, ModelForward, OptimizerStep
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import Judgements
 
 _LEARNT, _NOT_LEARNT = 0.3, 0.5  # of the first loss
 _STEADY, _ON = 0.8, 0.1  # of the last quarter's steps, and of the way, that the loss falls in it
@@ -36,8 +36,6 @@ class Losses(Probe):
 
 
 class Overfit(Losses):
-    """Sees whether the loss falls when the script is given the same batch in every step, without regularization."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         for layer in event.model.modules():
             if isinstance(layer, _DropoutNd):
@@ -53,10 +51,9 @@ class Overfit(Losses):
         if len(losses) < 2:
             return
         first, last = losses[0], median(losses[-5:])
-        what = f"on one batch, the loss went from {first:.3g} to {last:.3g} in {len(losses)} steps{self._doubt()}"
         found = {"first": first, "last": last, "steps": len(losses), "frozen": self.run.frozen_batches}
-        seen = self.whole(looks=len(losses))
-        yield self.judgement("overfit-one-batch", seen, self._verdict(first, last), what, found)
+        seen, verdict = self.whole(looks=len(losses)), self._verdict(first, last)
+        yield self.judgement("overfit-one-batch", seen, verdict, self._doubt(), **found)
         for loss in self.losses:
             self.run.trace("loss on one batch", loss)
 

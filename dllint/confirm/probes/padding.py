@@ -1,4 +1,5 @@
-"""DL108: padding that the loss counts as a class."""
+"""DL108: padding that the loss counts as a class. Looks for one value that fills the ends of rows, and hardly stands
+elsewhere."""
 
 from __future__ import annotations
 
@@ -8,9 +9,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided, spread
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, stack_of
 
 _BATCHES = 5  # from which padding is told from labels that happen to repeat
 _ROWS, _SHARE, _CONCENTRATION = 0.5, 0.05, 0.9
@@ -27,8 +27,6 @@ class _Targets(Samples):
 
 
 class Padding(PlaceProbe[_Targets]):
-    """Looks for one value that fills the ends of rows, and hardly stands elsewhere."""
-
     at_first = 2 * _BATCHES
 
     def on_loss_call(self, call: LossCall) -> None:
@@ -46,16 +44,8 @@ class Padding(PlaceProbe[_Targets]):
     def judge_each(self, seen: _Targets) -> Judgements:
         if seen.looks:
             value, times = seen.values.most_common(1)[0]
-            found = {"value": value, "padded": seen.wrong, "clean": seen.clean, "sampled": seen.looks}
             is_wrong = seen.wrong == seen.looks == times >= _BATCHES
-            yield self.judgement(
-                "DL108",
-                seen,
-                decided(is_wrong, seen.clean == seen.looks >= ENOUGH),
-                f"{value} fills the ends of rows: {spread(seen.shares)} of the targets; counted as a class in "
-                f"{seen.wrong} of {seen.looks} batches",
-                {**found, "shares": seen.shares},
-            )
+            yield self.judgement("DL108", seen, decided(is_wrong, seen.clean == seen.looks >= ENOUGH), value=value)
 
 
 def _rows(target: Tensor) -> Tensor | None:

@@ -1,4 +1,4 @@
-"""DL315: what schedulers that wait for a plateau are told."""
+"""DL315: whether a metric goes the way that its scheduler takes for the wrong one, while training goes well."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from itertools import pairwise
 from statistics import mean
 from typing import Any
 
-from dllint.confirm.evidence import Stack, Verdict
-from dllint.confirm.probes.base import BackwardCall
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.evidence import Verdict
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, Stack
 
 _LOSSES = 10  # backward passes after each metric whose losses are read
 _METRICS = 4  # from which they have a trend
@@ -30,8 +29,6 @@ class _Metrics(Samples):
 
 
 class Plateau(ObjectProbe[_Metrics]):
-    """DL315: whether a metric goes the way that its scheduler takes for the wrong one, while training goes well."""
-
     def on_plateau(self, scheduler: Any, metric: float | None, stack: Stack) -> None:
         known = self.of(scheduler)
         if known is not None:
@@ -52,10 +49,8 @@ class Plateau(ObjectProbe[_Metrics]):
         values = seen.values
         seen.stacks, seen.looks = tuple(seen.places), len(values) + seen.missing
         moved = f"went from {values[0]:.3g} to {values[-1]:.3g} in {len(values)} calls" if values else "was not given"
-        wanted = "grow" if seen.mode == "max" else "fall"
-        what = f"the metric {moved}, where mode '{seen.mode}' waits for it to {wanted}"
-        found = {"values": values[:50], "mode": seen.mode, "missing": seen.missing}
-        yield self.judgement("DL315", seen, _verdict(seen), what, found)
+        told = f"{moved}, where mode '{seen.mode}' waits for it to {'grow' if seen.mode == 'max' else 'fall'}"
+        yield self.judgement("DL315", seen, _verdict(seen), told)
 
 
 def _verdict(known: _Metrics) -> Verdict:

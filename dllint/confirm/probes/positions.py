@@ -1,4 +1,4 @@
-"""DL906: scaling of positions."""
+"""DL906: compares the scaling that a configuration asks for with that of the layers, and lengths with its limit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 
 @dataclass(slots=True, eq=False)
@@ -24,8 +22,6 @@ class _Model(Samples):
 
 
 class Positions(ObjectProbe[_Model]):
-    """DL906: compares the scaling that a configuration asks for with that of the layers, and lengths with its limit."""
-
     def on_model_forward(self, event: ModelForward) -> None:
         known, inputs = self.of(event.model, stack_of(event)), event.arguments.positional
         tokens = event.arguments.keywords.get("input_ids", inputs[0] if inputs else None)
@@ -50,11 +46,10 @@ class Positions(ObjectProbe[_Model]):
     def judge_each(self, seen: _Model) -> Judgements:
         is_inert = seen.asked != seen.made
         is_long = bool(seen.most) and seen.longest > seen.most and seen.made == "default"
-        what = f"positions are scaled by '{seen.made}', as the configuration asks, for {seen.longest} tokens"
+        told = f"positions are scaled by '{seen.made}', as the configuration asks, for {seen.longest} tokens"
         if is_inert:
-            what = f"the configuration asks for '{seen.asked}' scaling of positions, the layers use '{seen.made}'"
+            told = f"the configuration asks for '{seen.asked}' scaling of positions, the layers use '{seen.made}'"
         elif is_long:
-            what = f"{seen.longest} tokens in a row, where the model was made for {seen.most} and does not scale"
-        found = {"asked": seen.asked, "made": seen.made, "most": seen.most, "longest": seen.longest}
+            told = f"{seen.longest} tokens in a row, where the model was made for {seen.most} and does not scale"
         verdict = decided(is_inert or is_long, seen.looks >= ENOUGH)
-        yield self.judgement("DL906", seen, verdict, what, found, "alarm" if is_inert else "note")
+        yield self.judgement("DL906", seen, verdict, told, alarm_if(is_inert))

@@ -18,10 +18,9 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import BackwardCall, ModelForward, StateRestored, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, ModelForward, StateRestored, stack_of
 from dllint.confirm.probes.graph import nearest, operation
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
 from dllint.confirm.probes.movement import sample
 
 _NEAR = 40  # operations between the loss and the logarithm of the sigmoid
@@ -65,8 +64,6 @@ class _Pairs(Samples):
 
 
 class Preferences(PlaceProbe[_Pairs]):
-    """Reads margins from the graph of the loss."""
-
     at_first = 6
 
     def begin(self) -> None:
@@ -137,27 +134,22 @@ class Preferences(PlaceProbe[_Pairs]):
         """DL911."""
         is_off = seen.begins and abs(seen.loss - _LN2) > _OFF
         has_moved = any(item.moved for item in seen.references)
-        reasons = []
-        if has_moved:
-            reasons.append("the reference moves while the policy is trained")
+        reasons = ["the reference moves while the policy is trained"] if has_moved else []
         if seen.still == seen.after >= ENOUGH:
             reasons.append("the reference gives what the policy gives, after it has been trained")
         if is_off and not seen.drops:
             told = f"the loss is {seen.loss:.4f} before the first step, instead of ln 2"
             reasons.append(f"{told}: the reference is another model than the policy")
         is_good = not is_off and seen.begins and seen.after >= ENOUGH and not seen.still
-        what = "; ".join(reasons) or f"the first loss is {seen.loss:.4f}, and the reference stays as it is"
-        found = {"first_loss": seen.loss, "moved": has_moved, "still": seen.still, "after": seen.after}
-        yield self.judgement("DL911", seen, decided(reasons, is_good), what, found)
+        told = "; ".join(reasons) or f"the first loss is {seen.loss:.4f}, and the reference stays as it is"
+        yield self.judgement("DL911", seen, decided(reasons, is_good), told, moved=has_moved)
 
     def _numbers(self, seen: _Pairs) -> Judgements:
         """DL910."""
         most, beta = _FULL if seen.share > 0.5 else _ADAPTER, seen.beta
         is_wild = beta is not None and not _BETAS[0] <= beta <= _BETAS[1]
-        what = f"the learning rate is {seen.rate:.3g}, with {seen.share:.0%} of the parameters trained"
-        what += f", and beta {beta:.3g}" if beta is not None else ""
-        found = {"learning_rate": seen.rate, "beta": beta, "trained": seen.share}
-        yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), what, found)
+        told = f", and beta {beta:.3g}" if beta is not None else ""
+        yield self.judgement("DL910", seen, decided(seen.rate > most or is_wild, True), told)
 
 
 def _factor(node: Any) -> float | None:

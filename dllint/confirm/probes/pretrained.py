@@ -1,22 +1,22 @@
-"""DL510: images between zero and one for a model whose weights were trained on normalized ones."""
+"""DL510: images between zero and one for a model whose weights were trained on normalized ones. Knows the models that a
+library loaded weights into, and looks at what they are trained with."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from types import FrameType
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import ModelForward, StateRestored, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import Judgements, Samples
+from dllint.confirm.inside.stacks import frames
+from dllint.confirm.probes.base import PlaceProbe, Samples
+from dllint.confirm.probes.events import ModelForward, StateRestored, stack_of
 
 _LIBRARIES = ("torchvision.models", "timm.")
-_FRAMES = 15  # between the library and what loads
+_FRAMES = 17  # between the library and what loads
 _BRIGHT = 0.2  # mean of images that are not normalized
 _NORMALISING = ("mean", "std", "transform", "transform_input", "normalize", "norm_mean", "image_mean", "pixel_mean")
 
@@ -30,8 +30,7 @@ class _Images(Samples):
 
 
 class Pretrained(PlaceProbe[_Images]):
-    """Knows the models that a library loaded weights into, and looks at what they are trained with."""
-
+    rule = "DL510"
     at_first = 5
 
     def begin(self) -> None:
@@ -61,22 +60,10 @@ class Pretrained(PlaceProbe[_Images]):
             self._models[module] = not normalizes and any(part in self._loaded for part in parts)
         return self._models[module]
 
-    def judge_each(self, seen: _Images) -> Judgements:
-        if seen.looks:
-            what = f"the images for a model with weights of a library lie in {seen.low:.3g} to {seen.high:.3g}"
-            found = {"low": seen.low, "high": seen.high, "plain": seen.wrong}
-            yield self.judgement("DL510", seen, seen.unanimous, what, found)
-
 
 def _is_called_by_library() -> bool:
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_FRAMES):
-        if frame is None:
-            return False
-        if str(frame.f_globals.get("__name__", "")).startswith(_LIBRARIES):
-            return True
-        frame = frame.f_back
-    return False
+    names = (str(frame.f_globals.get("__name__", "")) for frame in islice(frames(), _FRAMES))
+    return any(name.startswith(_LIBRARIES) for name in names)
 
 
 def _are_images(value: Any) -> bool:

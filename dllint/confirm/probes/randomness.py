@@ -1,4 +1,4 @@
-"""DL401, DL402, DL403: random states of workers."""
+"""DL401, DL402 and DL403: compares the random states that workers wrote down."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections import defaultdict
 
 from dllint.confirm.evidence import Verdict, Voice
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements
+from dllint.confirm.probes.base import Judgements, Probe
 
 _GLOBAL = ("random", "numpy", "torch")
 _MAIN = -1  # the number of no worker
@@ -15,8 +14,6 @@ Draws = dict[tuple[int, int], list[str]]  # the states around the first fetch, b
 
 
 class Randomness(Probe):
-    """DL401, DL402 and DL403: compares the random states that workers wrote down."""
-
     def judge(self) -> Judgements:
         training = {each.dataset for each in self.run.feed.sources if any(batches.trained for batches in each.passes)}
         draws: dict[str, Draws] = defaultdict(dict)
@@ -39,10 +36,10 @@ class Randomness(Probe):
         verdicts = [(name, seen, *_repetition(seen)) for name, seen in generators if seen]
         repeating = [item for item in verdicts if item[2] == "CONFIRMED"]
         for name, seen, verdict, how in repeating or verdicts:
-            what = f"`{name}` was drawn from in {len({worker for worker, _ in seen})} workers: {how}"
+            told = f"`{name}` was drawn from in {len({worker for worker, _ in seen})} workers: {how}"
             states = {f"worker {worker}, epoch {epoch}": state for (worker, epoch), state in sorted(seen.items())}
-            found = {"generator": name, "draws": states}
-            yield self.judgement(rule, self.whole(looks=len(seen)), verdict, what, found, voice)
+            looks = self.whole(looks=len(seen))
+            yield self.judgement(rule, looks, verdict, told, voice, generator=name, draws=states)
 
 
 def _of_workers(draws: Draws) -> Draws:

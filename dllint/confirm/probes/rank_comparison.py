@@ -1,44 +1,69 @@
-"""What each rank notes, so that dllint can compare them after the run: the random numbers of some steps, the lengths of
-passes, and parts of models that are saved (DL405, DL705). No communication is added."""
+"""What each rank notes, so that dllint can compare them after the run: parameters, the random numbers of some steps,
+the lengths of passes, and parts of models that are saved (DL405, DL705). No communication is added. Notes it where
+several ranks train: of parameters what they are before the first step and in some after it."""
 
 from __future__ import annotations
 
-import hashlib
-import random
-import sys
-from typing import Any
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
 
-import torch
-from torch import Tensor
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from dllint.confirm.evidence import Shard
-from dllint.confirm.inside.feed import Batches
 from dllint.confirm.inside.parts import tensors
-from dllint.confirm.inside.ranks import are_several_ranks
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, Probe, StateSaved, stack_of
-from dllint.confirm.probes.judging import ENOUGH
+from dllint.confirm.inside.workers import random_states
+from dllint.confirm.probes.base import ENOUGH, Probe
+from dllint.confirm.probes.events import Batches, ModelForward, OptimizerStep, StateSaved, stack_of
 
 _MOST = 50  # passes of a dataset, and files
 
 
 class RankComparison(Probe):
-    """Notes it where several ranks train."""
-
     def begin(self) -> None:
-        self._before: dict[str, str] = {}
+        self._drawn: dict[str, str] = {}  # before the step
+        self._draws = 0
+        self._modules: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # and the order in which they came
+        self._begin: dict[str, str] = {}
         self._steps = 0
 
     def on_model_forward(self, event: ModelForward) -> None:
-        if event.grad == "on" and not self._before and self._steps < ENOUGH and are_several_ranks():
-            self._before = _random_states()
+        if event.grad == "on":
+            self._modules.setdefault(event.model, len(self._modules))
+            if not self._drawn and self._draws < ENOUGH and are_several_ranks():
+                self._drawn = random_states(with_devices=True)
+
+    def before_optimizer_step(self, event: OptimizerStep) -> None:
+        if not self._begin and self.run.steps < ENOUGH and are_several_ranks():
+            self._begin = dict(self._fingerprints())
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        if self._before:
-            self._steps += 1
-            for name, after in _random_states().items():
-                if name in self._before:
-                    self.run.record.notes.draws.setdefault(name, []).append([self._before[name], after])
-            self._before = {}
+        self._count()
+        if self._drawn:
+            self._draws += 1
+            for name, after in random_states(with_devices=True).items():
+                if name in self._drawn:
+                    self.run.record.notes.draws.setdefault(name, []).append([self._drawn[name], after])
+            self._drawn = {}
+
+    def on_step_passed_over(self, optimizer: Optimizer) -> None:
+        self._count()
+
+    def _count(self) -> None:
+        self._steps += bool(self._begin)
+        every = self.run.settings.every  # in all ranks the same steps
+        if self._begin and (self._steps <= ENOUGH or self._steps % every == 0):
+            now = dict(self._fingerprints())
+            both = self._begin.keys() & now.keys()
+            self.run.record.fingerprints = {name: [self._begin[name], now[name]] for name in both}
+
+    def _fingerprints(self) -> Iterator[tuple[str, str]]:
+        for module, number in self._modules.items():
+            for name, parameter in module.named_parameters():
+                values = parameter.detach().double()
+                numbers = f"{values.sum().item()!r} {values.square().sum().item()!r}"
+                yield f"{type(module).__name__}[{number}].{name}", numbers
 
     def on_pass_end(self, batches: Batches) -> None:
         if are_several_ranks():
@@ -51,14 +76,9 @@ class RankComparison(Probe):
             self.run.record.notes.shards.append(Shard(str(event.path), stack_of(event)))
 
 
-def _random_states() -> dict[str, str]:
-    """A digest of the state of each generator that numbers are drawn from in a step."""
-    states: dict[str, Any] = {"random": random.getstate(), "torch": torch.get_rng_state().numpy().tobytes()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        states["cuda"] = torch.cuda.get_rng_state().numpy().tobytes()
-    if numpy := sys.modules.get("numpy"):
-        states["numpy"] = [str(part) for part in numpy.random.get_state()]
-    return {name: hashlib.sha256(repr(state).encode()).hexdigest()[:12] for name, state in states.items()}
+def are_several_ranks() -> bool:
+    """Whether this process is one of several that train together."""
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def _is_part(tensor: Tensor) -> bool:

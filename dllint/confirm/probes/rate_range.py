@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from statistics import median
 
-from dllint.confirm.probes.base import OptimizerStep
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, decided
+from dllint.confirm.probes.events import OptimizerStep
 from dllint.confirm.probes.overfit import Losses
 
 _LOWEST_RATE, _HIGHEST_RATE = 1e-7, 10.0
@@ -18,8 +18,6 @@ _AROUND = 4  # steps to both sides that a loss is smoothed with
 
 
 class RateRange(Losses):
-    """Raises the learning rate from step to step, whatever schedule the script has, and looks at the loss."""
-
     def begin(self) -> None:
         super().begin()
         self._own: float | None = None
@@ -42,16 +40,10 @@ class RateRange(Losses):
         flat, steepest, lowest, diverging = _landmarks(curve)
         first, best = curve[0][1], min(loss for _, loss in curve)
         falls = first - best > _FALLS * abs(first)
-        yield self.judgement(
-            "lr-range",
-            self.whole(looks=len(curve)),
-            decided(falls, False),
-            f"{'' if falls else 'the loss hardly falls at any rate: '}it is flat below {flat:.1g}, falls fastest at "
-            f"{steepest:.1g}, is lowest at {lowest:.1g}, "
-            + (f"and diverges at {diverging:.1g}" if diverging else "and does not diverge")
-            + f"; the script's rate is {self._own:.1g}",
-            {"own": self._own, "flat": flat, "steepest": steepest, "lowest": lowest, "diverges": diverging},
-        )
+        told = f"diverges at {diverging:.1g}" if diverging else "does not diverge"
+        told += "" if falls else "; but it hardly falls at any rate"
+        found = {"own": self._own, "flat": flat, "steepest": steepest, "lowest": lowest, "diverges": diverging}
+        yield self.judgement("lr-range", self.whole(looks=len(curve)), decided(falls, False), told, **found)
         for rate, loss in curve:
             self.run.trace("rate", rate)
             self.run.trace("loss by rate", loss)

@@ -1,4 +1,5 @@
-"""DL217: optimizers that are made again and again for the same parameters, so that what they remember is lost."""
+"""DL217: optimizers that are made again and again for the same parameters, so that what they remember is lost. Compares
+each optimizer with the last one that was made at the same place."""
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ from weakref import ReferenceType, ref
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import OptimizerCreated, Probe, parameters_of, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided, parameters_of
+from dllint.confirm.probes.events import OptimizerCreated, Stack, stack_of
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
 
 _WITHOUT_MEMORY = ("SGD", "LBFGS")  # the first unless it has momentum
 
@@ -29,8 +29,6 @@ class _Made:
 
 
 class Recreated(Probe):
-    """Compares each optimizer with the last one that was made at the same place."""
-
     def begin(self) -> None:
         self._made: dict[Stack, list[_Made]] = {}
 
@@ -57,11 +55,6 @@ class Recreated(Probe):
             used = most.used + bool(most.latest.steps)
             steps = most.steps + most.latest.steps
             if steps:
-                yield self.judgement(
-                    "DL217",
-                    self.whole(stack, looks=used),
-                    decided(used >= ENOUGH, used == 1 and steps >= ENOUGH),
-                    f"{used} of {most.kind} were made here for the same parameters, with {steps} steps in all",
-                    {"made": most.number, "used": used, "steps": steps, "optimizer": most.kind},
-                    "alarm" if most.remembers and steps <= used else "note",
-                )
+                seen, verdict = self.whole(stack, looks=used), decided(used >= ENOUGH, used == 1 and steps >= ENOUGH)
+                voice = alarm_if(most.remembers and steps <= used)
+                yield self.judgement("DL217", seen, verdict, "", voice, optimizer=most.kind, steps=steps)

@@ -11,15 +11,13 @@ from weakref import WeakSet
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
 from dllint.confirm.inside.stacks import defined_at
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
+from dllint.confirm.probes.base import ObjectProbe, Samples
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 
 class Recurrent(ObjectProbe[Samples]):
-    """Looks at the gradients of these layers when an optimizer steps; wrong is where the way back saw one step."""
+    rule = "DL219"
 
     def begin(self) -> None:
         self._met: WeakSet[nn.Module] = WeakSet()
@@ -36,23 +34,11 @@ class Recurrent(ObjectProbe[Samples]):
         return Samples(stacks=tuple(filter(None, place)))
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        for layer, seen in self.known.items() if self.seen else ():
-            if seen is not None and (seen.looks < ENOUGH or self.run.steps % self.run.every == 0):
-                _look(layer, seen)
-
-    def judge_each(self, seen: Samples) -> Judgements:
-        if seen.looks:
-            what = f"in {seen.wrong} of {seen.looks} sampled steps the way back of a layer that runs both ways had "
-            what += "seen one step of each sequence only"
-            yield self.judgement("DL219", seen, seen.unanimous, what, {"cut": seen.wrong, "sampled": seen.looks})
-
-
-def _look(layer: nn.RNNBase, seen: Samples) -> None:
-    """Note whether the gradients are those of one step, if there are any."""
-    last = layer.num_layers - 1
-    names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")
-    gradients = [getattr(layer, name).grad for name in names]
-    if all(isinstance(gradient, Tensor) for gradient in gradients):
-        forth, back, inputs = (bool(gradient.any()) for gradient in gradients)
-        if forth and inputs:
-            seen.count(not back)
+        for layer, seen in self.due():
+            last = layer.num_layers - 1
+            names = (f"weight_hh_l{last}", f"weight_hh_l{last}_reverse", f"weight_ih_l{last}_reverse")
+            gradients = [getattr(layer, name).grad for name in names]
+            if all(isinstance(gradient, Tensor) for gradient in gradients):
+                forth, back, inputs = (bool(gradient.any()) for gradient in gradients)
+                seen.looks += forth and inputs
+                seen.wrong += forth and inputs and not back

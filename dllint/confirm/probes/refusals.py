@@ -8,16 +8,13 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import LossCall, ModelForward, Probe, stack_of
-from dllint.confirm.probes.judging import ENOUGH, Judgements
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe
+from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
 
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 class Refusals(Probe):
-    """Counts what goes well, and looks at what does not."""
-
     def begin(self) -> None:
         self._good: Counter[tuple[str, Stack]] = Counter()
         self._refused: dict[tuple[str, Stack], tuple[str, int]] = {}  # what, and at which step
@@ -58,13 +55,12 @@ class Refusals(Probe):
                 self._refused["DL904", stack] = f"the index {low} was looked up in an embedding", self.run.steps
 
     def judge(self) -> Judgements:
-        for (rule, stack), (what, step) in self._refused.items():
+        for (rule, stack), (told, step) in self._refused.items():
             seen = self.whole(stack, looks=self._good[rule, stack] + 1)
             seen.last = step
-            yield self.judgement(rule, seen, "CONFIRMED", what, {"calls": seen.looks, "refused": True})
+            yield self.judgement(rule, seen, "CONFIRMED", told)
         refused = {(rule, place) for rule, stack in self._refused for place in stack}
         for (rule, stack), calls in self._good.items():
             if calls >= ENOUGH and not any((rule, place) in refused for place in stack[:1]):
                 seen = self.whole(stack, looks=calls)
-                what, found = f"{calls} calls went well", {"calls": calls, "refused": False}
-                yield self.judgement(rule, seen, "REFUTED", what, found, "")
+                yield self.judgement(rule, seen, "REFUTED", f"{calls} calls went well", "")

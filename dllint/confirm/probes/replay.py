@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 
-from dllint.confirm.evidence import Judgement, Stack, Verdict, Voice
-from dllint.confirm.inside.ranks import are_several_ranks
 from dllint.confirm.inside.stacks import stack
-from dllint.confirm.probes.base import ModelForward, Probe, stack_of
-from dllint.confirm.probes.judging import ENOUGH, Samples
+from dllint.confirm.probes.base import ENOUGH, Probe, Samples
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 from dllint.confirm.probes.random_states import random_states_kept
+from dllint.confirm.probes.rank_comparison import are_several_ranks
 
 _MOST_ELEMENTS = 16_000_000  # of inputs that are kept
 _MOST_WEIGHTS = 100_000_000  # of a model that is copied
@@ -87,13 +86,9 @@ class Replaying(Probe):
                 with random_states_kept(), torch.no_grad():
                     yield call, made
 
-    def told(
-        self, rule: str, call: KeptCall, verdict: Verdict, what: str, found: dict[str, Any], place: Stack, voice: Voice
-    ) -> Judgement:
-        """A judgement about a call, by what was seen at a place inside of it."""
-        stacks = (place,) if place == call.stack else (place, call.stack)
-        seen = Samples(stacks=stacks, first=self.run.steps, last=self.run.steps, looks=1)
-        return self.judgement(rule, seen, verdict, what, found, voice)
+    def seen_at(self, call: KeptCall, culprit: Culprit | None = None) -> Samples:
+        """What is seen of a call, and where inside of it."""
+        return self.now(*((culprit.stack,) if culprit is not None and culprit.stack != call.stack else ()), call.stack)
 
 
 def tensors(value: Any, depth: int = 3) -> Iterator[Tensor]:
@@ -168,7 +163,7 @@ def _is_confined(before: Tensor, after: Tensor, chosen: Tensor) -> bool | None:
 
 @dataclass(slots=True)
 class Culprit:
-    """The first operation that was given a change at the chosen steps alone, and returned one beyond them."""
+    """An operation that was given a change at the chosen steps alone: the first that returned one beyond them."""
 
     name: str  # of the module that it belongs to
     modules: list[nn.Module]  # that are being called then, the innermost last
@@ -185,7 +180,7 @@ class Trace:
         self._open: list[tuple[str, nn.Module, bool | None]] = []
         self._size = 0
         self.culprit: Culprit | None = None
-        self.confined: list[tuple[nn.Module, Stack]] = []
+        self.confined: list[Culprit] = []  # modules that returned none
 
     def compare(self, first: Inputs, second: Inputs) -> tuple[list[Tensor], list[Tensor]]:
         """The outputs of both calls; none where a model draws in evaluation, too, or refuses the inputs."""
@@ -231,7 +226,7 @@ class Trace:
             with _unwatched():
                 now = self._compared(name, list(tensors(result)))
             if self._open.pop()[2] is True and now:
-                self.confined.append((module, stack()))
+                self.confined.append(Culprit(type(module).__name__, [module], stack()))
 
         return hook
 

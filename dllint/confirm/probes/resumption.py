@@ -10,18 +10,11 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from torch.optim import Optimizer, lr_scheduler
 
-from dllint.confirm.evidence import Stack, counted_back
-from dllint.confirm.probes.base import (
-    Probe,
-    ScalerUnscale,
-    SchedulerStep,
-    StateRead,
-    StateRestored,
-    StateSaved,
-    stack_of,
-)
-from dllint.confirm.probes.contents import has_optimizer
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.evidence import counted_back
+from dllint.confirm.inside.parts import has_optimizer
+from dllint.confirm.probes import events
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Stack, stack_of
 
 _COUNTER = re.compile(r"(start_|last_|current_|global_)?(epoch|step|iter|iters|iteration|it)s?(_num|_no)?$")
 _FRESH = 2  # steps of a scheduler, up to which it cannot have been restored
@@ -38,22 +31,19 @@ class _Counters:
 
 
 class Resumption(Probe):
-    """Watches what is restored, and what is used afterwards."""
-
     def begin(self) -> None:
         self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
         self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
         self._met: WeakSet[Any] = WeakSet()
-        self._taken: list[tuple[str, str, bool, tuple[Stack, ...]]] = []  # rule, what, whether it was restored, where
         self._read: _Counters | None = None
         self._is_resumed = False
 
-    def on_state_read(self, event: StateRead) -> None:
+    def on_state_read(self, event: events.StateRead) -> None:
         counters = counters_of(event.result)
         if counters and has_optimizer(event.result) and self._read is None:
             self._read = _Counters(counters, stack_of(event))
 
-    def on_state_restored(self, event: StateRestored) -> None:
+    def on_state_restored(self, event: events.StateRestored) -> None:
         owner, state = event.target, event.state
         if not isinstance(owner, Optimizer):
             self._restored.add(owner)
@@ -61,7 +51,7 @@ class Resumption(Probe):
             self._optimizers[owner] = stack_of(event)
             self._is_resumed = True
 
-    def on_scheduler_step(self, event: SchedulerStep) -> None:
+    def on_scheduler_step(self, event: events.SchedulerStep) -> None:
         scheduler = event.scheduler
         optimizer = getattr(scheduler, "optimizer", None)
         place = self._optimizers.get(optimizer) if isinstance(optimizer, Optimizer) else None
@@ -71,24 +61,25 @@ class Resumption(Probe):
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
-            self._taken.append(("DL713", type(scheduler).__name__, is_restored, (stack_of(event), place)))
+            self._note("DL713", type(scheduler).__name__, is_restored, stack_of(event), place)
 
-    def on_scaler_unscale(self, event: ScalerUnscale) -> None:
+    def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler
         place = self._optimizers.get(event.optimizer) if event.optimizer is not None else None
         if place is not None and scaler.is_enabled() and scaler not in self._met:
             self._met.add(scaler)
-            self._taken.append(("DL714", type(scaler).__name__, scaler in self._restored, (place,)))
+            self._note("DL714", type(scaler).__name__, scaler in self._restored, place)
 
-    def on_state_saved(self, event: StateSaved) -> None:
+    def _note(self, rule: str, kind: str, is_restored: bool, *stacks: Stack) -> None:
+        told = "was restored with the optimizer" if is_restored else "starts again, and the optimizer does not"
+        self.judged.append(self.judgement(rule, self.now(*stacks), decided(not is_restored, True), f"{kind} {told}"))
+
+    def on_state_saved(self, event: events.StateSaved) -> None:
         if self._read is not None and self._is_resumed and not self._read.saved and self.run.steps:
             self._read.saved = counters_of(event.content)
 
     def judge(self) -> Judgements:
-        for rule, kind, is_restored, stacks in self._taken:
-            told = "was restored with the optimizer" if is_restored else "starts again, and the optimizer does not"
-            found = {"restored": is_restored}
-            yield self.judgement(rule, self.whole(*stacks), decided(not is_restored, True), f"{kind} {told}", found)
+        yield from super().judge()
         if self._read is not None and self._is_resumed:
             yield from self._counted(self._read)
 
@@ -97,10 +88,9 @@ class Resumption(Probe):
         common = [name for name in counters.read if name in counters.saved]
         back = counted_back(counters.read, counters.saved)
         told = ", ".join(f"`{name}` {counters.read[name]} and {counters.saved[name]}" for name in back or common)
-        told = told or "none that is in both, or nothing was saved afterwards"
-        what, found = f"what was read and what was saved next counts {told}", {"read": counters.read}
-        seen = self.whole(counters.stack)
-        yield self.judgement("DL711", seen, decided(back, common), what, {**found, "saved": counters.saved})
+        told = f"what was read and what was saved next counts {told or 'none that is in both, or nothing was saved'}"
+        found = {"read": counters.read, "saved": counters.saved}
+        yield self.judgement("DL711", self.whole(counters.stack), decided(back, common), told, **found)
 
 
 def counters_of(content: Any) -> dict[str, int]:

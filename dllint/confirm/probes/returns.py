@@ -7,8 +7,7 @@ from statistics import mean, stdev
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, Probe, decided
 
 _EPISODES = 40
 _STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
@@ -17,8 +16,6 @@ _ERRORS = 3.0  # standard errors by which the means of the first and the last qu
 
 
 class Returns(Probe):
-    """Adds up the rewards of environments of gymnasium."""
-
     def begin(self) -> None:
         self._sums: WeakKeyDictionary[Any, float] = WeakKeyDictionary()  # of episodes that are not over
         self._returns: list[float] = []
@@ -45,11 +42,5 @@ class Returns(Probe):
         change = mean(last) - mean(first)
         error = ((stdev(first) ** 2 + stdev(last) ** 2) / (number // 4)) ** 0.5
         rises, falls = change > _ERRORS * error, change < -_ERRORS * error
-        yield self.judgement(
-            "return-trend",
-            self.whole(looks=number),
-            decided(falls and self.run.steps >= _STEPS, rises),
-            f"the mean return went from {mean(first):.4g} in the first quarter of {number} episodes to "
-            f"{mean(last):.4g} in the last",
-            {"first": mean(first), "last": mean(last), "error": error, "episodes": number},
-        )
+        verdict, found = decided(falls and self.run.steps >= _STEPS, rises), {"first": mean(first), "last": mean(last)}
+        yield self.judgement("return-trend", self.whole(looks=number), verdict, error=error, **found)

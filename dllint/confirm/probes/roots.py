@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from dllint.confirm.probes.base import BackwardCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, stack_of
 
 _SMALL = 16  # elements: a tensor that holds losses; inputs that are optimized themselves are larger
 
@@ -23,8 +22,6 @@ class _Passes(Samples):
 
 
 class Roots(PlaceProbe[_Passes]):
-    """DL205 and DL206."""
-
     def before_backward(self, call: BackwardCall) -> None:
         calls = self.at(stack_of(call))
         if not any(root.requires_grad for root in call.roots):
@@ -42,11 +39,5 @@ class Roots(PlaceProbe[_Passes]):
 
     def judge_each(self, seen: _Passes) -> Judgements:
         seen.looks = seen.good + seen.detached + seen.laundered
-        facts = (
-            ("DL205", seen.detached, 1, "went back from a tensor that was computed with gradients off"),
-            ("DL206", seen.laundered, ENOUGH, "ended at numbers instead of parameters"),
-        )
-        for rule, wrong, needed, what in facts:
-            verdict = decided(wrong >= needed, seen.good >= ENOUGH and not wrong)
-            told = f"{wrong} of {seen.looks} backward passes {what}"
-            yield self.judgement(rule, seen, verdict, told, {"wrong": wrong, "looked_at": seen.looks})
+        for rule, wrong, needed in (("DL205", seen.detached, 1), ("DL206", seen.laundered, ENOUGH)):
+            yield self.judgement(rule, seen, decided(wrong >= needed, seen.good >= ENOUGH and not wrong))

@@ -15,13 +15,12 @@ from weakref import ref
 
 from torch.utils.data import IterableDataset
 
-from dllint.confirm.evidence import Voice
-from dllint.confirm.inside.feed import Batches, Source
+from dllint.confirm.inside.feed import Source
 from dllint.confirm.inside.samples import is_of_sample
 from dllint.confirm.inside.workers import content_of, read_notes
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided
-from dllint.confirm.probes.judging import Samples as Seen
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, alarm_if, decided
+from dllint.confirm.probes.base import Samples as Seen
+from dllint.confirm.probes.events import Batches
 from dllint.confirm.probes.random_states import random_states_kept
 
 _MOST = 20  # datasets
@@ -38,8 +37,6 @@ class _Data(Seen):
 
 
 class Samples(Probe):
-    """Reads what workers have noted, and asks for two samples at the end."""
-
     def begin(self) -> None:
         self._data: dict[str, _Data] = {}  # by what it is known by
         self._sources: dict[Source, _Data] = {}
@@ -73,25 +70,24 @@ class Samples(Probe):
         """DL406."""
         ragged = [failure for failure in failures if failure["kind"] == "collate"]
         lost = sorted({key for note in notes for key in note.get("lost", [])})
-        what = f"{data.looks} batches were made of samples that fit together"
+        told = f"{data.looks} batches were made of samples that fit together"
         if ragged:
-            what = f"no batch can be made of samples with {'; '.join(ragged[0]['parts'])}"
+            told = f"no batch can be made of samples with {'; '.join(ragged[0]['parts'])}"
         elif lost:
             told = ", ".join(f"`{key}`" for key in lost)
-            what = f"{told} is dropped, since the first sample of a batch does not have it"
-        voice: Voice = "alarm" if ragged else "note" if lost else ""
-        found = {"failures": ragged, "lost": lost, "batches": data.looks}
-        yield self.judgement("DL406", data, decided(ragged or lost, data.looks >= ENOUGH), what, found, voice)
+            told += " is dropped, since the first sample of a batch does not have it"
+        verdict = decided(ragged or lost, data.looks >= ENOUGH)
+        yield self.judgement("DL406", data, verdict, told, alarm_if(ragged), failures=ragged, lost=lost)
 
     def _indexed(self, data: _Data, failures: list[Any]) -> Judgements:
         """DL409 and DL410."""
         missing = [failure for failure in failures if failure["kind"] == "index"]
         if missing:
-            what = f"a batch has an index that there is no sample for: {missing[0]['error']}"
-            yield self.judgement("DL410", data, "CONFIRMED", what, {"failures": missing})
+            told = f"a batch has an index that there is no sample for: {missing[0]['error']}"
+            yield self.judgement("DL410", data, "CONFIRMED", told, failures=missing)
             return
         if data.met_last:
-            yield self.judgement("DL410", data, "REFUTED", "the last sample was taken", {})
+            yield self.judgement("DL410", data, "REFUTED", "the last sample was taken")
         dataset, sources = data.dataset(), [source for source, known in self._sources.items() if known is data]
         is_over = self.run.ended_by in ("budget", "end") and threading.current_thread() is threading.main_thread()
         trains = any(batches.trained for source in sources for batches in source.passes)
@@ -103,8 +99,8 @@ class Samples(Probe):
                 return
             error = None if data.met_last else _asked(dataset, len(dataset) - 1)[1]
             if error is not None:
-                what = f"there is no last sample: {error}" if error else "there is a last sample"
-                yield self.judgement("DL410", data, decided(error, True), what, {"error": error})
+                told = f"there is no last sample: {error}" if error else "there is a last sample"
+                yield self.judgement("DL410", data, decided(error, True), told)
             yield from self._beyond(data, dataset, content_of(first))
 
     def _beyond(self, data: _Data, dataset: Any, first: str) -> Judgements:
@@ -112,8 +108,8 @@ class Samples(Probe):
         behind, error = _asked(dataset, len(dataset))
         if error is not None:
             wraps = not error and first == content_of(_asked(dataset, 0)[0]) == content_of(behind) != ""
-            what = "the sample after the last is the first" if wraps else f"after the last: {error or 'another sample'}"
-            yield self.judgement("DL409", data, decided(wraps, error), what, {"error": error})
+            told = "the sample after the last is the first" if wraps else f"after the last: {error or 'another sample'}"
+            yield self.judgement("DL409", data, decided(wraps, error), told)
 
     def _cached(self, data: _Data, notes: list[Any]) -> Judgements:
         """DL412."""
@@ -123,9 +119,9 @@ class Samples(Probe):
                 sizes[note["worker"]].append(note.get("caches", {}).get(name, []))
             later = [(taken[0], each) for taken in sizes.values() if taken[0] for each in taken[1:]]
             again, thrown = len(later), sum(bool(each) and each[0] <= first[0] for first, each in later)
-            what = f"`{name}` is filled in workers, and was empty again when {thrown} of {again} later passes began"
             found = {"cache": name, "sizes": {f"worker {worker}": taken for worker, taken in sizes.items()}}
-            yield self.judgement("DL412", data, decided(again and thrown == again, again), what, found)
+            verdict = decided(again and thrown == again, again)
+            yield self.judgement("DL412", data, verdict, thrown=thrown, again=again, **found)
 
 
 def _reference(dataset: Any) -> Any:

@@ -1,8 +1,8 @@
 """Whether the output for one sample depends on the others: DL833, and with it DL821, DL823 and DL829.
 
 When the script is over, one sample of the last batch is replaced by another, in a copy of the model in evaluation mode,
-and the outputs for the others are compared. The first operation is named that was given a change of
-this sample and returned one of others.
+and the outputs for the others are compared. The first operation is named that was given a change of this sample and
+returned one of others. Knows how many samples loaders put into a batch, and replaces one of them at the end.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
-from dllint.confirm.evidence import Verdict
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.probes.judging import Judgements
+from dllint.confirm.evidence import Verdict, Voice
+from dllint.confirm.probes.base import Judgements
+from dllint.confirm.probes.events import Batches
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, Trace, is_confined
 
 _SEQUENCES = (nn.RNNBase, nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 
 
 class SamplesMix(Replaying):
-    """Knows how many samples loaders put into a batch, and replaces one of them at the end."""
-
     def begin(self) -> None:
         self._sizes: set[int] = set()
 
@@ -54,28 +52,27 @@ class SamplesMix(Replaying):
         trace = Trace(module, chosen)
         before, after = trace.compare(call.inputs, _without(call.inputs, replaced, count))
         is_apart = is_confined(before, after, chosen) if after else None
-        found = {"samples": count, "replaced": replaced}
         if is_apart:
-            what = "the outputs for all others stay as they are"
-            yield self.told("DL833", call, "REFUTED", what, found, call.stack, "")
-            for layer, place in trace.confined:
-                if isinstance(layer, _SEQUENCES):
-                    what = f"`{type(layer).__name__}` keeps samples apart"
-                    yield self.told("DL829", call, "REFUTED", what, found, place, "")
+            told = "the outputs for all others stay as they are"
+            yield self.judgement("DL833", self.seen_at(call), "REFUTED", told, "", samples=count)
+            for layer in trace.confined:
+                if isinstance(layer.modules[-1], _SEQUENCES):
+                    told = f"`{layer.name}` keeps samples apart"
+                    yield self.judgement("DL829", self.seen_at(call, layer), "REFUTED", told, "", samples=count)
         if is_apart in (True, None):
             return
         culprit = trace.culprit
         inner = culprit.modules[-1] if culprit is not None else None
-        where = f", first in {culprit.name and f'`{culprit.name}`, a '}`{type(inner).__name__}`" if culprit else ""
-        what = f"the outputs for others move when one sample is replaced{where}"
-        place = culprit.stack if culprit is not None else call.stack
+        told = "the outputs for others move when one sample is replaced"
+        told += f", first in {culprit.name and f'`{culprit.name}`, a '}`{type(inner).__name__}`" if culprit else ""
         verdict: Verdict = "INCONCLUSIVE" if isinstance(inner, _NormBase) else "CONFIRMED"
-        yield self.told("DL833", call, verdict, what, found, place, "note")
+        voices: dict[str, Voice] = {"DL833": "note"}
         if culprit is not None and any(isinstance(each, _SEQUENCES) for each in culprit.modules):
-            yield self.told("DL829", call, verdict, what, found, place, "alarm")
+            voices["DL829"] = "alarm"
         elif verdict == "CONFIRMED" and culprit is not None:
-            yield self.told("DL821", call, verdict, what, found, place, "")
-            yield self.told("DL823", call, verdict, what, found, place, "")
+            voices |= {"DL821": "", "DL823": ""}
+        for rule, voice in voices.items():
+            yield self.judgement(rule, self.seen_at(call, culprit), verdict, told, voice, samples=count)
 
 
 def _without(inputs: Inputs, replaced: int, count: int) -> Inputs:

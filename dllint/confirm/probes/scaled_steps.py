@@ -1,15 +1,13 @@
-"""DL214: steps with gradients that are still scaled."""
+"""DL214: steps with gradients that a scaler has scaled, past the scaler."""
 
 from __future__ import annotations
 
-from dllint.confirm.probes.base import OptimizerStep, Probe
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, repeated
+from dllint.confirm.probes.events import OptimizerStep
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, repeated
 
 
 class ScaledSteps(Probe):
-    """DL214: steps with gradients that a scaler has scaled, past the scaler."""
-
     def begin(self) -> None:
         self._steps: dict[Tracked, Samples] = {}  # with a scaler; wrong are those with gradients that are still scaled
 
@@ -23,6 +21,4 @@ class ScaledSteps(Probe):
         for tracked, steps in self._steps.items():
             if steps.looks >= ENOUGH:
                 seen = tracked.seen(steps.looks, *tracked.step_stacks)
-                what = f"{steps.wrong} of {steps.looks} steps of {tracked.kind} used gradients that were still scaled"
-                found = {"wrong": steps.wrong, "steps": steps.looks}
-                yield self.judgement("DL214", seen, repeated(steps.wrong), what, found)
+                yield self.judgement("DL214", seen, repeated(steps.wrong), wrong=steps.wrong)

@@ -7,10 +7,8 @@ from typing import Any
 
 import torch
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, ScalerUpdate, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, ScalerUpdate, Stack, stack_of
 
 _SETTLING = 25  # updates in which a scaler finds its scale
 _WINDOW = 100
@@ -33,8 +31,6 @@ class _Scales(Samples):
 
 
 class Scaling(ObjectProbe[_Scales]):
-    """Follows the scale of each gradient scaler."""
-
     def begin(self) -> None:
         self._types: list[torch.dtype] = []  # of autocast, in the latest call of a model
         self._scaled: dict[Stack, Samples] = {}  # losses of models under autocast; wrong are those in bfloat16
@@ -63,10 +59,7 @@ class Scaling(ObjectProbe[_Scales]):
     def judge(self) -> Judgements:
         for losses in self._scaled.values():
             losses.first, losses.last = 0, self.run.steps
-            what = f"{losses.wrong} of {losses.looks} losses that were scaled came from models in bfloat16, whose "
-            what += "gradients do not vanish as those in float16 do"
-            found = {"bfloat16": losses.wrong, "losses": losses.looks}
-            yield self.judgement("DL802", losses, losses.unanimous, what, found)
+            yield self.judgement("DL802", losses, losses.unanimous)
         yield from super().judge()
 
     def judge_each(self, seen: _Scales) -> Judgements:
@@ -77,22 +70,15 @@ class Scaling(ObjectProbe[_Scales]):
         share = sum(recent) / len(recent) if recent else 0.0
         last = seen.after[-1]
         is_gone = last < 1 or last < seen.begin / _COLLAPSED
-        yield self.judgement(
-            "scale-collapse",
-            self.whole(looks=len(skips)),
-            decided(is_gone or share > _MANY, share <= _FEW),
-            f"the scale went from {seen.begin:.4g} to {last:.4g}, and {sum(skips)} of {len(skips)} steps were skipped",
-            {"first": seen.begin, "last": last, "skipped": sum(skips), "updates": len(skips)},
-        )
+        verdict = decided(is_gone or share > _MANY, share <= _FEW)
+        found = {"first": seen.begin, "last": last, "skipped": sum(skips)}
+        yield self.judgement("scale-collapse", self.whole(looks=len(skips)), verdict, **found)
 
 
 def autocast_types() -> list[torch.dtype]:
     """The types that autocast computes in, on each device on which it is enabled."""
     if _HAS_DEVICES:
-        return [torch.get_autocast_dtype(kind) for kind in _devices() if torch.is_autocast_enabled(kind)]
+        devices = ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)
+        return [torch.get_autocast_dtype(kind) for kind in devices if torch.is_autocast_enabled(kind)]
     found = [torch.get_autocast_cpu_dtype()] if torch.is_autocast_cpu_enabled() else []
     return [*found, *([torch.get_autocast_gpu_dtype()] if torch.is_autocast_enabled() else [])]
-
-
-def _devices() -> tuple[str, ...]:
-    return ("cuda", "cpu") if torch.cuda.is_available() else ("cpu",)

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.overrides import TorchFunctionMode
 
 from dllint.confirm.evidence import Judgement, Verdict, Voice
-from dllint.confirm.inside.spy import Spy
-from dllint.confirm.probes.base import ModelForward
-from dllint.confirm.probes.judging import ENOUGH, Judgements, decided, shown
+from dllint.confirm.probes.base import ENOUGH, Judgements, alarm_if, decided
+from dllint.confirm.probes.events import ModelForward
 from dllint.confirm.probes.random_states import random_states_kept
 from dllint.confirm.probes.replay import Inputs, KeptCall, Replaying, called
 
@@ -26,11 +26,10 @@ _MOST_FEATURES = 64
 _SLOW = 2.0  # seconds of a call, above which features are not tried one by one
 _NO_EFFECT, _NOISE = 1e-6, 1e-3  # compared with how far outputs are apart
 _LEAK, _NO_LEAK = 1e-3, 1e-5  # compared with the largest logit
+_DRAWING = ("bernoulli", "dropout", "multinomial", "normal", "rand", "uniform")
 
 
 class Sensitivity(Replaying):
-    """Keeps the last inputs of each model, and calls it with others at the end."""
-
     most_models = 4
 
     def is_kept(self, event: ModelForward) -> bool:
@@ -59,7 +58,7 @@ class _Trial:
         try:
             plain = self._outputs({}) if self._tensors else None
             is_slow = time.perf_counter() - begin > _SLOW
-            with Spy() as spy:
+            with _Spy() as spy:
                 again = self._outputs({}) if self._tensors else None
         except Exception:  # the model has another signature in evaluation, or needs what is gone
             return
@@ -88,15 +87,13 @@ class _Trial:
         comparable = outputs is not None and outputs.shape == plain.shape
         return float((outputs - plain).abs().max()) / scale if comparable else None  # type: ignore[operator]
 
-    def _told(self, rule: str, verdict: Verdict, what: str, found: dict[str, Any], voice: Voice) -> Judgement:
-        return self._probe.told(rule, self._call, verdict, what, found, self._call.stack, voice)
+    def _told(self, rule: str, verdict: Verdict, told: str, voice: Voice, **found: Any) -> Judgement:
+        return self._probe.judgement(rule, self._probe.seen_at(self._call), verdict, told, voice, **found)
 
     def _randomness(self, noise: float, dropped: list[str], drawn: list[str]) -> Judgements:
-        differs = noise > _NO_EFFECT
-        what = f"two calls in evaluation mode with the same input differ by {noise:.3g} of the spread of the outputs"
-        what += f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
-        found = {"difference": noise, "dropped": dropped, "drawn": drawn}
-        yield self._told("random-in-evaluation", decided(differs and dropped, not differs), what, found, "alarm")
+        differs, found = noise > _NO_EFFECT, {"difference": noise, "dropped": dropped, "drawn": drawn}
+        told = f", which {', '.join(dropped or drawn)} drew for" if differs and (dropped or drawn) else ""
+        yield self._told("random-in-evaluation", decided(differs and dropped, not differs), told, "alarm", **found)
 
     def _ignored(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each input to the next sample of the batch."""
@@ -108,13 +105,11 @@ class _Trial:
                 effects |= {} if effect is None else {_called(key): effect}
         if effects:
             ignored = [name for name, effect in effects.items() if effect <= max(_NO_EFFECT, noise)]
-            what = f"the outputs do not depend on {', '.join(ignored)}"
-            if not ignored:
-                what = f"the outputs depend on {', '.join(effects)}"
+            told = f"do not depend on {', '.join(ignored)}" if ignored else f"depend on {', '.join(effects)}"
             is_main = _called(self._tensors[0]) in ignored or len(ignored) == len(effects)
-            voice: Voice = "alarm" if is_main else "note"
-            found = {"effects": effects, "noise": noise}
-            yield self._told("input-ignored", decided(ignored, True), what, found, voice)
+            yield self._told(
+                "input-ignored", decided(ignored, True), told, alarm_if(is_main), effects=effects, noise=noise
+            )
 
     def _useless(self, plain: Tensor, scale: float, noise: float) -> Judgements:
         """Give each feature of a small input to the next sample of the batch."""
@@ -131,9 +126,8 @@ class _Trial:
         if features:
             useless = [column for column, effect in features.items() if effect <= max(_NO_EFFECT, noise)]
             verdict = decided(0 < len(useless) < len(features), not useless)
-            what = f"the outputs do not depend on {len(useless)} of {len(features)} features{shown(useless, 8)}"
-            found = {"ignored": useless, "features": len(features), "noise": noise}
-            yield self._told("feature-ignored", verdict, what, found, "note")
+            found = {"ignored": useless, "number": len(useless), "features": len(features), "noise": noise}
+            yield self._told("feature-ignored", verdict, "", "note", **found)
 
     def _leaks(self) -> Judgements:
         """Replace the first document of packed rows, and see whether the outputs of the others move."""
@@ -148,10 +142,8 @@ class _Trial:
         if before is None or after is None or not before.numel() or not after.numel():
             return
         moved = float((after - before).abs().max()) / (float(before.abs().max()) or 1.0)
-        what = "other tokens in the first document of a row move the outputs of those after it by "
-        what += f"{moved:.3g} of the largest"
         found = {"moved": moved, "tokens": _called(tokens), "positions": _called(positions)}
-        yield self._told("DL905", decided(moved > _LEAK, moved <= _NO_LEAK), what, found, "alarm")
+        yield self._told("DL905", decided(moved > _LEAK, moved <= _NO_LEAK), "", "alarm", **found)
 
     def _per_token(self, changed: Inputs, chosen: Tensor) -> Tensor | None:
         """The outputs for some tokens, of the first output that has some for each token."""
@@ -159,6 +151,34 @@ class _Trial:
             if part.dim() == 3 and part.shape[:2] == chosen.shape:
                 return part.detach().float()[chosen]
         return None
+
+
+class _Spy(TorchFunctionMode):
+    """While it is entered, notes functions that drop (``dropped``) and others that draw (``drawn``)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped: list[str] = []
+        self.drawn: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note a function, and call it."""
+        given = kwargs or {}
+        name = getattr(func, "__name__", str(func))
+        if "dropout" in name:
+            probability = args[1] if len(args) > 1 else given.get("p", 0.5)
+            training = args[2] if len(args) > 2 else given.get("training", True)
+            if probability and training:
+                self._note(self.dropped, name)
+        elif name == "scaled_dot_product_attention" and given.get("dropout_p", args[4] if len(args) > 4 else 0.0):
+            self._note(self.dropped, name)
+        elif name.rstrip("_").startswith(_DRAWING):
+            self._note(self.drawn, name)
+        return func(*args, **given)
+
+    def _note(self, names: list[str], name: str) -> None:
+        if name not in names:
+            names.append(name)
 
 
 @contextmanager

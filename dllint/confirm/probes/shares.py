@@ -1,64 +1,39 @@
-"""DL404: whether the workers of a loader that iterates take the same samples."""
+"""DL404: whether the workers of a loader that iterates take the same samples: each should take a share of its own."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from typing import Any
 
-from torch.utils.data import IterableDataset
-
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.feed import Batches
 from dllint.confirm.inside.workers import read_notes
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, decided
-
-
-@dataclass(frozen=True, slots=True)
-class _First:
-    """What the first batch of a worker is known by, and whether random numbers were drawn for it."""
-
-    content: str
-    labels: str
-    draws: bool
-
-
-def _repeat(batches: list[_First]) -> bool:
-    labels = [begin.labels for begin in batches if begin.labels]
-    return len({begin.content for begin in batches}) < len(batches) or len(set(labels)) < len(labels)
+from dllint.confirm.probes.base import Judgements, Probe, decided
 
 
 class Shares(Probe):
-    """Compares the first batches of the workers of a loader that iterates: each should take a share of its own."""
-
-    def begin(self) -> None:
-        self._made: dict[str, Stack] = {}  # by dataset, where a loader over it was made
-
-    def on_pass(self, batches: Batches) -> None:
-        loader = batches.loader
-        if loader is not None and isinstance(loader.dataset, IterableDataset):
-            self._made[batches.source.dataset] = batches.made
-
     def judge(self) -> Judgements:
-        first: dict[tuple[str, int], dict[int, _First]] = {}  # by dataset and pass, of each worker
+        first: dict[tuple[str, int], list[Any]] = defaultdict(list)  # by dataset and pass, what workers began with
         passes: Counter[tuple[str, int]] = Counter()
         for note in read_notes(self.run.settings.records):
-            place = note["dataset"], note["worker"]
             if note.get("content") and note["worker"] >= 0:
-                begin = _First(note["content"], note.get("labels", ""), any(a != b for a, b in note["states"].values()))
-                first.setdefault((note["dataset"], passes[place]), {})[note["worker"]] = begin
+                place = note["dataset"], note["worker"]
+                first[note["dataset"], passes[place]].append(note)
                 passes[place] += 1
-        by_dataset: dict[str, list[list[_First]]] = {}
-        for (name, _), batches in first.items():
-            if len(batches) > 1:
-                by_dataset.setdefault(name, []).append(list(batches.values()))
-        for name, seen in by_dataset.items():
-            repeated = sum(_repeat(batches) for batches in seen)
-            is_changed = any(begin.draws and not begin.labels for batches in seen for begin in batches)
-            yield self.judgement(
-                "DL404",
-                self.whole(self._made.get(name, ()), looks=len(seen)),
-                decided(repeated, not is_changed),
-                f"in {repeated} of {len(seen)} passes over {name}, workers began with the same samples",
-                {"dataset": name, "repeated": repeated, "passes": len(seen)},
-            )
+        made = {source.dataset: source.made for source in self.run.feed.sources}
+        for name in dict.fromkeys(name for name, _ in first):
+            compared = [notes for (dataset, _), notes in first.items() if dataset == name and len(notes) > 1]
+            if compared:
+                is_changed = any(map(_is_drawn_without_labels, (note for notes in compared for note in notes)))
+                repeated, seen = sum(map(_repeat, compared)), self.whole(made.get(name, ()), looks=len(compared))
+                verdict = decided(repeated, not is_changed)
+                yield self.judgement("DL404", seen, verdict, dataset=name, repeated=repeated)
+
+
+def _repeat(notes: list[Any]) -> bool:
+    """Whether two of the workers began with the same."""
+    labels = [note["labels"] for note in notes if note["labels"]]
+    return len({note["content"] for note in notes}) < len(notes) or len(set(labels)) < len(labels)
+
+
+def _is_drawn_without_labels(note: Any) -> bool:
+    """Whether samples were changed at random, and nothing tells which they are."""
+    return not note["labels"] and any(before != after for before, after in note["states"].values())

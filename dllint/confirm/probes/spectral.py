@@ -1,4 +1,5 @@
-"""Spectral norms that are used before the first call in training has estimated them."""
+"""Spectral norms that are used before the first call in training has estimated them. Looks at the first call of each
+model that has ``torch.nn.utils.spectral_norm`` in it."""
 
 from __future__ import annotations
 
@@ -8,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, Probe, stack_of
-from dllint.confirm.probes.judging import Judgements, decided
+from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import ModelForward, Stack, stack_of
 
 _OFF = 0.5  # of the norm: what a single step of the power iteration exceeds
 _ITERATIONS = 20
@@ -18,8 +18,6 @@ _LARGEST = 4_000_000  # elements
 
 
 class Spectral(Probe):
-    """Looks at the first call of each model that has ``torch.nn.utils.spectral_norm`` in it."""
-
     def begin(self) -> None:
         self._known: WeakSet[nn.Module] = WeakSet()
         self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
@@ -36,11 +34,8 @@ class Spectral(Probe):
 
     def judge(self) -> Judgements:
         for stack, ratios in self._ratios.items():
-            wrong = [ratio for ratio in ratios if ratio < _OFF]
-            what = f"{len(wrong)} of {len(ratios)} weights are divided by a norm that no call in training has estimated"
-            what += f": {min(wrong):.2g} of what it is" if wrong else ""
-            found = {"ratios": ratios[:50], "wrong": len(wrong), "weights": len(ratios)}
-            yield self.judgement("DL220", self.whole(stack, looks=len(ratios)), decided(wrong, True), what, found)
+            seen, wrong = self.whole(stack, looks=len(ratios)), sum(ratio < _OFF for ratio in ratios)
+            yield self.judgement("DL220", seen, decided(wrong, True), wrong=wrong, least=min(ratios))
 
 
 def _ratio(layer: nn.Module, hook: SpectralNorm) -> float:

@@ -13,9 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, decided
+from dllint.confirm.probes.events import LossCall, ModelForward, stack_of
 
 _IGNORED = -100
 _BATCHES = 5  # from which ends of texts that are ignored are no chance
@@ -43,8 +42,6 @@ class _Pending:
 
 
 class Supervision(PlaceProbe[_Calls]):
-    """Compares labels with masks, and with what the loss counts."""
-
     def begin(self) -> None:
         self._pending: _Pending | None = None
 
@@ -98,23 +95,9 @@ class Supervision(PlaceProbe[_Calls]):
         with_gradients = seen.place[1]
         seen.looks = seen.padded + seen.masked
         if seen.looks:
-            found = {"counted": seen.counted, "masked": seen.masked, "padded": seen.looks, "share": seen.share}
-            yield self.judgement(
-                "DL902" if with_gradients else "DL908",
-                seen,
-                decided(seen.counted >= ENOUGH, not seen.counted and seen.masked >= ENOUGH),
-                f"padding counted in the loss of {seen.counted} of {seen.looks} padded batches"
-                + (f", up to {seen.share:.0%} of its targets" if seen.counted else ""),
-                found,
-            )
+            verdict = decided(seen.counted >= ENOUGH, not seen.counted and seen.masked >= ENOUGH)
+            yield self.judgement("DL902" if with_gradients else "DL908", seen, verdict)
         seen.looks = seen.ends
         if seen.looks and with_gradients:
             is_wrong = not seen.learnt_ends and seen.ignored_ends == seen.ends >= _BATCHES
-            yield self.judgement(
-                "DL903",
-                seen,
-                decided(is_wrong, seen.learnt_ends >= ENOUGH),
-                f"in {seen.ignored_ends} of {seen.ends} batches the labels ignore each token that ends a text, and "
-                "nothing else that is attended to: as if it were padding",
-                {"ends": seen.ends, "ignored": seen.ignored_ends, "learnt": seen.learnt_ends},
-            )
+            yield self.judgement("DL903", seen, decided(is_wrong, seen.learnt_ends >= ENOUGH))

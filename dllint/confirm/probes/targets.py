@@ -4,26 +4,15 @@ probabilities instead of logarithms. The rules are DL102, DL106, DL111, DL112, D
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
-from dllint.confirm.probes.base import LossCall, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples
+from dllint.confirm.probes.events import LossCall, stack_of
 
 _SYMMETRIC = ("huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss")
 _SUM = 1e-2  # by which a row of probabilities may miss 1
 _SATURATED = 1e-3  # share of the elements
-
-
-@dataclass(frozen=True, slots=True)
-class _Fact:
-    """What a rule asks about a call of a loss: true or false, or nothing."""
-
-    rule: str
-    ask: Callable[[LossCall], bool | None]
-    what: str
 
 
 def _has_one_class(call: LossCall) -> bool | None:
@@ -71,31 +60,28 @@ def _is_saturated(call: LossCall) -> bool | None:
     return float(lost.float().mean()) > _SATURATED
 
 
-_FACTS = (
-    _Fact("DL115", _has_one_class, "had one class, so that it is 0 whatever the model says"),
-    _Fact("DL111", _is_swapped, "needed gradients for the target and not for the input, as if they were swapped"),
-    _Fact("DL117", _grows, "compared each element of the input with each of the target, by broadcasting"),
-    _Fact("DL106", _are_no_probabilities, "had floating targets that are no probabilities"),
-    _Fact("DL112", _is_no_logarithm, "were given probabilities where logarithms of them are expected"),
-    _Fact("DL102", _is_saturated, "had probabilities of just 0 or 1 on the wrong side, which send no gradient"),
-)
+_ASKED: dict[str, Callable[[LossCall], bool | None]] = {
+    "DL115": _has_one_class,
+    "DL111": _is_swapped,
+    "DL117": _grows,
+    "DL106": _are_no_probabilities,
+    "DL112": _is_no_logarithm,
+    "DL102": _is_saturated,
+}
+"""What each rule asks about a call of a loss: true or false, or nothing."""
 
 
 class Targets(PlaceProbe[Samples]):
-    """Asks the first calls from each place, and some after them, about each fact."""
-
     def on_loss_call(self, call: LossCall) -> None:
-        for fact in _FACTS:
-            seen = self.sample(fact, stack_of(call))
-            answer = None if seen is None else fact.ask(call)
+        for rule, ask in _ASKED.items():
+            seen = self.sample(rule, stack_of(call))
+            answer = None if seen is None else ask(call)
             if seen is not None and answer is not None:
-                seen.what = call.function
+                seen.what = f"calls of {call.function}"
                 seen.count(answer)
 
     def judge_each(self, seen: Samples) -> Judgements:
         if seen.looks:
-            fact: _Fact = seen.place[0]
-            is_often = fact.rule == "DL102" and seen.wrong >= ENOUGH
-            what = f"{seen.wrong} of {seen.looks} calls of {seen.what} {fact.what}"
-            found = {"wrong": seen.wrong, "sampled": seen.looks, "function": seen.what}
-            yield self.judgement(fact.rule, seen, "CONFIRMED" if is_often else seen.unanimous, what, found)
+            rule = seen.place[0]
+            is_often = rule == "DL102" and seen.wrong >= ENOUGH
+            yield self.judgement(rule, seen, "CONFIRMED" if is_often else seen.unanimous)

@@ -16,10 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import ModelForward, OptimizerStep, stack_of
-from dllint.confirm.probes.collecting import ObjectProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
+from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
 
 _SEES = re.compile(
     r"(vision|visual|image|img|pixel|audio|speech|video)(_?(tower|model|encoder|backbone|transformer))?$"
@@ -46,12 +44,7 @@ class _Model(Samples):
 
 
 class Towers(ObjectProbe[_Model]):
-    """Looks at the gradients of the parts of each model after some steps."""
-
     turn = 1  # it judges by the updates that others have measured
-
-    def begin(self) -> None:
-        self._steps = 0
 
     def on_model_forward(self, event: ModelForward) -> None:
         if event.grad == "on":
@@ -62,24 +55,22 @@ class Towers(ObjectProbe[_Model]):
         return _Model(stacks=place, parts={name: _Part() for name in names}) if names else None
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:
-        self._steps += bool(self.seen)
-        for module, model in self.known.items() if self.seen else ():
-            if model is not None and (model.looks < ENOUGH or self._steps % self.run.every == 0):
-                model.count()
-                for name, part in model.parts.items():
-                    trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
-                    part.trainable = max(part.trainable, len(trainable))
-                    part.fed += _has_gradient(trainable)
+        for module, model in self.due():
+            model.count()
+            for name, part in model.parts.items():
+                trainable = [p for p in module.get_submodule(name).parameters() if p.requires_grad]
+                part.trainable = max(part.trainable, len(trainable))
+                part.fed += _has_gradient(trainable)
 
     def judge_each(self, seen: _Model) -> Judgements:
         trained = {name: part for name, part in seen.parts.items() if part.trainable}
         if any(part.fed for part in trained.values()):
             still, is_enough = [name for name, part in trained.items() if not part.fed], seen.looks >= ENOUGH
-            what = f"each of {_named(list(seen.parts))} is frozen or has gradients"
+            told = f"each of {_named(list(seen.parts))} is frozen or has gradients"
             if still:
-                what = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
-            found = {"parts": {name: [part.trainable, part.fed] for name, part in seen.parts.items()}}
-            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), what, found)
+                told = f"{_named(still)} can be trained, and never had a gradient in {seen.looks} steps"
+            parts = {name: [part.trainable, part.fed] for name, part in seen.parts.items()}
+            yield self.judgement("DL961", seen, decided(is_enough and still, is_enough), told, parts=parts)
             yield from self._paced(seen, list(trained))
 
     def _paced(self, seen: _Model, names: list[str]) -> Judgements:
@@ -92,9 +83,8 @@ class Towers(ObjectProbe[_Model]):
                 paces[name] = median(found)
         if len(paces) > 1:
             apart = max(paces.values()) / min(paces.values())
-            told = ", ".join(f"{name} by {pace:.2g}" for name, pace in paces.items())
-            what = f"a step moves {told} of its weights"
-            yield self.judgement("DL962", seen, decided(apart > _APART, True), what, paces)
+            told = ", ".join(f"{pace:.2g} in `{name}`" for name, pace in paces.items())
+            yield self.judgement("DL962", seen, decided(apart > _APART, True), told, paces=paces)
 
 
 def _parts(module: nn.Module) -> list[str]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dllint.confirm.probes.base import BackwardCall, OptimizerStep, Probe, ScalerUpdate
+from dllint.confirm.probes.base import Probe
+from dllint.confirm.probes.events import BackwardCall, OptimizerStep, ScalerUpdate
 
 _MOST = 2000  # numbers in a trace
 
 
 class Traces(Probe):
-    """Numbers over the run: the loss that is sent backward, the learning rate, and the scale."""
-
     def begin(self) -> None:
         self._count = 0
 
     def before_backward(self, call: BackwardCall) -> None:
         self._count += 1
-        is_read = self.is_sampled(self._count, 100)  # each reads a number from the device
-        if is_read and self._count < _MOST and call.value is not None:
+        if self.is_sampled(self._count, 100) and self._count < _MOST and call.value is not None:  # which is read there
             self.run.trace("loss", call.value)
 
     def on_optimizer_step(self, event: OptimizerStep) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dllint.confirm.evidence import Judgement, Stack, Voice
-from dllint.confirm.probes.base import Probe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.evidence import Voice
+from dllint.confirm.probes.base import Probe, decided
+from dllint.confirm.probes.events import Stack
 
 _TAKES = {
     "SFT": "`text`, `messages`, or `prompt` and `completion`",
@@ -26,11 +26,6 @@ _CUT = 0.05  # share of the examples
 
 
 class TrainerData(Probe):
-    """Looks at the data of each trainer when it has been made."""
-
-    def begin(self) -> None:
-        self._judgements: list[Judgement] = []
-
     def on_trainer(self, trainer: Any, given: Any, error: Exception | None, stack: Stack) -> None:
         kept = getattr(trainer, "train_dataset", None)
         args = getattr(trainer, "args", None)
@@ -46,7 +41,7 @@ class TrainerData(Probe):
             told = ", ".join(f"`{column}`" for column in columns)
             takes = f"; {type(trainer).__name__} takes {_TAKES[kind]}" if kind in _TAKES else ""
             what = f"the data has the columns {told}, and no `{missing}`{takes}"
-            self._add(True, what, {"columns": columns, "missing": missing}, 1, stack, "alarm")
+            self._add(True, what, 1, stack, "alarm", columns=columns, missing=missing)
             self.run.has_evidence = True
 
     def _cut(self, trainer: Any, kept: Any, given: Any, longest: Any, args: Any, stack: Stack) -> None:
@@ -54,7 +49,7 @@ class TrainerData(Probe):
         if not isinstance(longest, int) or getattr(args, "packing", False) or not len(kept):
             if any(column.endswith("_ids") for column in columns):  # else nothing has looked at them yet
                 what = "the columns of the data are taken, and nothing is cut off"
-                self._add(False, what, {"columns": columns}, len(kept), stack, "")
+                self._add(False, what, len(kept), stack, "", columns=columns)
             return
         before = len(given) if hasattr(given, "__len__") else len(kept)
         rows = [kept[at] for at in range(0, len(kept), max(1, len(kept) // _MOST))]
@@ -63,14 +58,11 @@ class TrainerData(Probe):
         share = sum(shares) / len(shares) * (1 - left_out) + left_out
         what = f"{share:.2g} of {before} examples are cut off or left out, since `max_length` is {longest}"
         found = {"columns": columns, "share": share, "left_out": left_out, "max_length": longest}
-        self._add(share > _CUT and before >= _FEWEST, what, found, before, stack, "note")
+        self._add(share > _CUT and before >= _FEWEST, what, before, stack, "note", **found)
 
-    def _add(self, is_wrong: bool, what: str, found: dict[str, Any], examples: int, stack: Stack, voice: Voice) -> None:
-        seen = Samples(stacks=(stack,), first=self.run.steps, last=self.run.steps, looks=examples)
-        self._judgements.append(self.judgement("DL909", seen, decided(is_wrong, True), what, found, voice))
-
-    def judge(self) -> Judgements:
-        yield from self._judgements
+    def _add(self, is_wrong: bool, told: str, examples: int, stack: Stack, voice: Voice, **found: Any) -> None:
+        seen, verdict = self.now(stack, looks=examples), decided(is_wrong, True)
+        self.judged.append(self.judgement("DL909", seen, verdict, told, voice, **found))
 
 
 def _columns(dataset: Any) -> list[str]:
@@ -82,12 +74,9 @@ def _is_cut(row: Any, longest: int) -> bool:
     """Whether an example is as long as can be, or would be longer; what is cut off later is still longer here."""
     if not isinstance(row, dict):
         return False
-    lengths = {name.replace("_input_ids", "_ids"): len(ids) for name, ids in row.items() if _are_tokens(name, ids)}
+    tokens = {str(name): ids for name, ids in row.items() if hasattr(ids, "__len__")}
+    lengths = {name.replace("_input_ids", "_ids"): len(ids) for name, ids in tokens.items() if name.endswith("_ids")}
     if "input_ids" in lengths:
         return lengths["input_ids"] >= longest
     answers = [lengths[name] for name in ("chosen_ids", "rejected_ids", "completion_ids") if name in lengths]
     return bool(answers) and lengths.get("prompt_ids", 0) + max(answers) > longest
-
-
-def _are_tokens(name: Any, ids: Any) -> bool:
-    return isinstance(name, str) and name.endswith("_ids") and hasattr(ids, "__len__")

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
-from dllint.confirm.evidence import Judgement, Stack
+from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
-from dllint.confirm.probes.base import OptimizerCreated, OptimizerStep, Probe
-from dllint.confirm.probes.judging import Judgements, Samples, decided
+from dllint.confirm.probes.base import Probe, decided
+from dllint.confirm.probes.events import OptimizerCreated, OptimizerStep, Stack
 
 _CALLS = {"train": "transformers.trainer", "fit": "trainer.trainer"}  # functions, and how their module's name ends
 _FIRST = 3  # steps of each optimizer in which a trainer is looked for
@@ -28,11 +27,8 @@ _STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkp
 
 
 class Trainers(Probe):
-    """Looks for trainers among the calls under way."""
-
     def begin(self) -> None:
         self._known: WeakSet[Any] = WeakSet()
-        self._judgements: list[Judgement] = []
         self._looks = 0
 
     def on_optimizer_created(self, event: OptimizerCreated) -> None:
@@ -42,12 +38,10 @@ class Trainers(Probe):
         if self._looks >= _FIRST:
             return
         self._looks += 1
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
+        for frame in frames():
             ending = _CALLS.get(frame.f_code.co_name)
             if ending and str(frame.f_globals.get("__name__")).endswith(ending):
                 self._look(frame)
-            frame = frame.f_back
 
     def _look(self, frame: FrameType) -> None:
         given = frame.f_locals
@@ -67,7 +61,7 @@ class Trainers(Probe):
             self._add("DL708", True, f"the arguments say to resume from {told!r}, and `train()` was not told", place)
         elif isinstance(resumes_from, (str, os.PathLike)) and os.path.isdir(resumes_from):
             has_state = any(_STATES.search(name) for name in os.listdir(resumes_from))
-            state = "the state of an optimizer" if has_state else "no state of an optimizer"
+            state = f"{'the' if has_state else 'no'} state of an optimizer"
             self._add("DL708", not has_state, f"the checkpoint that is resumed from has {state}", place)
         metric = getattr(args, "metric_for_best_model", None)
         if metric and getattr(args, "greater_is_better", None) is not None:
@@ -91,15 +85,11 @@ class Trainers(Probe):
         """
         wrong = [(metric, rises) for metric, rises in taken if _is_meant_to_rise(metric) not in (None, rises)]
         if wrong or (taken and all(_is_meant_to_rise(metric) is not None for metric, _ in taken)):
-            told = (f"{metric} is taken to be the {_most(rises)}" for metric, rises in wrong or taken)
+            told = (f"{metric} is taken to be the {'highest' if up else 'lowest'}" for metric, up in wrong or taken)
             self._add("DL716", bool(wrong), f"the best {', and the best '.join(told)}", place)
 
-    def _add(self, rule: str, is_wrong: bool, what: str, place: Stack) -> None:
-        seen = Samples(stacks=(place,), first=self.run.steps, last=self.run.steps, looks=1)
-        self._judgements.append(self.judgement(rule, seen, decided(is_wrong, True), what, {}))
-
-    def judge(self) -> Judgements:
-        yield from self._judgements
+    def _add(self, rule: str, is_wrong: bool, told: str, place: Stack) -> None:
+        self.judged.append(self.judgement(rule, self.now(place), decided(is_wrong, True), told))
 
 
 def _is_meant_to_rise(metric: str) -> bool | None:
@@ -107,7 +97,3 @@ def _is_meant_to_rise(metric: str) -> bool | None:
     name = re.sub(r"[^a-z0-9]+", "_", metric.lower())
     falls, rises = bool(_FALLS.search(name)), bool(_RISES.search(name))
     return None if falls == rises else rises
-
-
-def _most(rises: bool) -> str:
-    return "highest" if rises else "lowest"

@@ -1,4 +1,4 @@
-"""DL208: evaluation mode that training goes on in."""
+"""DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from torch import nn
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.probes.base import BackwardCall, ModeChange, ModelForward, OptimizerStep, Probe, stack_of
+from dllint.confirm.probes.base import ENOUGH, Judgements, Probe, Samples, alarm_if, decided
 from dllint.confirm.probes.evaluation_mode import is_modal
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.probes.events import BackwardCall, ModeChange, ModelForward, OptimizerStep, Stack, stack_of
 
 _MOST = 16  # calls before a backward pass that are remembered
 _Called = tuple[ReferenceType[nn.Module], bool]  # a model that was called, and whether in training mode
@@ -36,8 +35,6 @@ class _Modes:
 
 
 class TrainingMode(Probe):
-    """DL208: notes in which mode a model is called before each step of an optimizer that holds its parameters."""
-
     def begin(self) -> None:
         self._modal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
         self._evaluated: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
@@ -117,12 +114,5 @@ class TrainingMode(Probe):
                 is_never = seen.never >= ENOUGH and not seen.training and not seen.back
                 is_left = seen.training >= ENOUGH and seen.left >= ENOUGH and not seen.back
                 seen.looks = seen.training + seen.back + seen.left + seen.never
-                yield self.judgement(
-                    "DL208",
-                    seen,
-                    decided(is_left or is_never, seen.back >= ENOUGH and not seen.left),
-                    f"{seen.training} steps were made in training mode; after the model had been evaluated, "
-                    f"{seen.back} were, and {seen.left + seen.never} in evaluation mode",
-                    {"before": seen.training, "training": seen.back, "evaluation": seen.left},
-                    "note" if is_never else "alarm",
-                )
+                verdict = decided(is_left or is_never, seen.back >= ENOUGH and not seen.left)
+                yield self.judgement("DL208", seen, verdict, "", alarm_if(not is_never))

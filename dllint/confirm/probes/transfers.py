@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
 
-from dllint.confirm.evidence import Stack
-from dllint.confirm.inside.feed import Batches
-from dllint.confirm.probes.base import LossCall, ModelForward, stack_of
-from dllint.confirm.probes.collecting import PlaceProbe
-from dllint.confirm.probes.judging import ENOUGH, Judgements, Samples, decided
+from dllint.confirm.inside.parts import leaves, some
+from dllint.confirm.probes.base import ENOUGH, Judgements, PlaceProbe, Samples, alarm_if, decided
+from dllint.confirm.probes.events import Batches, LossCall, ModelForward, Stack, stack_of
 
 _FIRST = 200  # batches that are all looked at
 _ELEMENTS = 1024  # of a tensor that are compared
@@ -40,18 +37,15 @@ class _Path(Samples):
 
 
 class Transfers(PlaceProbe[_Path]):
-    """Compares some numbers of each tensor when it is made with those when it arrives."""
-
     def begin(self) -> None:
-        self._batches = 0
         self._recent: deque[dict[_Kind, dict[str, float]]] = deque(maxlen=_RECENT)  # by kind, sums of tensors by name
 
     def on_batch(self, batches: Batches, batch: Any) -> None:
-        self._batches += 1
-        if self.is_sampled(self._batches, _FIRST):
+        if self.is_next_sampled("batch", _FIRST):
             made: dict[_Kind, dict[str, float]] = {}
-            for name, tensor in _tensors(batch, "", _DEPTH):
-                made.setdefault(_kind(tensor), {})[name] = _total(tensor)
+            for name, tensor in leaves(batch, _DEPTH):
+                if isinstance(tensor, Tensor) and tensor.numel() >= _FEWEST:
+                    made.setdefault(_kind(tensor), {})[name or "[]"] = _total(tensor)
             self._recent.append(made)
         elif self._recent:
             self._recent.clear()
@@ -96,28 +90,8 @@ class Transfers(PlaceProbe[_Path]):
         losers = sum(path.wrong > 0 for path in untouched)
         for path in untouched:
             path.first, path.last = path.lost
-            yield self.judgement(
-                "batch-lost",
-                path,
-                decided(path.wrong, True),
-                f"`batch{path.place[0]}` arrives as the loader has made it in {path.same} of {path.looks} batches, "
-                f"and all zero in {path.wrong} that were not",
-                {"looks": path.looks, "same": path.same, "lost": path.wrong},
-                "note" if path.is_meant and losers == 1 else "alarm",
-            )
-
-
-def _tensors(value: Any, name: str, depth: int) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of a batch, by their place in it."""
-    if isinstance(value, Tensor):
-        if value.numel() >= _FEWEST:
-            yield name or "[]", value
-    elif depth and isinstance(value, (list, tuple)):
-        for number, part in enumerate(value):
-            yield from _tensors(part, f"{name}[{number}]", depth - 1)
-    elif depth and hasattr(value, "items"):
-        for key, part in value.items():
-            yield from _tensors(part, f"{name}[{key!r}]", depth - 1)
+            voice = alarm_if(not path.is_meant or losers != 1)
+            yield self.judgement("batch-lost", path, decided(path.wrong, True), "", voice, part=path.place[0])
 
 
 def _kind(tensor: Tensor) -> _Kind:
@@ -126,5 +100,4 @@ def _kind(tensor: Tensor) -> _Kind:
 
 def _total(tensor: Tensor) -> float:
     """The sum of some elements, without their signs; where it is 0, so are they."""
-    flat = tensor.detach().reshape(-1)
-    return float(flat[:: max(1, flat.numel() // _ELEMENTS)].abs().double().sum())
+    return float(some(tensor, _ELEMENTS).abs().double().sum())

@@ -1,4 +1,4 @@
-"""A learning rate of 0 in every step."""
+"""A learning rate of 0 in every step. Reads the learning rates of all groups of an optimizer until one is not 0."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ from collections import Counter
 
 from torch.optim import Optimizer
 
-from dllint.confirm.probes.base import OptimizerStep, Probe, SchedulerStep
+from dllint.confirm.probes.base import Judgements, Probe, alarm_if, decided
+from dllint.confirm.probes.events import OptimizerStep, SchedulerStep
 from dllint.confirm.probes.gradients import Tracked
-from dllint.confirm.probes.judging import Judgements, decided
 
 _FEWEST = 10  # steps
-_SCHEDULED = 3  # steps of a scheduler after which a rate of 0 is no first step of a warm-up
+_WARMING_UP = (1, 2)  # steps of a scheduler, after which a rate of 0 may be the first of a warm-up
 
 
 class ZeroRate(Probe):
-    """Reads the learning rates of all groups of an optimizer until one is not 0."""
-
     def begin(self) -> None:
         self._steps: Counter[Tracked] = Counter()  # whose rates were all 0
         self._moving: dict[Tracked, None] = {}
@@ -40,13 +38,7 @@ class ZeroRate(Probe):
     def judge(self) -> Judgements:
         for tracked in {**self._moving, **self._steps}:
             steps = 0 if tracked in self._moving else self._steps[tracked]
-            what = f"the learning rate of {tracked.kind} "
-            what += f"was 0 in all of {steps} steps" if steps else "is not 0"
-            yield self.judgement(
-                "learning-rate-zero",
-                tracked.seen(steps, *tracked.step_stacks, tracked.made),
-                decided(steps >= _FEWEST, not steps),
-                what,
-                {"steps": steps, "optimizer": tracked.kind},
-                "note" if 0 < self._scheduled[tracked] < _SCHEDULED else "alarm",
-            )
+            seen = tracked.seen(steps, *tracked.step_stacks, tracked.made)
+            told = f"was 0 in all of {steps} steps" if steps else "is not 0"
+            verdict, voice = decided(steps >= _FEWEST, not steps), alarm_if(self._scheduled[tracked] not in _WARMING_UP)
+            yield self.judgement("learning-rate-zero", seen, verdict, told, voice)
