@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from dllint.assumptions import Assumption
+from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
 from dllint.events import Event
@@ -117,7 +117,19 @@ class Running(Assuming, SwitchedOff):
 
     def _is_there_for_others(self, module: SourceModule) -> bool:
         """Whether other files import a file, and no command that is written down runs it."""
-        return any(self._importers(module)) and not self._machine.project.is_in_a_command(module.file)
+        return any(self._importers(module)) and module.file.stem not in self._machine.project.scripts_run
+
+    def assumed_run(self) -> Assumptions:
+        """What a claim that a script fails assumes: that somebody runs it.
+
+        Where nobody imports it, and the commands in the project's notes run other scripts of it, nobody may.
+        """
+        module, scripts = self.program.module, self._machine.project.scripts_run
+        others = {file.stem for file in self._machine.project.files if file.name not in _PACKAGING} & scripts
+        is_left_out = bool(others) and module.file.stem not in others
+        if not is_left_out or module.source.notebook is not None or any(self._importers(module)):
+            return ()
+        return (Assumption("effect", f"somebody runs `{module.file.name}`, as no command of the project does"),)
 
     def _used(self, name: str) -> Assumption:
         return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")

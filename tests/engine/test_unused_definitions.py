@@ -331,3 +331,19 @@ def test_a_folder_of_old_files_is_set_aside(folder: str, is_question: bool) -> N
 def test_a_file_that_says_so_is_set_aside(name: str, text: str, is_question: bool) -> None:
     (finding,) = found("DL842", "", {name: f"{text}import numpy as np\nprint(np.float(3))\n"})
     assert any(each.kind == "effect" for each in finding.assumptions) is is_question
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"run.py": FITS, "README.md": "`python run.py --lr 1`"}, ["effect"]),
+        ({"run.py": FITS, "README.md": "`python main.py; python run.py`"}, []),
+        ({"run.py": FITS, "README.md": "run `python setup.py develop` first"}, []),
+        ({"run.py": f"import main\n{FITS}", "README.md": "`python run.py`"}, []),
+    ],
+    ids=["left-out", "run", "nothing-run", "imported"],
+)
+def test_a_script_that_the_commands_of_its_project_leave_out_may_never_be_run(
+    files: dict[str, str], expected: list[str]
+) -> None:
+    assert kinds("DL843", f"import torch\n{CALL.format('print(scale(2))')}", files) == expected

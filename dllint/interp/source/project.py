@@ -22,6 +22,8 @@ from dllint.interp.source.search_path import SearchPaths
 from dllint.interp.source.words import Vocabulary
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+_COMMAND = re.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun)\b([^\n]*)")
+_SCRIPT = re.compile(r"([\w-]+)\.py\b|-m ([\w.]+)")
 _MAX_GLANCED_AT = 1_000_000  # characters
 _MAX_UNPACKED = 8_000_000  # characters
 
@@ -45,6 +47,7 @@ class Project:
         self._imports: dict[tuple[Path, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self._run: dict[Path, tuple[frozenset[str], frozenset[Path]]] = {}
         self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
@@ -370,11 +373,15 @@ class Project:
         texts = map(self._text, configuration_below(self.root, self.names_in))
         return any(name in text and word.search(text) is not None for text in texts)
 
-    def is_in_a_command(self, file: Path) -> bool:
-        """Whether a note, a script or a configuration file of the project has a command that runs a file."""
-        run = re.compile(rf"\b(?:python|torchrun|accelerate|deepspeed|srun)[^\n]*\b{re.escape(file.stem)}\b")
+    @property
+    def scripts_run(self) -> frozenset[str]:
+        """The scripts, by their names without the ending, that commands in the project's notes and scripts run."""
+        return self._remember(self._run, self.root, self._find_scripts_run)
+
+    def _find_scripts_run(self) -> frozenset[str]:
         texts = map(self._text, commands_below(self.root, self.names_in))
-        return any(file.stem in text and run.search(text) is not None for text in texts)
+        named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
+        return frozenset(file or module.rpartition(".")[2] for file, module in named)
 
     def notebooks_with(self, word: re.Pattern[str]) -> Iterator[SourceModule]:
         """The notebooks of the project whose code has a word."""
