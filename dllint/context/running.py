@@ -101,7 +101,7 @@ class Running(Assuming, SwitchedOff):
             if speaks_of("set-aside", folder):
                 yield Assumption("effect", f"somebody still runs what is in the folder `{folder}`")
                 return
-        if speaks_of("set-aside", module.file.stem) or _OUT_OF_DATE.search(ast.get_docstring(module.tree) or ""):
+        if _is_left_behind(module.file.stem) or _OUT_OF_DATE.search(ast.get_docstring(module.tree) or ""):
             yield Assumption("effect", f"somebody still runs `{name}`, which is set aside, as it says itself")
 
     def _failing(self) -> Iterator[Assumption]:
@@ -174,3 +174,9 @@ class Running(Assuming, SwitchedOff):
         if own is None or not isinstance(definition.node, ast.stmt) or project.uses(own, definition.node):
             return True
         return not self.is_application(own)
+
+
+def _is_left_behind(stem: str) -> bool:
+    """Whether the name of a file ends as that of an earlier version does: `train_old`, `playground`, not `old_mac`."""
+    *before, last = stem.split("_")
+    return speaks_of("set-aside", last) and (bool(before) or last.lower() != "old")

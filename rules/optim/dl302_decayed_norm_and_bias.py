@@ -81,7 +81,7 @@ class DecayedNormAndBias(Rule):
         yield ctx.finding(
             self,
             event,
-            f"a weight decay of {decay} is for all parameters, also for biases and the scales of normalizations",
+            f"a weight decay of {decay} is for biases and the scales of normalizations, too",
             on=[models[0], given, told],
             assuming=_assumed_of_decay(decay),
             effect="scales are pulled to zero as weights are; the accuracy changes by half a point at most",
