@@ -29,7 +29,7 @@ Moves the scheduler's step after the optimizer's, where both stand in one block.
 
 ## On real code
 742 public repositories: 87 findings in 44 of them, all true; most are `info`, written for torch before 1.1, which
-wanted it so.
+wanted it so. In 276 others 1, false: a constant schedule, which is silent now.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ nobody imports and that the commands in the project's notes leave out, while the
 that is built without a size, a script that nobody has run since. In notebooks there were 8 more, of which two were of
 cells that had run, with another version of the file; these are questions now. In 44 others 6, 2 of them true: 3 scripts
 fail at their imports, and a function is a stub; 3 of these 4 are silent now. In 276 more 31: 16 true, 1 false and 14
-doubtful, of trials and of scripts that nobody runs any more; 11 of these 15 are silent or questions now.
+doubtful, of trials and of scripts that nobody runs any more; 13 of these, and 3 of the true ones, are silent or
+questions now.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -215,7 +216,7 @@ class Probe:
 S = TypeVar("S", bound=Samples)
 
 
-class _Collecting(Probe, Generic[S]):
+class _Collecting(Probe, Generic[S], ABC):
     """Notes ``samples`` of one kind, the class that it is given, and judges them one by one."""
 
     rule: ClassVar[str]  # that all looks have to agree about, unless ``judge_each`` says otherwise
@@ -226,9 +227,9 @@ class _Collecting(Probe, Generic[S]):
         for kind in (kind for base in vars(cls).get("__orig_bases__", ()) for kind in get_args(base)):
             cls.samples = kind if isinstance(kind, type) else cls.samples
 
+    @abstractmethod
     def noted(self) -> Iterable[S]:
         """All that was noted."""
-        raise NotImplementedError
 
     def judge(self) -> Judgements:
         yield from super().judge()

@@ -12,7 +12,8 @@ from dllint.interp.source.known_settings import last_name
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
-_BY_NAME = re.compile(r"\bimport_module\(|\b__import__\(|\brunpy\b|\bspec_from_file_location\(")
+_OF_ANY_NAME = re.compile(r"\brunpy\b|\bspec_from_file_location\(")
+_BY_NAME = re.compile(rf"\bimport_module\(|\b__import__\(|{_OF_ANY_NAME.pattern}")
 _IMPORTS = ("import_module", "__import__")
 
 
@@ -33,7 +34,7 @@ def _starts_in(module: SourceModule) -> Iterator[str]:
     if not module.contains(_BY_NAME):
         return
     calls = [call for name in _IMPORTS for call in module.calls.get(name, ()) if last_name(call.func) == name]
-    if not calls:
+    if not calls or module.contains(_OF_ANY_NAME):
         yield ""  # from a path, or by a function that is handed on
     yield from (_start_of(call.args[0]).lower().lstrip(".") if call.args else "" for call in calls)
 

@@ -111,6 +111,7 @@ class Project:
         self._missing.clear()
         self._refused.clear()
         self._uses.clear()
+        self._run.clear()
         self._dependencies.clear()
 
     @contextmanager
