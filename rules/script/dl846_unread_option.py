@@ -31,8 +31,8 @@ user does not have to know of (positional ones, hidden ones).
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2
 were false: options of a script that others import, and that are read by what those import. They are silent now.
 In 160 others 27 findings: 26 true, and 1 false, of options that other files import as they were parsed, silent now. In
-276 more 61: 50 true, 8 doubtful and 3 false, of a file that loses statements, one that is imported under another name of
-its package, and a group of which one is required; these three are silent now.
+276 more 61: 50 true, 8 doubtful and 3 false, of a file that loses statements, of one that is imported under another
+name of its package, and of a group of which one is required; these three are silent now.
 """
 
 from __future__ import annotations
