@@ -8,94 +8,16 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 from xml.etree import ElementTree
 
-import jsonschema
-import nbformat
 import pytest
+from example_report import MODEL, TRAIN_TEXT, example_report, location, written
 
 from dllint.assumptions import KINDS, Assumption, Kind
-from dllint.engine_rules import ENGINE_RULES
-from dllint.findings import Edit, Finding, Fix, Held, Hop, Location, Problem, Report
+from dllint.findings import Edit, Finding, Fix, Hop, Location, Report
 from dllint.report import FORMATS, render
 from dllint.report.github import SHOWN_PER_LEVEL
 from dllint.report.raw_notebook import raw_lines
-from dllint.rule import address_of
-
-# Version 2.1.0 of the OASIS standard, as published at
-# https://raw.githubusercontent.com/oasis-tcs/sarif-spec/master/Schemata/sarif-schema-2.1.0.json
-SARIF_SCHEMA = Path(__file__).parent / "data" / "sarif-2.1.0.json"
-
-MODEL = "src/ünet model.py"
-MODEL_TEXT = """\
-import torch.nn.functional as F
-
-
-class Net(Base):
-    def forward(self, x):
-        return F.softmax(self.head(x), dim=1)
-"""
-TRAIN_TEXT = """\
-# 训练 🚀
-for x, y in loader:
-    loss = criterion(net(x), y)
-    loss.backward(); opt = torch.optim.Adam(net.parameters(), weight_decay=0.1)
-"""
-CELLS = ["# Title\nwith text", "%matplotlib inline\nimport torch", 'scheduler.step()  # "first"\noptimizer.step()\n']
-
-
-def location(path: str, needle: str, cell: int | None = None) -> Location:
-    """Where ``needle`` is in a file (or in a cell of the notebook), for ranges within one line."""
-    text = Path(path).read_text(encoding="utf-8") if cell is None else CELLS[cell - 1]
-    before = text[: text.index(needle)]
-    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-    return Location(path, line, column, line, column + len(needle), cell)
-
-
-@pytest.fixture
-def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
-    monkeypatch.chdir(tmp_path)
-    Path("src").mkdir()
-    Path(MODEL).write_text(MODEL_TEXT, encoding="utf-8")
-    Path("src/train.py").write_text(TRAIN_TEXT, encoding="utf-8")
-    cells = [nbformat.v4.new_markdown_cell(CELLS[0]), *(nbformat.v4.new_code_cell(cell) for cell in CELLS[1:])]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), "nb.ipynb")
-    adam = TRAIN_TEXT.index("Adam")
-    return Report(
-        findings=[
-            Finding(
-                "DL303", "scheduler-before-optimizer", "`scheduler.step()` before `optimizer.step()`",
-                location("nb.ipynb", "scheduler.step()", 3), "warning", "correctness",
-                statement="scheduler.step()",
-            ),
-            Finding(
-                "DL301", "adam-weight-decay", "`Adam` with weight decay: 100% <wrong>",
-                location("src/train.py", "torch.optim.Adam(net.parameters(), weight_decay=0.1)"),
-                "info", "suspicious", "likely", confirmable=True, statement="opt = …",
-                fixes=(Fix("use `AdamW`", (Edit(adam, adam + 4, "AdamW"),), "unsafe"),),
-            ),
-            Finding(
-                "DL101", "softmax-before-cross-entropy", "softmax output passed to a loss that applies log-softmax",
-                location("src/train.py", "criterion(net(x), y)"), "error", "correctness",
-                effect="the loss still falls, but not to zero", help="return the scores",
-                scope="Trainer.fit", statement="loss = criterion(net(x), y)",
-                trace=(
-                    Hop(location(MODEL, "F.softmax(self.head(x), dim=1)"), "softmax is applied here"),
-                    Hop(location("src/train.py", "criterion(net(x), y)"), "the loss receives it"),
-                ),
-            ),
-        ],
-        problems=[Problem("unreadable", "no such file", "gone.py"), Problem("config", "unknown key `selct`")],
-        files=4,
-        suppressed=2,
-    )  # fmt: skip
-
-
-def written(report: Report, fmt: str, **options: Any) -> str:
-    return render(report, fmt, root=Path(), rules=ENGINE_RULES, **options)
-
 
 SAID = {
     "concise": "nb.ipynb:cell 3:1:1: ",
@@ -109,8 +31,6 @@ SAID = {
     "markdown": "`nb.ipynb:cell 3:1:1`",
     "html": "nb.ipynb:cell 3:1:1",
 }
-
-
 ASSUMED = {
     "concise": "wrong> (likely, assuming `--loss` is `bce` and 1 more; and 2 more like this)",
     "full": "= assuming: `--loss` is `bce`\n  = assuming: the batch is larger than 1",
@@ -123,6 +43,12 @@ ASSUMED = {
     "html": "likely, assuming that <code>--loss</code> is <code>bce</code> and that the batch is larger than 1",
     "markdown": "likely, assuming `--loss` is `bce` and the batch is larger than 1",
 }
+
+
+@pytest.fixture
+def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
+    monkeypatch.chdir(tmp_path)
+    return example_report()
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
@@ -143,16 +69,6 @@ def test_the_kinds_of_assumptions_are_explained() -> None:
     page = (Path(__file__).parents[1] / "docs" / "confirm.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \| (.+) \|$", page.partition("## Assumptions")[2].partition("\n## ")[0], re.M)
     assert dict(rows) == KINDS
-
-
-def test_other_places_in_sarif_are_related_locations(report: Report) -> None:
-    softmax = replace(report.findings[2], others=(Location("gone.py", 7, 1, 7, 9), Location("nb.ipynb", 1, 1, 1, 5, 3)))
-    log = json.loads(written(Report([softmax], files=1), "sarif"))
-    jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))).validate(log)
-    related = log["runs"][0]["results"][0]["relatedLocations"]
-    assert [place["id"] for place in related] == [1, 2, 3, 4]
-    assert [place["message"]["text"] for place in related[2:]] == ["More like this."] * 2
-    assert related[2]["physicalLocation"]["region"]["startLine"] == 7
 
 
 def test_many_other_places_are_counted(report: Report) -> None:
@@ -218,119 +134,6 @@ def test_empty_reports() -> None:
     assert written(report, "concise") == "Found nothing in 3 files\n"
     [test] = ElementTree.fromstring(written(report, "junit")).iter("testcase")
     assert list(test) == []
-
-
-@pytest.fixture
-def sarif(report: Report) -> dict[str, Any]:
-    log = json.loads(written(report, "sarif"))
-    schema = json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))
-    jsonschema.Draft7Validator(schema).validate(log)
-    [run] = log["runs"]
-    return dict(run)
-
-
-def test_sarif_schema_rejects_what_is_wrong(report: Report) -> None:
-    log = json.loads(written(report, "sarif"))
-    log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"] = 0
-    schema = json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft7Validator(schema).validate(log)
-
-
-def test_sarif_rules_and_results_refer_to_each_other(sarif: dict[str, Any]) -> None:
-    rules = sarif["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == sorted({rule["id"] for rule in rules})
-    for result in sarif["results"]:
-        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
-    unused = next(rule for rule in rules if rule["id"] == "DL004")
-    assert unused["name"] == "unused-suppression"
-    assert unused["shortDescription"]["text"] == "A suppression comment that suppresses nothing."
-    assert unused["help"]["markdown"].startswith("A suppression comment that suppresses nothing.\n\nThe bug")
-    assert unused["properties"] == {
-        "tags": ["suspicious", "deep-learning"], "precision": "high", "problem.severity": "warning",
-    }  # fmt: skip
-
-
-def test_sarif_places(sarif: dict[str, Any], tmp_path: Path) -> None:
-    assert sarif["columnKind"] == "unicodeCodePoints"
-    assert sarif["originalUriBaseIds"]["SRCROOT"]["uri"] == tmp_path.as_uri() + "/"
-    result = sarif["results"][2]
-    [place] = result["locations"]
-    assert place["logicalLocations"] == [{"fullyQualifiedName": "Trainer.fit"}]
-    assert place["physicalLocation"] == {
-        "artifactLocation": {"uri": "src/train.py", "uriBaseId": "SRCROOT"},
-        "region": {"startLine": 3, "startColumn": 12, "endLine": 3, "endColumn": 32},
-    }
-    flow = result["codeFlows"][0]["threadFlows"][0]["locations"]
-    assert [hop["location"]["message"]["text"] for hop in flow] == ["Softmax is applied here.", "The loss receives it."]
-    uri = flow[0]["location"]["physicalLocation"]["artifactLocation"]["uri"]
-    assert re.fullmatch(r"[A-Za-z0-9._~/%-]+", uri)
-    assert unquote(uri) == MODEL
-    assert [place["id"] for place in result["relatedLocations"]] == [1, 2]
-    assert result["message"]["text"].endswith("log-softmax. The loss still falls, but not to zero. Return the scores.")
-
-
-def test_sarif_fix_and_fingerprints(sarif: dict[str, Any], report: Report) -> None:
-    _, likely, certain = sarif["results"]
-    assert likely["level"] == "note"
-    [fix] = likely["fixes"]
-    [replacement] = fix["artifactChanges"][0]["replacements"]
-    region = replacement["deletedRegion"]
-    line = TRAIN_TEXT.splitlines()[region["startLine"] - 1]
-    assert line[region["startColumn"] - 1 : region["endColumn"] - 1] == "Adam"
-    assert replacement["insertedContent"] == {"text": "AdamW"}
-    assert fix["description"]["text"] == "Use `AdamW` (unsafe)"
-    marks = [record["fingerprint"] for record in json.loads(written(report, "json"))[:3]]
-    assert [result["partialFingerprints"] for result in sarif["results"]] == [
-        {"dllintFingerprint/v1": mark} for mark in marks
-    ]
-    assert certain["properties"] == {"confidence": "certain", "confirmable": False}
-
-
-def test_sarif_tells_of_problems(sarif: dict[str, Any]) -> None:
-    [invocation] = sarif["invocations"]
-    assert invocation["executionSuccessful"] is False
-    [execution] = invocation["toolExecutionNotifications"]
-    assert execution["message"]["text"] == "No such file."
-    assert execution["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "gone.py"
-    [configuration] = invocation["toolConfigurationNotifications"]
-    assert configuration["descriptor"] == {"id": "config"}
-
-
-def test_sarif_marks_what_is_suppressed(report: Report) -> None:
-    held = [Held(report.findings.pop(1), "comment", "as in the paper"), Held(report.findings.pop(1), "baseline")]
-    log = json.loads(written(replace(report, held=held), "sarif"))
-    jsonschema.Draft7Validator(json.loads(SARIF_SCHEMA.read_text(encoding="utf-8"))).validate(log)
-    assert [result.get("suppressions") for result in log["runs"][0]["results"]] == [
-        None,
-        [{"kind": "inSource", "status": "accepted", "justification": "as in the paper"}],
-        [{"kind": "external", "status": "accepted"}],
-    ]
-
-
-def test_links_come_with_the_address_of_the_documentation(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "helpUri" not in written(report, "sarif"), "without an address there are no links"
-    monkeypatch.setattr("dllint.rule.SITE", "https://example.com/dllint/")
-    assert address_of("DL101") == "https://example.com/dllint/rules/DL101/"
-    rules = {rule["id"]: rule for rule in json.loads(written(report, "sarif"))["runs"][0]["tool"]["driver"]["rules"]}
-    assert rules["DL004"]["helpUri"] == "https://example.com/dllint/rules/DL004/"
-
-
-def test_sentences_of_sarif_begin_with_capitals(sarif: dict[str, Any]) -> None:
-    texts = [result["message"]["text"] for result in sarif["results"]]
-    texts += [rule[key]["text"] for rule in sarif["tool"]["driver"]["rules"] for key in ("help", "shortDescription")]
-    assert len(texts) > 10
-    assert [text for text in texts if text[0].islower()] == []
-    assert [text for text in texts if re.search(r"\. [a-z]", text)] == []
-
-
-def test_notebook_places_are_lines_of_its_json(report: Report, sarif: dict[str, Any]) -> None:
-    region = sarif["results"][0]["locations"][0]["physicalLocation"]["region"]
-    raw = Path("nb.ipynb").read_text(encoding="utf-8").splitlines()
-    assert raw[region["startLine"] - 1].strip() == '"scheduler.step()  # \\"first\\"\\n",'
-    assert region == {"startLine": region["startLine"], "endLine": region["startLine"]}
-    assert sarif["results"][0]["properties"]["cellLine"] == 1
-    assert json.loads(written(report, "gitlab"))[0]["location"]["lines"]["begin"] == region["startLine"]
 
 
 def test_machine_paths_are_relative_to_the_root(report: Report, tmp_path: Path) -> None:
