@@ -1,57 +1,22 @@
-"""Applying fixes: what overlaps, what breaks, what never ends; writing files back; patches that git takes."""
+"""Applying fixes: what overlaps, what breaks, what never ends; writing files back."""
 
 from __future__ import annotations
 
 import ast
-import json
 import os
-import re
-import shutil
 import stat
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from fixing import HERE, finding, fix, replacing
+from hypothesis import given
 from hypothesis import strategies as st
+from notebooks import BOOK, book
 
 from dllint.files.atomic import write_atomic
 from dllint.files.source import SourceError, SourceFile, read_source, source_from_bytes, source_from_text
-from dllint.findings import Edit, Finding, Fix, Safety
+from dllint.findings import Edit, Finding, Fix
 from dllint.fixes import FixOutcome, apply_fixes, fix_source, write_source
-from dllint.patch import diff
-
-HERE = Path("module.py")
-
-
-def finding(source: SourceFile, start: int, *fixes: Fix, code: str = "DL999", message: str = "bad") -> Finding:
-    return Finding(
-        code=code,
-        name="bad-thing",
-        message=message,
-        location=source.location_of(start, start),
-        severity="error",
-        category="correctness",
-        statement=source.line_text(source.position(start)[0]).strip(),
-        fixes=fixes,
-    )
-
-
-def fix(*edits: Edit, safety: Safety = "safe") -> Fix:
-    return Fix("mend it", edits, safety)
-
-
-def replacing(pattern: str, new: str, code: str = "DL999") -> Callable[[SourceFile], list[Finding]]:
-    """A rule that finds a pattern and replaces it."""
-
-    def lint(source: SourceFile) -> list[Finding]:
-        return [
-            finding(source, match.start(), fix(Edit(match.start(), match.end(), match.expand(new))), code=code)
-            for match in re.finditer(pattern, source.text)
-        ]
-
-    return lint
 
 
 def once(text: str, *fixes: Fix, unsafe: bool = False) -> tuple[str, int, int]:
@@ -199,14 +164,9 @@ def test_a_character_that_the_encoding_lacks_is_a_broken_fix() -> None:
     assert outcome.source.to_bytes() == b"# coding: latin-1\nx = '\xfc \xe9'\n"
 
 
-def notebook(*cells: str) -> str:
-    made = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": c.splitlines(keepends=True)} for c in cells]
-    return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}, indent=1) + "\n"
-
-
 def test_notebooks_are_fixed_cell_by_cell() -> None:
-    raw = notebook("%time\nbad", "x = (\n", "y = bad\nawait bad")
-    source = source_from_text(raw, Path("book.ipynb"))
+    raw = book("%time\nbad", "x = (\n", "y = bad\nawait bad")
+    source = source_from_text(raw, BOOK)
     outcome = fix_source(source, replacing("bad", "good"), unsafe=False)
     assert outcome.source.file_text == raw.replace("bad", "good")
     assert [each.location.cell for each in outcome.applied] == [1, 3, 3]
@@ -311,96 +271,6 @@ def test_a_read_only_file_is_not_replaced(tmp_path: Path) -> None:
     assert path.read_text() == "bad\n"
 
 
-# ------------------------------------------------------------------------------------------------ patches
-
-APPLIERS = [["git", "apply", "--whitespace=nowarn"], ["patch", "-p1", "--binary", "--silent", "--input"]]
-
-
-def applied(tmp_path: Path, name: str, before: bytes, patch: bytes, command: list[str]) -> bytes:
-    """What a tool makes of a file with a patch."""
-    folder = tmp_path / "work"
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / name).parent.mkdir(parents=True)
-    (folder / name).write_bytes(before)
-    (tmp_path / "change.patch").write_bytes(patch)
-    done = subprocess.run([*command, str(tmp_path / "change.patch")], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return (folder / name).read_bytes()
-
-
-def appliers() -> list[list[str]]:
-    return [command for command in APPLIERS if shutil.which(command[0])]
-
-
-@pytest.mark.parametrize("name", ["a.py", "dir/b c.py", "é.py", 'q"uote\\.py', "tab\tand\nline.py"])
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("a\nb\nc\n", "a\nB\nc\n"),
-        ("a\nb", "a\nc"),
-        ("a\nb", "a\nb\n"),
-        ("a\nb\n", "a\nb"),
-        ("a\r\nb\r\nc", "a\r\nx\r\nb\r\nc\r\n"),
-        ("\ufeffa\n", "\ufeffb\n"),
-        ("é\x0c\u2028\x85\rx\n", "é\x0c\u2028\x85\ry\n"),
-        ("".join(f"{n}\n" for n in range(40)), "".join(f"{n * (n % 17 > 1)}\n" for n in range(40))),
-        ("a\n", "a\n\n\n"),
-        ("x\n", "--- a\n+++ b\n"),
-    ],
-)
-def test_patches_are_taken_by_git_and_patch(tmp_path: Path, name: str, before: str, after: str) -> None:
-    patch = diff(before, after, name).encode("utf-8", "surrogateescape")
-    for command in appliers():
-        if command[0] == "patch" and "\n" in name:
-            continue  # GNU patch refuses such names
-        assert applied(tmp_path, name, before.encode(), patch, command) == after.encode()
-
-
-def test_a_patch_of_a_file_in_another_encoding_fits_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    raw = b"# coding: latin-1\nx = '\xe9'\nbad\ny = '\xe8'\n"
-    Path("module.py").write_bytes(raw)
-    patch = fix_source(read_source(Path("module.py")), replacing("bad", "é"), unsafe=False).patch()
-    for command in appliers():
-        got = applied(tmp_path, "module.py", raw, patch.encode("utf-8", "surrogateescape"), command)
-        assert got == raw.replace(b"bad", b"\xe9")
-
-
-def test_a_patch_of_a_notebook_is_one_of_its_json(tmp_path: Path) -> None:
-    raw = notebook("x = 1\nbad\n", "y = 2")
-    patch = fix_source(source_from_text(raw, Path("book.ipynb")), replacing("bad", "good"), unsafe=False).patch()
-    assert (
-        applied(tmp_path, "book.ipynb", raw.encode(), patch.encode(), APPLIERS[0])
-        == raw.replace("bad", "good").encode()
-    )
-
-
-def test_equal_texts_have_no_patch() -> None:
-    assert diff("a\n", "a\n", "a.py") == ""
-
-
-LINE = st.sampled_from(["a", "b", "", " x", "+", "--- a", "é", "\\ No newline at end of file"])
-TEXT = st.lists(st.tuples(LINE, st.sampled_from(["\n", "\n", "\r\n", "\r"])), max_size=30).map(
-    lambda lines: "".join(map("".join, lines))
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.sampled_from(["a.py"]), TEXT.filter(bool), TEXT.filter(bool), st.booleans())
-def test_any_patch_is_taken(
-    tmp_path_factory: pytest.TempPathFactory, name: str, before: str, after: str, cut: bool
-) -> None:
-    after = after.rstrip("\n") or "z" if cut else after
-    patch = diff(before, after, name)
-    assert (patch == "") == (before == after)
-    if patch:
-        for command in appliers():
-            assert (
-                applied(tmp_path_factory.mktemp("patch"), name, before.encode(), patch.encode(), command)
-                == after.encode()
-            )
-
-
 # ------------------------------------------------------------------------------------------------ generated edits
 
 MODULE = (
@@ -447,11 +317,3 @@ def test_a_good_rule_always_settles(pieces: list[str], separator: str) -> None:
     assert outcome.problems == []
     assert rule(outcome.source) == []
     ast.parse(outcome.source.text)
-
-
-def test_frequent_lines_after_a_change_are_its_context() -> None:
-    """``patch`` takes a hunk that ends in a change for one at the end of the file."""
-    before = "".join(f"first({n})\nsecond({n})\nstep()\n\n\n" for n in range(80))
-    after = re.sub(r"first\((10|70)\)\nsecond\(\1\)\n", r"second(\1)\nfirst(\1)\n", before)
-    hunks = diff(before, after, "a.py").split("@@ -")[1:]
-    assert len(hunks) == 2 and all(hunk.endswith("\n step()\n \n \n") for hunk in hunks)
