@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from test_model import ask
+from asking import ask
 
 from dllint.api import Context, Site, StateSaved
 

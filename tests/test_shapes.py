@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_model import ask, last
+from asking import ask, last
 
 from dllint.api import Context, LossCall, Shape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from test_model import ask, last
+from asking import ask, last
 
 from dllint.api import Backward, Context, LibraryCall, LossCall, Site
 
