@@ -16,12 +16,12 @@ from typing import TypeVar
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import starting, users
 from dllint.interp.source.files_below import commands_below, configuration_below, modules_below, notebooks_below
+from dllint.interp.source.imported_modules import imported_modules
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.search_path import SearchPaths
 from dllint.interp.source.words import Vocabulary
 
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _COMMAND = re.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun)\b([^\n]*)")
 _SCRIPT = re.compile(r"([\w-]+)\.py\b|-m ([\w.]+)")
 _MAX_GLANCED_AT = 1_000_000  # characters
@@ -291,7 +291,8 @@ class Project:
                 break
         return False
 
-    def _importable(self, folder: Path) -> frozenset[str]:
+    def importable_in(self, folder: Path) -> frozenset[str]:
+        """What the modules and folders in a folder are called by who imports them."""
         self.names_in(folder)
         return self._listings[folder].importable
 
@@ -305,7 +306,7 @@ class Project:
 
     def _read_imported(self, module: SourceModule) -> tuple[SourceModule, ...]:
         """As above; of very many files, most are asked for nothing else, and are held in less memory from then on."""
-        found = tuple(dict.fromkeys(self._find_imported(module)))
+        found = tuple(dict.fromkeys(imported_modules(self, module)))
         if module.file not in self._unpacked:
             self._unpacked[module.file] = module
             self._characters_unpacked += module.source.characters
@@ -316,44 +317,6 @@ class Project:
             self._unpacked.clear()
             self._characters_unpacked = 0
         return found
-
-    def _find_imported(self, module: SourceModule) -> Iterator[SourceModule]:
-        for match in _IMPORT.finditer(module.source.text):
-            origin, plain = match.groups()
-            if plain is not None:
-                for part in plain.split(","):
-                    yield from self._with_parents(module, part.split(" as ")[0].strip(), 0)
-            else:
-                dotted = origin.lstrip(".")
-                level = len(origin) - len(dotted)
-                yield from self._with_parents(module, dotted, level)
-                yield from self._possible_submodules(module, dotted, level)
-
-    def _with_parents(self, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
-        parts = name.split(".")
-        for count in range(1, len(parts) + 1):
-            found = self.find(module, ".".join(parts[:count]), level)
-            if found is not None:
-                yield found
-
-    def _possible_submodules(self, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
-        package = self.find(module, name, level)
-        if package is not None and not package.is_package:
-            return
-        importable = self._importable(package.folder) if package is not None else self._namespace(module, name, level)
-        for stem in importable & module.words:
-            found = self.find(module, f"{name}.{stem}" if name else stem, level)
-            if found is not None:
-                yield found
-
-    def _namespace(self, module: SourceModule, name: str, level: int) -> frozenset[str]:
-        parts = name.split(".") if name else []
-        bases = self.search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
-        for base in bases:
-            folder = base.joinpath(*parts)
-            if self.names_in(folder):
-                return self._importable(folder)
-        return frozenset()
 
     def mentioning(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
         """The files of the whole project, imported or not, that contain all of the patterns.

@@ -1,0 +1,60 @@
+"""Which modules of the project a file imports, judged by its text: too many rather than too few."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+    from dllint.interp.source.project import Project
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b|import[ \t]+([\w., \t]+))", re.MULTILINE)
+
+
+def imported_modules(project: Project, module: SourceModule) -> Iterator[SourceModule]:
+    """The modules that a file imports, some of them more than once; any of its words might be that of a submodule."""
+    for match in _IMPORT.finditer(module.source.text):
+        origin, plain = match.groups()
+        if plain is not None:
+            for part in plain.split(","):
+                yield from _with_parents(project, module, part.split(" as ")[0].strip(), 0)
+        else:
+            dotted = origin.lstrip(".")
+            level = len(origin) - len(dotted)
+            yield from _with_parents(project, module, dotted, level)
+            yield from _possible_submodules(project, module, dotted, level)
+
+
+def _with_parents(project: Project, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        found = project.find(module, ".".join(parts[:count]), level)
+        if found is not None:
+            yield found
+
+
+def _possible_submodules(project: Project, module: SourceModule, name: str, level: int) -> Iterator[SourceModule]:
+    package = project.find(module, name, level)
+    if package is None:
+        importable = _importable_from_folder(project, module, name, level)
+    elif package.is_package:
+        importable = project.importable_in(package.folder)
+    else:
+        return
+    for stem in importable & module.words:
+        found = project.find(module, f"{name}.{stem}" if name else stem, level)
+        if found is not None:
+            yield found
+
+
+def _importable_from_folder(project: Project, module: SourceModule, name: str, level: int) -> frozenset[str]:
+    """What can be imported from a folder without ``__init__.py`` that is imported as a package."""
+    parts = name.split(".") if name else []
+    bases = project.search_path(module.file.parent) if not level else (module.file.parents[level - 1],)
+    for base in bases:
+        folder = base.joinpath(*parts)
+        if project.names_in(folder):
+            return project.importable_in(folder)
+    return frozenset()
