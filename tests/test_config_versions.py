@@ -271,6 +271,19 @@ timm = "~1.0"
         (project / "env" / "Lib" / "site-packages" / "torch-2.0.1.dist-info").mkdir(parents=True)
         monkeypatch.setenv("VIRTUAL_ENV", str(project / "env"))
         assert find_versions(project, {}) == {"torch": "2.0.1"}
+        part = project / "packages" / "part"
+        part.mkdir(parents=True)
+        assert find_versions(part, {}) == {}
+        (project / ".git").mkdir()
+        assert find_versions(part, {}) == {"torch": "2.0.1"}
+
+    def test_the_environment_of_a_tool_tells_nothing_of_a_project(
+        self, project: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (project / "tools" / "Lib" / "site-packages" / "torch-2.0.1.dist-info").mkdir(parents=True)
+        monkeypatch.setenv("VIRTUAL_ENV", str(project / "tools"))
+        (project / "repository").mkdir()
+        assert find_versions(project / "repository", {}) == {}
 
     def test_the_python_that_a_project_requires(self, project: Path) -> None:
         self.write(project, pyproject_toml="[project]\nrequires-python = '>=3.8,<3.10'\n")

@@ -3,7 +3,7 @@
 A requirement gives the lowest version it allows (``torch>=2.1`` is "2.1") and the one below which it stays (``<3``), a
 lock file and an installed package the exact one. The first source that gives a lower bound of a package is believed:
 the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, ``setup.cfg``, an
-environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the active virtual environment. How late a
+environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the project's virtual environment. How late a
 version may be is also read off such files in the folders of the project and off comments in them, off the image that a
 Dockerfile begins with, off commands that install or call something (``pip install torch==1.4``, ``python3.6 x.py``),
 off what pyenv, tox and services for tests run, and off its READMEs and other notes; of all these the strictest counts.
@@ -301,10 +301,14 @@ def _from_conda(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
-    """The names of ``*.dist-info`` folders in the project's ``.venv``, else in the active virtual environment."""
+    """The names of ``*.dist-info`` folders in the project's ``.venv``, else in the active environment if it is its own.
+
+    One that lies elsewhere may be that of a tool, with libraries that the project has never run with.
+    """
     environment = root / ".venv"
     if not environment.is_dir():
-        environment = Path(os.environ.get("VIRTUAL_ENV", environment))
+        active = Path(os.environ.get("VIRTUAL_ENV", environment))
+        environment = active if _is_around(active.parent, root) else environment
     for packages in (*environment.glob("lib/python*/site-packages"), environment / "Lib" / "site-packages"):
         try:
             names = os.listdir(packages)
@@ -313,6 +317,12 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
         for match in map(_INSTALLED.fullmatch, names):
             if match:
                 yield _normalized(match.group(1)), f"=={match.group(2)}"
+
+
+def _is_around(folder: Path, root: Path) -> bool:
+    """Whether a folder is a project's own, or that of the repository or workspace that it is a part of."""
+    is_top = folder == root or (folder / ".git").exists() or (folder / "pyproject.toml").is_file()
+    return is_top and (folder == root or folder in root.parents)
 
 
 def _from_notes(root: Path) -> Iterator[tuple[str, str]]:
