@@ -113,7 +113,7 @@ class CheckpointView:
 
     def parts(self, content: Value | None) -> tuple[Part, ...]:
         """The states in what is written to a file, or is to be filled from one: those of a dict, or it itself."""
-        return tuple(_parts(content, "", ())) if content is not None else ()
+        return tuple(_parts(content, "", (), (), None)) if content is not None else ()
 
     @cached_property
     def restored(self) -> tuple[Restored, ...]:
@@ -224,20 +224,31 @@ def _wrapper_class(value: Instance, prefixes: Mapping[str, str]) -> str:
     return next((base for base in value.cls.library_bases if base in prefixes), "")
 
 
-def _parts(content: Value, key: str, guards: Guards, given: Value | None = None) -> Iterator[Part]:
+def _parts(
+    content: Value, key: str, guards: Guards, around: tuple[Value, ...], given: Value | None
+) -> Iterator[Part]:
+    """The parts of what is written under a key; not of one of the containers ``around`` it, which may hold itself."""
     given = given or (content if isinstance(content, Choice) else None)
     for more, option in alternatives(content):
-        if isinstance(option, Table):
-            for name, value in option.entries().items():
-                yield from _parts(value, f"{key}.{name}" if key else str(name), guards + more, given)
-            rest = option.contents.get(Table.REST)
-            if rest is not None and not isinstance(rest, Const):
-                yield from _parts(rest, f"{key}.*" if key else "*", guards + more, given)
-        elif isinstance(option, Items) and option.items:
-            for item in option.items:
-                yield from _parts(item, key, guards + more, given)
+        if any(option is each for each in around):
+            continue
+        if isinstance(option, Table) or (isinstance(option, Items) and option.items):
+            for name, value in _held(option, key):
+                yield from _parts(value, name, guards + more, (*around, option), given)
         elif not isinstance(option, Absent):
             yield Part(key, option, guards + more, given or option)
+
+
+def _held(container: Table | Items, key: str) -> Iterator[tuple[str, Value]]:
+    """What a container under a key holds, each with its own key."""
+    if isinstance(container, Items):
+        yield from ((key, item) for item in container.items)
+        return
+    for name, value in container.entries().items():
+        yield (f"{key}.{name}" if key else str(name)), value
+    rest = container.contents.get(Table.REST)
+    if rest is not None and not isinstance(rest, Const):
+        yield (f"{key}.*" if key else "*"), rest
 
 
 def _is_none(value: Value) -> bool:
