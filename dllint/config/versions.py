@@ -30,7 +30,7 @@ PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
     "pillow", "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext",
-    "allennlp", "cuda", "python",
+    "allennlp", "cuda", "python", "librosa", "networkx",
 ))
 # fmt: on
 

@@ -8,8 +8,10 @@ Measured by running each on the last release that has it and on the first that h
 since numpy 1.24, `np.Inf`, `np.NaN` and `np.float_` since 2.0, `np.trapz` since 2.4 (`AttributeError`); `verbose` of
 all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50, `evaluation_strategy` of
 `TrainingArguments` since 4.51, `gpus` of Lightning's `Trainer` since 2.0, `load_metric` since datasets 3.0,
-`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0. By the notes of its release
-1.3, scipy has no `misc.imread`, `misc.imresize` and the like since then.
+`Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0; the windows of scipy
+(`signal.hamming`) are in `signal.windows` alone since 1.13, networkx 3.0 has no `from_numpy_matrix`, and librosa takes
+rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. By the notes of their
+releases, scipy has no `misc.imread`, `misc.imresize` and the like since 1.3, nor scikit-image `compare_psnr` since 0.18.
 
 ## Bad
     import numpy as np
@@ -60,7 +62,10 @@ from dllint.api import (
     together,
 )
 
-_PACKAGES = ("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy")
+_PACKAGES = (
+    *("numpy", "yaml", "datasets", "PIL", "transformers", "torch", "torchvision", "pytorch_lightning", "scipy"),
+    *("sklearn", "skimage", "networkx", "librosa"),
+)
 _WORDS = (
     *("float", "int", "object", "str", "complex", "unicode", "typeDict", "Inf", "Infinity", "infty", "PINF", "NINF"),
     *("NaN", "NAN", "float_", "complex_", "unicode_", "string_", "int0", "bool8", "object0", "product", "cumproduct"),
@@ -76,6 +81,8 @@ _WORDS = (
     ),
     *("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage"),
     *("AdamW", "verbose", "load", "tokenizer", "TrainingArguments", "pytorch_lightning"),
+    *("scipy", "networkx", "librosa", "plot_confusion_matrix", "plot_roc_curve", "plot_precision_recall_curve"),
+    *("compare_mse", "compare_nrmse", "compare_psnr", "compare_ssim"),
 )
 
 
@@ -91,8 +98,14 @@ def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> 
     """the project sets the name itself"""
     last = name.rpartition(".")[2]
     nodes = (node for _, tree in ctx.trees(last) for node in ast.walk(tree))
-    is_set = any(isinstance(n, ast.Attribute) and n.attr == last and isinstance(n.ctx, ast.Store) for n in nodes)
-    return is_set or ctx.project_mentions(rf"\b\w+\.{last}\s*=[^=]")
+    is_set = any(isinstance(n, ast.Attribute) and n.attr == last and _is_stored(n) for n in nodes)
+    return is_set or ctx.project_mentions(rf"\b(?!self\.)\w+\.{last}\s*=[^=]")
+
+
+def _is_stored(node: ast.Attribute) -> bool:
+    """Whether this sets an attribute of something else than the object that a method belongs to."""
+    is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
+    return isinstance(node.ctx, ast.Store) and not is_own
 
 
 class RemovedApi(Rule):
@@ -112,7 +125,8 @@ class RemovedApi(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         facts = ctx.facts
         by_line: dict[int, list[_Use]] = {}
-        for site, name in ctx.uses_of({*facts.removed_names, *facts.removed_arguments, *facts.removed_defaults}):
+        in_calls = {*facts.removed_arguments, *facts.removed_defaults, *facts.removed_positions}
+        for site, name in ctx.uses_of({*facts.removed_names, *in_calls}):
             for use in _removed_in_call(site, name, ctx) if isinstance(site.node, ast.Call) else _read(site, name, ctx):
                 if not ctx.excused(self, use.site, name, use.removal):
                     by_line.setdefault(use.site.line, []).append(use)
@@ -177,6 +191,25 @@ def _removed_in_call(site: Site, name: str, ctx: Context) -> Iterator[_Use]:
     if removal is not None and is_short:
         what = f"the default of `{removal.instead}` of `{ctx.source_of(Site(site.module, call.func))}`"
         yield _Use(site, what, removal, _with_loader(site, call, removal, ctx))
+    removal = ctx.facts.removed_positions.get(name)
+    if removal is not None:
+        yield from _too_many(site, call, removal, ctx)
+
+
+def _too_many(site: Site, call: ast.Call, removal: Removal, ctx: Context) -> Iterator[_Use]:
+    """Arguments by position that a function takes by name alone."""
+    allowed, *names = removal.instead.split()
+    given = call.args[int(allowed) :]
+    if not given or any(isinstance(each, ast.Starred) for each in call.args) or len(call.args) > len(names):
+        return
+    called = names[int(allowed) : len(call.args)]
+    named = (
+        replace_range(Site(site.module, each), f"{name}={ctx.source_of(Site(site.module, each))}")
+        for name, each in zip(called, given, strict=True)
+    )
+    what = f"passing `{called[0]}` of `{ctx.source_of(Site(site.module, call.func))}` by position"
+    instead = Removal(removal.package, removal.version, f"{called[0]}=...")
+    yield _Use(site, what, instead, together(*named))
 
 
 def _written(site: Site, name: str, ctx: Context) -> str:

@@ -108,6 +108,7 @@ class Facts:
         self.removed_names: dict[str, Removal] = {}
         self.removed_arguments: dict[str, dict[str, Removal]] = {}
         self.removed_defaults: dict[str, Removal] = {}
+        self.removed_positions: dict[str, Removal] = {}
         self.needed_releases: dict[str, str] = {}
         self.clues: dict[str, dict[str, str]] = {}
         self.companions: dict[str, dict[str, dict[str, str]]] = {}
@@ -202,6 +203,7 @@ class Facts:
         removed = table.get("removed", {})
         self.removed_names.update((name, Removal.read(text)) for name, text in removed.get("names", {}).items())
         self.removed_defaults.update((name, Removal.read(text)) for name, text in removed.get("defaults", {}).items())
+        self.removed_positions.update((name, Removal.read(text)) for name, text in removed.get("positional", {}).items())
         self.needed_releases.update(removed.get("needs", {}))
         self.clues.update(removed.get("clues", {}))
         self.companions.update(table.get("companions", {}))
