@@ -224,9 +224,7 @@ def _wrapper_class(value: Instance, prefixes: Mapping[str, str]) -> str:
     return next((base for base in value.cls.library_bases if base in prefixes), "")
 
 
-def _parts(
-    content: Value, key: str, guards: Guards, around: tuple[Value, ...], given: Value | None
-) -> Iterator[Part]:
+def _parts(content: Value, key: str, guards: Guards, around: tuple[Value, ...], given: Value | None) -> Iterator[Part]:
     """The parts of what is written under a key; not of one of the containers ``around`` it, which may hold itself."""
     given = given or (content if isinstance(content, Choice) else None)
     for more, option in alternatives(content):

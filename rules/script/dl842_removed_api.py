@@ -11,7 +11,7 @@ all schedulers since torch 2.7 (`TypeError`), `AdamW` of transformers since 4.50
 `Image.ANTIALIAS` since pillow 10.0; `yaml.load(file)` needs a `Loader` since PyYAML 6.0; the windows of scipy
 (`signal.hamming`) are in `signal.windows` alone since 1.13, networkx 3.0 has no `from_numpy_matrix`, and librosa takes
 rates and sizes by name only since 0.10: `librosa.filters.mel(22050, 1024)` raises `TypeError`. By the notes of their
-releases, scipy has no `misc.imread`, `misc.imresize` and the like since 1.3, nor scikit-image `compare_psnr` since 0.18.
+releases, scipy has no `misc.imread` and `misc.imresize` since 1.3, nor scikit-image `compare_psnr` since 0.18.
 
 ## Bad
     import numpy as np
