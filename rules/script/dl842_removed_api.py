@@ -98,11 +98,11 @@ def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> 
     """the project sets the name itself"""
     last = name.rpartition(".")[2]
     nodes = (node for _, tree in ctx.trees(last) for node in ast.walk(tree))
-    is_set = any(isinstance(n, ast.Attribute) and n.attr == last and _is_stored(n) for n in nodes)
+    is_set = any(isinstance(n, ast.Attribute) and n.attr == last and _is_set(n) for n in nodes)
     return is_set or ctx.project_mentions(rf"\b(?!self\.)\w+\.{last}\s*=[^=]")
 
 
-def _is_stored(node: ast.Attribute) -> bool:
+def _is_set(node: ast.Attribute) -> bool:
     """Whether this sets an attribute of something else than the object that a method belongs to."""
     is_own = isinstance(node.value, ast.Name) and node.value.id == "self"
     return isinstance(node.ctx, ast.Store) and not is_own
