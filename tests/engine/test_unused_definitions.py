@@ -283,6 +283,27 @@ def test_what_a_file_that_others_import_shows_at_its_end_is_an_example(
     assert kinds("DL843", EXAMPLE.format(scale), files) == expected
 
 
+def test_a_schedule_that_is_drawn_without_any_gradient_is_an_example() -> None:
+    schedule = """
+import torch
+from torch.optim import Adam
+
+class Schedule(torch.optim.lr_scheduler.LRScheduler):
+    def get_lr(self):
+        return [1 / self.last_epoch for group in self.optimizer.param_groups]
+
+if __name__ == '__main__':
+    optimizer = Adam(torch.nn.Linear(2, 2).parameters(), weight_decay=0.01)
+    schedule = Schedule(optimizer)
+    for step in range(100):
+        optimizer.step()
+        schedule.step()
+"""
+    assert kinds("DL301", schedule, {"run.py": f"from main import Schedule\nprint(Schedule(None))\n{FITS}"}) == [
+        "effect"
+    ]
+
+
 NUMBERS = """
 import numpy as np
 import torch

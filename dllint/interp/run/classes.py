@@ -245,12 +245,21 @@ _ROLE_BY_SUFFIX: dict[str, Role] = {"Optimizer": "optimizer", "LRScheduler": "sc
 
 
 def is_module_class(machine: Machine, cls: Class) -> bool:
-    """Whether a project class is an ``nn.Module``, as far as its bases tell (or it has a ``forward``)."""
+    """Whether a project class is an ``nn.Module``, as far as its bases tell.
+
+    Where they do not, one with a ``forward`` is: but not a class of its own, whose ``forward`` is a method like others.
+    """
     if derives_from_module(machine, cls):
         return True
-    if any(name.endswith("autograd.Function") for name in cls.library_bases):
+    if any(name.endswith("autograd.Function") for name in cls.library_bases) or _has_no_bases(cls):
         return False
     return any("forward" in ancestor.members for ancestor in cls.lineage)
+
+
+def _has_no_bases(cls: Class) -> bool:
+    """Whether a class derives from nothing but classes of the project that derive from nothing."""
+    others = (base for ancestor in cls.lineage for base in ancestor.bases if not isinstance(base, Class))
+    return all(isinstance(base, External) and base.name.rpartition(".")[2] in ("object", "ABC") for base in others)
 
 
 def derives_from_module(machine: Machine, cls: Class) -> bool:

@@ -26,7 +26,7 @@ _HARMLESS = frozenset(
 _WORKERS = re.compile(r"Loader|Dataset|Data$|Trainer|Parser|Config|Optim|Adam|SGD|Env|Agent|App|Tk|Server")
 _WORK = re.compile(
     r"(?:\w+_)?(?:train|fit|main|run|save|backward|dump|export|generate|predict|preprocess|evaluate|test)(?:_\w+)?"
-    r"|step|\w*parse\w*_args|ArgumentParser|Fire|write\w*|to_(?:csv|json|excel)|savez\w*|imwrite|\w*Trainer|launch"
+    r"|\w*parse\w*_args|ArgumentParser|Fire|write\w*|to_(?:csv|json|excel)|savez\w*|imwrite|\w*Trainer|launch"
 )
 _MAX_DEPTH = 4
 
