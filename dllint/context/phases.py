@@ -185,8 +185,11 @@ class Phases(Precisions, Loops, Uses):
         return event.grad != "off" and isinstance(event, ModelForward) and self._is_trained_with(event)
 
     def _is_trained_with(self, event: ModelForward) -> bool:
-        """Whether the function that calls a model also goes backward from a loss that the model was behind."""
-        losses = [each.loss for each in self.all_of(Backward) if each.frame is event.frame and each.loss is not None]
+        """Whether the function that calls a model also goes backward from a loss that the model was behind, or has one
+        that it calls do that."""
+        here = event.frame
+        own = (each for each in self.all_of(Backward) if any(frame is here for frame in each.frame.stack()))
+        losses = [each.loss for each in own if each.loss is not None]
         behind = (model for loss in losses for model in self.models_behind(loss, with_gradients=True))
         return any(self.is_same(model, event.model) for model in behind)
 

@@ -235,6 +235,27 @@ def test_what_another_file_uses_is_more_than_tried_out(source: str, files: dict[
     assert "effect" not in kinds("DL308", source, {"README.md": "", **files})
 
 
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        ("from losses.margin import Margin", ["effect"]),
+        ("from names import missing", ["effect"]),
+        ("from names import present", []),
+        ("try:\n    from losses.margin import Margin\nexcept ImportError:\n    Margin = None", []),
+    ],
+    ids=["missing-module", "missing-name", "there", "tried"],
+)
+def test_what_cannot_be_imported_itself_uses_nothing(imports: str, expected: list[str]) -> None:
+    files = {
+        "losses/center.py": "class Center:\n    pass\n",
+        "names.py": "present = 1\n",
+        "run.py": f"from main import scale\n{imports}\nprint(scale(2, 3))\n{FITS}",
+        "README.md": "",
+    }
+    scale = "import numpy as np\nimport torch\n\n\ndef scale(width, height):\n    return np.float(width) * height\n"
+    assert [kind for kind in kinds("DL842", scale, files) if kind != "version"] == expected
+
+
 CALL = """
 def scale(width, height):
     return width * height

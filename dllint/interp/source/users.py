@@ -79,6 +79,8 @@ class _Search:
         """Whether a file that runs uses a name, or a definition of the file does that is used itself."""
         if not user.has_tree:
             return True
+        if self._cannot_start(user):
+            return False
         names = {name, *_aliases(user, name)}
         libraries = _libraries(user)
         for statement in user.tree.body:
@@ -94,6 +96,11 @@ class _Search:
             elif not (is_main_guard(statement) and is_trial(user, statement)):
                 return True
         return False
+
+    def _cannot_start(self, user: SourceModule) -> bool:
+        """Whether a file ends in an import, of something that the project lacks or that Python cannot parse."""
+        project = self._project
+        return bool(project.missing_import(user) or project.refused_import(user)) or bool(project.broken_import(user))
 
 
 def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()) -> bool:
