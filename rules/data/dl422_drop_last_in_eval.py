@@ -73,12 +73,33 @@ def is_not_scored(event: LoaderCreated, ctx: Context) -> bool:
 
 
 def needs_full_batches(event: LoaderCreated, ctx: Context) -> bool:
-    """the model keeps a state for a batch of fixed size, or what makes the batch counts on its size"""
+    """the model keeps a state for a batch of fixed size, or it, the loss or what makes the batch is told its size"""
     collate = event.options.get("collate_fn")
     function = collate.function if isinstance(collate, BoundMethod) else collate
     code = ast.walk(function.node) if isinstance(function, Function) else ()
     names = (getattr(node, "id", getattr(node, "attr", "")) for node in code)
-    return any(map(_SIZE.fullmatch, names)) or ctx.mentions("init_hidden", where="related")
+    return any(map(_SIZE.fullmatch, names)) or ctx.mentions("init_hidden", where="related") or _tells_a_module(ctx)
+
+
+def _tells_a_module(ctx: Context) -> bool:
+    """Whether a loss or model of the project is made for batches of a size."""
+    modules = {
+        node.name
+        for _, tree in ctx.trees("Module")
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Module") for base in node.bases)
+    }
+    calls = (node for _, tree in ctx.trees("batch_size") for node in ast.walk(tree) if isinstance(node, ast.Call))
+    made = (call for call in calls if getattr(call.func, "id", getattr(call.func, "attr", "")) in modules)
+    given = (each for call in made for each in (*call.args, *(keyword.value for keyword in call.keywords)))
+    return any(_SIZE.fullmatch(_last_word(each)) for each in given)
+
+
+def _last_word(node: ast.expr) -> str:
+    """``batch_size`` of ``batch_size``, ``args.batch_size`` and ``config["batch_size"]``."""
+    if isinstance(node, ast.Subscript):
+        return str(getattr(node.slice, "value", ""))
+    return str(getattr(node, "id", getattr(node, "attr", "")))
 
 
 def is_read_in_part(event: LoaderCreated, ctx: Context) -> bool:

@@ -19,6 +19,7 @@ _CONTAINERS = frozenset(
     ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.DataParallel",
      "torch.nn.parallel.DistributedDataParallel", "torch.compile", "accelerate.PreparedModel")
 )  # fmt: skip
+_PLACE_OF_DROPOUT = {"TransformerEncoderLayer": 3, "TransformerDecoderLayer": 3, "Transformer": 5}
 # Functions such as `F.dropout` depend on the mode by what they are told, which names it. What is only asked in order to
 # save memory changes no result.
 _ASKS_FOR_MODE = re.compile(r"^(?!.*checkpoint).*\.training\b", re.MULTILINE)
@@ -130,7 +131,9 @@ def _of_instance(search: _Search, value: Instance) -> bool | None:
 
 def _has_rate(value: Instance) -> bool:
     """Dropout with a rate of zero changes nothing."""
-    rate = value.arguments.get(0, "p") if "Dropout" in value.library_name else None
+    name = value.library_name.rpartition(".")[2]
+    place = (0, "p") if "Dropout" in name else (_PLACE_OF_DROPOUT.get(name), "dropout")
+    rate = value.arguments.get(*place)
     return rate is None or not _is_zero(rate)
 
 
