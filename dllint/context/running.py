@@ -21,6 +21,10 @@ from dllint.interp.source.users import mentions
 from dllint.sites import Site
 
 _BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
+_BACKWARD = re.compile(r"\.backward\(")
+_EVALUATES = re.compile(  # or uses what sets the mode itself
+    r"\.eval\b|\.train\((?:mode\s*=\s*)?(?:False|0|\w+ )|\btraining\s*=|lightning|\bTrainer\b|\bLearner\b|\bignite\b|catalyst"
+)
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
 _OUT_OF_DATE = re.compile(
     r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
@@ -130,6 +134,15 @@ class Running(Assuming, SwitchedOff):
         if not is_left_out or module.source.notebook is not None or any(self._importers(module)):
             return ()
         return (Assumption("effect", f"somebody runs `{module.file.name}`, as no command of the project does"),)
+
+    def assumed_evaluated(self) -> Assumptions:
+        """What a claim about evaluation assumes where a project trains, and nothing in it ever sets that mode."""
+        project = self._machine.project
+        if not project.is_whole_around(self.program.module) or not any(project.mentioning(_BACKWARD)):
+            return ()
+        if any(project.mentioning(_EVALUATES)) or any(project.notebooks_with(_EVALUATES)):
+            return ()
+        return (Assumption("effect", "somebody evaluates the model, which no code of the project does"),)
 
     def _used(self, name: str) -> Assumption:
         return Assumption("effect", f"somebody uses `{name}`, which no code that runs names", asks="reached")

@@ -150,6 +150,7 @@ class FrozenBatchnormInTrainMode(Rule):
             freeze,
             f"`{name}` is frozen, but its batch norms go on adapting their statistics in training mode",
             on=[event, modes.assumptions_at(event), ctx.phase(event), ctx.left_alone(event, frozen)],
+            assuming=ctx.assumed_evaluated(),
             effect="what it computes in evaluation mode moves away from what was frozen, though no parameter changes",
             help=f"call `{name}.eval()` after each `train()`, and `train()` of what is trained",
             trace=[

@@ -153,7 +153,7 @@ def has_its_rate_chosen_by_the_mode(event: Event, method: Frame, rate: Value | N
 def _assumed_evaluation(method: Frame, ctx: Context) -> list[Assumption]:
     """That somebody evaluates the module, which nobody does with what only judges another network."""
     if not ctx.speaks_of("adversary", method.owner):
-        return []
+        return [*ctx.assumed_evaluated()]
     return [Assumption("effect", f"somebody evaluates `{method.owner}`, which its name says to be an adversary")]
 
 
@@ -223,6 +223,7 @@ class FunctionalDropoutAlwaysOn(Rule):
             event,
             f"`{name}` made in `{event.frame.function}` is always in training mode: it drops in evaluation, too",
             on=[rate],
+            assuming=ctx.assumed_evaluated(),
             effect=_EFFECT,
             help=f"make the `{name}` in `__init__`, or use `F.dropout(..., training=self.training)`",
             trace=[
