@@ -104,10 +104,20 @@ def unregistered_tensor(code: Code) -> Iterator[Edit]:
             yield code.replace(call, f"{code.source(call)}.cuda()")
 
 
+_FILLS = (
+    r"(?:\w_|init\w*|copy)\((?:\w+\()*[^()\n]*\bself\.{0}\b"  # trunc_normal_(self.x, init.zeros_(self.x
+    r"|\bself\.{0}(?:\.data)?(?:\.\w+_\(|\[[^]]*\] *=|\.data\b)"  # self.x.data.fill_(, self.x[0] =
+)
+
+
 @mutates("DL828")
 def uninitialized_parameter(code: Code) -> Iterator[Edit]:
-    """``nn.Parameter(torch.zeros(n))`` becomes ``nn.Parameter(torch.empty(n))``."""
+    """``self.x = nn.Parameter(torch.zeros(n))``, which no code of its class fills, becomes ``torch.empty(n)``."""
     for call in code.calls("Parameter"):
+        owner, held = code.outer(call, ast.ClassDef), code.outer(call, ast.Assign)
+        name = name_of(held.targets[0]) if isinstance(held, ast.Assign) else ""
+        if not isinstance(owner, ast.ClassDef) or re.search(_FILLS.format(name), code.source(owner)):
+            continue
         match call.args:
             case [ast.Call(func=ast.Attribute(ast.Name("torch"), "zeros" | "ones" | "randn")) as made, *_]:
                 yield code.replace(made.func, "torch.empty")
@@ -220,16 +230,28 @@ def stray_axis_broadcast(code: Code) -> Iterator[Edit]:
 def _unflattened(code: Code, at: ast.AST, sides: list[ast.expr]) -> Iterator[Edit]:
     """The one side that is made a row, in place or where it was bound in the function, as it was before."""
     function = code.outer(at, (ast.FunctionDef, ast.Module))
+    blocks = _blocks_around(code, at)
     bound = {
         node.targets[0].id: node.value
         for node in ast.walk(function or code.tree)
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+        if id(code.parents.get(id(node))) in blocks and node.lineno <= getattr(at, "lineno", 0)
     }
     rows = [bound.get(side.id, side) if isinstance(side, ast.Name) else side for side in sides]
     columns = [_column_in(row) for row in rows]
     if columns.count(None) == 1:
         row, column = next((row, column) for row, column in zip(rows, columns, strict=True) if column is not None)
         yield code.replace(row, code.source(column))
+
+
+def _blocks_around(code: Code, node: ast.AST) -> set[int]:
+    """The statements around a node, whose own statements have been run before it."""
+    found = set()
+    around: ast.AST | None = node
+    while around is not None:
+        found.add(id(around))
+        around = code.parents.get(id(around))
+    return found
 
 
 def _column_in(row: ast.expr) -> ast.expr | None:

@@ -29,13 +29,16 @@ def last_batch_metric(code: Code) -> Iterator[Edit]:
 
 @mutates("DL872")
 def accumulator_not_reset(code: Code) -> Iterator[Edit]:
-    """The line that sets a loss to zero at the start of an epoch, which is averaged in it, moves before the epochs."""
+    """The line that sets a loss to zero at the start of an epoch, which is averaged in it, moves before the epochs.
+
+    Where the average takes the place of the sum (`total /= n`), little is left of it in the next epoch.
+    """
     for node in code.nodes:
         loop = code.parents.get(id(node))
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(0)) if isinstance(loop, ast.For):
                 body = "".join(code.source(each) for each in loop.body)
-                is_mean = f"{name} +=" in body and (f"{name} /" in body or f"{name}/" in body)
+                is_mean = f"{name} +=" in body and re.search(rf"\b{name} ?/(?!=)", body) is not None
                 is_measured = "loss" in name or "acc" in name or "correct" in name
                 is_epoch = "epoch" in code.source(loop.target) and body.count(f"{name} = ") == 1
                 is_epoch = is_epoch and f"{name}.backward" not in body

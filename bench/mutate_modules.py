@@ -20,7 +20,8 @@ def unused_submodule(code: Code) -> Iterator[Edit]:
             ):
                 owner = code.outer(node, ast.ClassDef)
                 is_own = isinstance(owner, ast.ClassDef) and code.source(owner).count(f"self.{layer}") == 2
-                if is_own and any(f"self.{layer} = nn.{kind}" in code.text for kind in _WITH_WEIGHTS):
+                made = code.source(owner) if isinstance(owner, ast.ClassDef) else ""
+                if is_own and any(f"self.{layer} = nn.{kind}" in made for kind in _WITH_WEIGHTS):
                     yield code.replace(node.value, given)
 
 

@@ -29,9 +29,10 @@ the second is what it was at the start, to the last bit, and stands in the state
 
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, or whose `forward` a library
-has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`); layers whose name another file
-mentions, or a comment (as what was switched off for now); files that speak of pretrained weights, whose state dict has
-to fit.
+has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`); layers that another file may
+mean (it names the class as well, reads the name off some object, or has it as a text), or that a comment speaks of (as
+what was switched off for now); the last layers in files that speak of pretrained weights, whose state dict has to fit
+(others there are a question).
 
 ## On real code
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
@@ -49,6 +50,7 @@ import re
 from collections.abc import Iterator
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Class,
     Context,
@@ -71,6 +73,7 @@ _LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__di
 
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
+_MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
 _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented|unused|not used)")
 
 
@@ -95,14 +98,22 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
 
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """another file mentions the name, or a comment has a use of it that was switched off"""
+    """another file may mean the layer: it has the name and that of the class, reads it off some object, or has it as
+    a text or as a keyword; or a comment has a use of it that was switched off"""
     comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.module.tree)))
-    return any(f".{event.attribute}" in text for text in comments) or ctx.mentions(event.attribute, where="elsewhere")
+    if any(f".{event.attribute}" in text for text in comments):
+        return True
+    if not ctx.mentions(event.attribute, where="elsewhere"):
+        return False
+    owners = (each.name for each in cls.lineage)
+    return any(ctx.mentions(event.attribute, owner, where="elsewhere") for owner in owners) or ctx.project_mentions(
+        _MEANT.format(re.escape(event.attribute)), where="elsewhere"
+    )
 
 
 def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """the file of the class speaks of pretrained weights, whose state dict has to fit"""
-    return not _PRETRAINED.isdisjoint(cls.module.words)
+    """the file of the class speaks of pretrained weights, whose state dict has to fit, and no later layer is used"""
+    return not _PRETRAINED.isdisjoint(cls.module.words) and not _is_followed(event, cls, ctx)
 
 
 def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -161,11 +172,13 @@ class UnusedSubmodule(Rule):
             yield self._report(event, layer, cls, ctx)
 
     def _report(self, event: AttributeAssigned, layer: Instance, cls: Class, ctx: Context) -> Finding:
+        is_loaded = not _PRETRAINED.isdisjoint(cls.module.words)
         return ctx.finding(
             self,
             event,
             f"no code uses the `{ctx.class_name(layer)}` in `{event.attribute}`",
             on=[layer],
+            assuming=[Assumption("effect", "it is not only there for pretrained weights to fit")] if is_loaded else (),
             effect="it is saved and counted and never trained: the network is another one than it says",
             help="call it in `forward`, or take it out",
         )
@@ -184,6 +197,19 @@ def _has_reader(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
         for _, tree in ctx.trees(event.attribute)
         for node in nodes_of(tree).of(ast.Constant)
     )
+
+
+def _is_followed(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
+    """Whether a layer with weights that is made after this one is used: what a network leaves out for its features
+    are the last ones."""
+    held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
+    later = [
+        name
+        for name, value in held
+        if isinstance(value, Instance) and value.library_name.startswith("torch.nn.") and ctx.has_parameters(value)
+    ]
+    after = later[later.index(event.attribute) + 1 :] if event.attribute in later else []
+    return any(ctx.attribute_uses(cls, name) for name in after)
 
 
 def _is_use(node: ast.Attribute, at: Site, cls: Class, ctx: Context) -> bool:

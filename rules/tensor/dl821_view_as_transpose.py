@@ -72,7 +72,7 @@ class ViewAsTranspose(Rule):
     category = "correctness"
     severity = "error"
     default = False
-    triggers = (("view", "reshape"), ("size", "shape"))
+    triggers = (("view", "reshape"), ("size", "shape", "Linear"))
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/tensor_view.html",)
@@ -103,6 +103,8 @@ def _assumed(tensor: Value, mixture: Mixture, ctx: Context) -> Iterator[Assumpti
     is_held = isinstance(tensor, Symbol) and tensor.name == "attribute"  # perhaps a parameter, without a batch
     if mixture.may_be_empty or is_held:
         yield Assumption("effect", "neither of the two axes has a single step")
+    if mixture.is_if_longer:
+        yield Assumption("effect", "the tensor has an axis of steps before the last, or it is the same without")
     for size in mixture.settings:
         if size.may_be_one or (size.known_as and ctx.default_of_option(size.known_as) == 1):
             yield Assumption("effect", f"`{size.known_as}` is not 1, as it is by default")

@@ -44,9 +44,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from dllint.api import (
+    Assumption,
     AttributeAssigned,
     Class,
     Context,
@@ -61,9 +62,17 @@ from dllint.api import (
 )
 
 _EMPTY = frozenset(("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.cuda.FloatTensor"))
+_LIGHTNING = ("pytorch_lightning", "lightning", "lightning.pytorch")
+_BASES = frozenset(("torch.nn.Module", *(f"{name}.LightningModule" for name in _LIGHTNING)))
 _FILLS = r"\binit\.\w|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
 _INITIALIZES = r"\binit_[a-z]|[a-z]_init\b|_init_[a-z]|initiali[sz]e|\breset_(?:param|weight)"
 _ALL = ("parameters", "state_dict")  # what a loop goes through that fills whatever there is
+_HANDED_ON = ("self.register_parameter", "rearrange", "repeat", "einops.rearrange", "einops.repeat", "len", "print")
+_FOREIGN = r"(?i)pretrain|fine_?tun|strict=|\burl|download|\bhub\b|convert"  # of weights that others have trained
+
+Nodes = dict[int, ast.AST]
+
+_NOT_LOADED = Assumption("effect", "nobody loads weights of others into it")
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -80,23 +89,23 @@ def is_touched(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Con
 def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
     """the class, or code that names it, fills this parameter or all of them"""
     assert isinstance(owner.cls, Class)
-    words = (event.attribute, "Parameter", "parameters", "hasattr", owner.cls.name)
-    own = (node for ancestor in owner.cls.lineage for node in ast.walk(ancestor.node))
-    nodes = [*own, *ctx.code_around(owner.cls)]
-    names = [event.attribute, *_variables_of(made)]
-    if any(_fills_all(node) or _initializes(node, words, ctx) for node in nodes):
+    cls, names = owner.cls, [event.attribute, *_variables_of(made)]
+    words = (event.attribute, "Parameter", "parameters", "hasattr", cls.name)
+    own = (node for ancestor in cls.lineage for node in ast.walk(ancestor.node))
+    nodes = _without_arms([*own, *ctx.code_around(cls)], event.attribute, cls, ctx)
+    if any(_fills_all(node, nodes) or _initializes(node, words, cls, ctx) for node in nodes.values()):
         return True
-    if any(_fills(node, name) for node in nodes for name in names):
+    if any(_fills(node, name) for node in nodes.values() for name in names):
         return True
-    if ctx.program.kind != "module" and ctx.project_mentions(r"\.load_state_dict\("):
-        return True  # no script shows who makes the object, so that it may be who loads
-    return any(map(_loads, nodes)) and not _begins_without_checkpoint(ctx)
+    return any(map(_loads, nodes.values())) and not _begins_without_checkpoint(ctx)
 
 
 def builds_on_others(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
-    """the class has other ancestors than `nn.Module`, which may fill it"""
+    """the class has ancestors in other packages, or some that go over all parameters, which may fill it"""
     assert isinstance(owner.cls, Class)
-    return len(owner.cls.lineage) > 1 or owner.cls.library_bases != ("torch.nn.Module",)
+    cls = owner.cls
+    goes_over = len(cls.lineage) > 1 and ctx.is_said_in(cls, r"parameters\(|state_dict|__dict__|\bapply\(")
+    return goes_over or not {*cls.library_bases} <= _BASES or not cls.library_bases
 
 
 class UninitializedParameter(Rule):
@@ -129,6 +138,7 @@ class UninitializedParameter(Rule):
             help=f"fill it, as by `nn.init.xavier_uniform_(self.{event.attribute})`",
             trace=[(made.site, "reserves memory and sets nothing"), (event.site, "becomes a parameter")],
             fix=("Draw small random numbers", _drawn(made.site, ctx)),
+            assuming=[_NOT_LOADED] if ctx.program.kind != "module" and _may_be_loaded(ctx) else (),
         )
 
 
@@ -145,7 +155,7 @@ def _only_reads(parent: ast.AST) -> bool:
         return parent.attr != "data" and not parent.attr.endswith("_")
     if isinstance(parent, ast.Call):
         called = ast.unparse(parent.func)
-        return called.startswith(("torch.", "F.")) and not called.endswith("_")
+        return called in _HANDED_ON or (called.startswith(("torch.", "F.")) and not called.endswith("_"))
     return isinstance(parent, ast.BinOp | ast.Compare)
 
 
@@ -154,14 +164,57 @@ def _fills(node: ast.AST, attribute: str = "") -> bool:
     return is_fill and attribute in ast.unparse(node)
 
 
-def _fills_all(node: ast.AST) -> bool:
+def _fills_all(node: ast.AST, kept: Nodes) -> bool:
     """Whether a loop fills all parameters."""
     is_loop = isinstance(node, ast.For) and any(word in ast.unparse(node.iter) for word in _ALL)
-    return is_loop and any(map(_fills, ast.walk(node)))
+    return is_loop and any(_fills(each) for each in ast.walk(node) if id(each) in kept)
+
+
+def _without_arms(nodes: Iterable[ast.AST], attribute: str, cls: Class, ctx: Context) -> Nodes:
+    """Nodes without those in arms of a test that lets other modules or parameters through: by how the name ends, or
+    layers of torch."""
+    kept = {id(node): node for node in nodes}
+    for test in [node for node in kept.values() if isinstance(node, ast.If)]:
+        if _is_of_others(test.test, attribute, cls, ctx):
+            for each in (each for statement in test.body for each in ast.walk(statement)):
+                kept.pop(id(each), None)
+    return kept
+
+
+def _is_of_others(test: ast.expr, attribute: str, cls: Class, ctx: Context) -> bool:
+    """Whether a test is of how a name ends, and this one does not, or whether something is a layer of torch."""
+    match test:
+        case ast.BoolOp(ast.And(), parts) | ast.BoolOp(ast.Or(), parts):
+            found = [_is_of_others(part, attribute, cls, ctx) for part in parts]
+            return any(found) if isinstance(test.op, ast.And) else all(found)
+        case ast.Call(ast.Attribute(ast.Name(), "endswith"), [ast.Constant(str(end))]):
+            *held, last = end.split(".")
+            place = rf"\b{re.escape(held[-1])}\b.{{0,3}}[=:]\s*(?:\w+\.)*{re.escape(cls.name)}\(" if held else ""
+            return not attribute.endswith(last) or (bool(place) and not ctx.project_mentions(place))
+        case ast.Call(ast.Name("isinstance"), [_, ast.Tuple(kinds)]):
+            return all(map(_is_layer, kinds))
+        case ast.Call(ast.Name("isinstance"), [_, kind]):
+            return _is_layer(kind)
+    return False
+
+
+def _is_layer(kind: ast.expr) -> bool:
+    """Whether an expression names a class of layers that torch has: `nn.Linear`."""
+    name = ast.unparse(kind)
+    return name.startswith(("nn.", "torch.nn.")) and not name.endswith((".Module", ".Parameter"))
 
 
 def _loads(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and node.attr == "load_state_dict"
+
+
+def _may_be_loaded(ctx: Context) -> bool:
+    """Whether some code loads weights that may be those of others, rather than what the project trains and saves."""
+    loads = r"\.load_state_dict\("
+    if not ctx.project_mentions(loads):
+        return False
+    is_own = ctx.project_mentions(r"\.backward\(|\bTrainer\(") and ctx.project_mentions(r"\.save\(|Checkpoint\(")
+    return not is_own or ctx.project_mentions(loads, _FOREIGN)
 
 
 def _begins_without_checkpoint(ctx: Context) -> bool:
@@ -169,7 +222,7 @@ def _begins_without_checkpoint(ctx: Context) -> bool:
     return ctx.project_mentions(r"\.backward\(") and not ctx.project_mentions("pretrained", where="here")
 
 
-def _initializes(node: ast.AST, words: Sequence[str], ctx: Context) -> bool:
+def _initializes(node: ast.AST, words: Sequence[str], cls: Class, ctx: Context) -> bool:
     """Whether a function is called, or handed to `apply`, that may fill any parameter: one of other code, or with these
     words in it."""
     if not isinstance(node, ast.Call):
@@ -182,7 +235,26 @@ def _initializes(node: ast.AST, words: Sequence[str], ctx: Context) -> bool:
     name = ast.unparse(called).rpartition(".")[2]
     found = [each for _, tree in ctx.trees(name) for each in ast.walk(tree) if getattr(each, "name", "") == name]
     is_own = ast.unparse(called).startswith("self.")
-    return (not found and not is_own) or any(word in ast.unparse(each) for each in found for word in words)
+    return (not found and not is_own) or any(_has_words(each, words, cls, ctx) for each in found)
+
+
+def _has_words(function: ast.AST, words: Sequence[str], cls: Class, ctx: Context) -> bool:
+    """Whether a function speaks of something other than by making it: `self.weight = nn.Parameter(torch.empty(n))`."""
+    kept = _without_arms(ast.walk(function), words[0], cls, ctx)
+    for made in [node for node in kept.values() if isinstance(node, ast.Assign) and _is_made(node.value)]:
+        for each in ast.walk(made):
+            kept.pop(id(each), None)
+    told = {
+        part
+        for node in kept.values()
+        for part in (getattr(node, "attr", ""), getattr(node, "id", ""), getattr(node, "value", ""))
+        if isinstance(part, str)
+    }
+    return any(word in part for part in told for word in words)
+
+
+def _is_made(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "Parameter"
 
 
 def _is_of_part(called: ast.expr) -> bool:

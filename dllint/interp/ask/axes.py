@@ -12,7 +12,7 @@ from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
 from dllint.interp.ask.shape import Shape, combined, joined
 from dllint.interp.ask.shape_parts import parts_given, reshaped
-from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_value, product
+from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_part, of_value, product
 from dllint.interp.run.containers import RANK
 from dllint.interp.run.modules import force, sequence_items
 from dllint.interp.source.axis_facts import Layer, axis_facts
@@ -28,6 +28,7 @@ _ELEMENTWISE = frozenset(
 )
 _SPATIAL: dict[int, tuple[Meaning, ...]] = {1: ("",), 2: ("height", "width"), 3: ("", "height", "width")}
 _RESHAPES = frozenset((".view", ".reshape", "torch.reshape"))
+_DIVISIONS = ("//", "/")
 _NUMBERS = frozenset(("float", "int", "len"))  # functions that return numbers
 _HIDDEN_STATE = "last_hidden_state"  # of the models of `transformers`
 
@@ -62,6 +63,11 @@ class Axes:
                 parts = [self.size(part) for part in value.inputs]
                 known = [part for part in parts if part is not None]
                 return product(known) if len(known) == 2 else None
+            if value.name in _DIVISIONS and len(value.inputs) == 2:
+                whole, parts = (self.size(part) for part in value.inputs)
+                return of_part(value, whole, parts) if whole is not None and parts is not None else of_value(value)
+            if value.name == "int" and value.inputs and getattr(value.inputs[0], "name", "") in _DIVISIONS:
+                return self.size(value.inputs[0])
             read = _axis_read_by(value)
             if read is not None:
                 tensor, index = read

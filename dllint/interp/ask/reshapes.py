@@ -14,18 +14,22 @@ from dataclasses import dataclass
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Factor, Size, product, without_common
 
+_WITH_HEADS = 4  # axes: samples, heads, steps, features
+
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
     """An axis that a view does not keep: its number before and after.
 
-    ``moved`` is the product of the axes that stand before it, or after it, on one side only.
+    ``moved`` is the product of the axes that stand before it, or after it, on one side only. ``is_if_longer`` says that
+    the two axes exchange places only if the tensor has another axis in between, which nothing tells.
     """
 
     axis: Size
     before: int
     after: int
     moved: Size
+    is_if_longer: bool = False
 
     @property
     def may_be_empty(self) -> bool:
@@ -64,7 +68,32 @@ def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
         moved = _moved(shape, before, sizes, after)
         if moved is not None:
             return Mixture(size, before, after, moved)
-    return None
+    return _heads_before_steps(shape, sizes)
+
+
+def _heads_before_steps(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
+    """The last axis is taken apart, and one of its two parts put before the axis of steps: ``(batch, heads, -1, size)``.
+
+    Only ``(batch, -1, heads, size)`` leaves every head the features of its step. A tensor of two axes has no steps.
+    """
+    whole, part = shape.axis(-1), sizes[-1]
+    if whole is None or part is None or len(sizes) < _WITH_HEADS or shape.rank in (1, 2):
+        return None
+    after = len(sizes) - 3
+    heads, steps = sizes[after], sizes[-2]
+    if heads is None or not heads.is_atomic or (steps is not None and not steps.is_atomic):
+        return None
+    if not _is_cut(whole, heads, part) or (steps is not None and (steps.same(heads) or _mentions(whole, steps))):
+        return None
+    return Mixture(heads, after + 1, after, steps or Size(), is_if_longer=steps is None and shape.rank is None)
+
+
+def _is_cut(whole: Size, parts: Size, part: Size) -> bool:
+    """Whether an axis has as many steps as so many parts of a size."""
+    quotient = part.factors[0].quotient if part.number == 1 and len(part.factors) == 1 else None
+    if quotient is not None and quotient[0].same(whole) and quotient[1].same(parts):
+        return True
+    return whole.same(product((parts, part))) and whole != parts
 
 
 def _adds_an_axis(shape: Shape, sizes: Sequence[Size | None]) -> bool:

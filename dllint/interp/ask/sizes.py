@@ -18,13 +18,15 @@ class Factor:
     """A size that only a run knows: that of an axis of some tensor, or a value that the program computes.
 
     ``axis`` is the position of the axis, from the front. ``known_as`` is how the program calls it. ``may_be_one`` says
-    that it is a setting which is 1 by the program's own default.
+    that it is a setting which is 1 by the program's own default. ``quotient`` is what it is computed from: the size of
+    one of so many equal parts of another.
     """
 
     owner: int
     axis: int | None = None
     known_as: str = ""
     may_be_one: bool = False
+    quotient: tuple[Size, Size] | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Factor) and (self.owner, self.axis) == (other.owner, other.axis)
@@ -73,6 +75,11 @@ def of_value(value: Value, known_as: str = "") -> Size:
     """A size that a value stands for, whatever it is."""
     is_one = isinstance(value, Setting) and isinstance(value.default, Const) and value.default.value == 1
     return Size(1, (Factor(id(value), None, known_as or _name_of(value), is_one),))
+
+
+def of_part(value: Value, whole: Size, parts: Size) -> Size:
+    """The size of one of some equal parts of another: ``whole // parts``."""
+    return Size(1, (Factor(id(value), quotient=(whole, parts)),))
 
 
 def _name_of(value: Value) -> str:
