@@ -27,8 +27,9 @@ were 4.4e6, 4.7e3 and 4.4e6; a `torch.empty(64, 64)` in the same process held 4.
 
 ## Not reported
 Parameters that are handed to a function or changed in place; those that the class or code that names it may fill: by
-name, in a loop over all parameters, with a function of other code, or from a checkpoint; classes that others extend or
-that build on others; `torch.Tensor(values)` of values.
+name, in a loop over all parameters, with a function of other code, or from a checkpoint in a project that trains
+nothing; classes that build on others of other packages; `torch.Tensor(values)` of values. Where the project may load
+weights of others, the finding is a question.
 
 ## Fix (unsafe)
 Draws small random numbers instead: `torch.randn(...) * 0.02`. Unsafe because it changes the numbers, as it should.
@@ -68,6 +69,7 @@ _FILLS = r"\binit\.\w|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
 _INITIALIZES = r"\binit_[a-z]|[a-z]_init\b|_init_[a-z]|initiali[sz]e|\breset_(?:param|weight)"
 _ALL = ("parameters", "state_dict")  # what a loop goes through that fills whatever there is
 _HANDED_ON = ("self.register_parameter", "rearrange", "repeat", "einops.rearrange", "einops.repeat", "len", "print")
+_TRAINS = r"\.backward\(|\bTrainer\("
 _FOREIGN = r"(?i)pretrain|fine_?tun|strict=|\burl|download|\bhub\b|convert"  # of weights that others have trained
 
 Nodes = dict[int, ast.AST]
@@ -97,7 +99,7 @@ def is_filled_elsewhere(event: AttributeAssigned, owner: Instance, made: Symbol,
         return True
     if any(_fills(node, name) for node in nodes.values() for name in names):
         return True
-    return any(map(_loads, nodes.values())) and not _begins_without_checkpoint(ctx)
+    return any(map(_loads, nodes.values())) and not ctx.project_mentions(_TRAINS)
 
 
 def builds_on_others(event: AttributeAssigned, owner: Instance, made: Symbol, ctx: Context) -> bool:
@@ -138,7 +140,7 @@ class UninitializedParameter(Rule):
             help=f"fill it, as by `nn.init.xavier_uniform_(self.{event.attribute})`",
             trace=[(made.site, "reserves memory and sets nothing"), (event.site, "becomes a parameter")],
             fix=("Draw small random numbers", _drawn(made.site, ctx)),
-            assuming=[_NOT_LOADED] if ctx.program.kind != "module" and _may_be_loaded(ctx) else (),
+            assuming=[_NOT_LOADED] if _may_be_loaded(ctx) else (),
         )
 
 
@@ -211,15 +213,12 @@ def _loads(node: ast.AST) -> bool:
 def _may_be_loaded(ctx: Context) -> bool:
     """Whether some code loads weights that may be those of others, rather than what the project trains and saves."""
     loads = r"\.load_state_dict\("
+    if ctx.program.kind == "module":
+        return ctx.project_mentions(loads, where="here") and ctx.project_mentions("pretrained", where="here")
     if not ctx.project_mentions(loads):
         return False
-    is_own = ctx.project_mentions(r"\.backward\(|\bTrainer\(") and ctx.project_mentions(r"\.save\(|Checkpoint\(")
+    is_own = ctx.project_mentions(_TRAINS) and ctx.project_mentions(r"\.save\(|Checkpoint\(")
     return not is_own or ctx.project_mentions(loads, _FOREIGN)
-
-
-def _begins_without_checkpoint(ctx: Context) -> bool:
-    """Whether the project trains, and nothing here speaks of weights that somebody else has trained."""
-    return ctx.project_mentions(r"\.backward\(") and not ctx.project_mentions("pretrained", where="here")
 
 
 def _initializes(node: ast.AST, words: Sequence[str], cls: Class, ctx: Context) -> bool:
@@ -230,7 +229,7 @@ def _initializes(node: ast.AST, words: Sequence[str], cls: Class, ctx: Context) 
     called = node.func
     if isinstance(called, ast.Attribute) and called.attr == "apply" and len(node.args) == 1:
         called = node.args[0]
-    elif re.search(_INITIALIZES, ast.unparse(called)) is None or _is_of_part(called):
+    elif re.search(_INITIALIZES, ast.unparse(called).rpartition(".")[2]) is None or _is_of_part(called):
         return False
     name = ast.unparse(called).rpartition(".")[2]
     found = [each for _, tree in ctx.trees(name) for each in ast.walk(tree) if getattr(each, "name", "") == name]
