@@ -54,6 +54,19 @@ class Loops(Objects, Paths):
             value = value.inputs[0] if is_wrapper and isinstance(value, Symbol) and value.inputs else None
         return False
 
+    def counts_batches(self, loop: Loop) -> bool:
+        """Whether a training loop in one over epochs, as its header says, takes a batch in each iteration: by an index,
+        as the next one, or out of a list."""
+        node = loop.site.node
+        outer = next((loops for each, loops in self._structure.loops if each is loop), ())
+        if not isinstance(node, ast.For) or not outer or outer[0].frame is not loop.frame:
+            return False
+        if not _names_epochs(outer[0]) or _names_epochs(loop):
+            return False
+        if self._unit_of_training(loop) != "batches" or self.is_of_runs(outer[0]):
+            return False
+        return any(isinstance(event, Backward) for event in walk(loop.body)) and _takes_batches(node)
+
     def _unit_of_training(self, loop: Loop) -> Unit:
         """The unit of a loop that goes backward itself."""
         outer = next((loops for each, loops in self._structure.loops if each is loop), ())
@@ -89,6 +102,21 @@ def _is_counted(loop: Loop) -> bool:
     if not isinstance(count, Symbol) or count.name != "range" or not count.inputs:
         return False
     return getattr(count.inputs[-1], "value", None) != 1
+
+
+def _names_epochs(loop: Loop) -> bool:
+    return any("epoch" in name.lower() for name in _names_in_header(loop))
+
+
+def _takes_batches(loop: ast.For) -> bool:
+    """Whether the body of a loop takes an item by what the loop counts, or the next one, or what it goes over itself."""
+    counted = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    if not any(isinstance(node, ast.Name) and node.id == "range" for node in ast.walk(loop.iter)):
+        return True
+    nodes = [node for statement in loop.body for node in ast.walk(statement)]
+    indices = (node.slice for node in nodes if isinstance(node, ast.Subscript))
+    is_index = any(isinstance(node, ast.Name) and node.id in counted for index in indices for node in ast.walk(index))
+    return is_index or any(isinstance(node, ast.Call) and ast.unparse(node.func) == "next" for node in nodes)
 
 
 def _names_in_header(loop: Loop) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dllint.assumptions import Assumption
 from dllint.context.phases import Phase, Phases
-from dllint.events import Event, Loop, LossCall, ModelForward, walk
+from dllint.events import Backward, Event, Loop, LossCall, ModelForward, walk
 from dllint.interp.source.batchwise import (
     Mean,
     Remainder,
@@ -47,7 +47,7 @@ def _writes_into_self(method: ast.FunctionDef) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchLoop:
-    """A loop over the batches of a loader that calls a model or computes a loss: ``event`` is the first that does.
+    """A loop over batches that calls a model, computes a loss or goes backward: ``event`` is the first that does.
 
     ``outer`` is the loop around it in the same function, if there is one.
     """
@@ -71,12 +71,13 @@ class Scores(Phases):
 
     @cached_property
     def batch_loops(self) -> tuple[BatchLoop, ...]:
-        """The loops over loaders in which a model is called or a loss computed, each once."""
+        """The loops over batches in which a model is called, a loss computed or a backward pass made, each once."""
         over_loaders = {id(one.loop) for one in self.data.passes}
         found: dict[int, BatchLoop] = {}
         for loop, around in self._structure.loops:
-            if isinstance(loop.site.node, ast.For) and (id(loop) in over_loaders or self.goes_over_loader(loop)):
-                events = (event for event in walk(loop.body) if isinstance(event, ModelForward | LossCall))
+            is_of_batches = id(loop) in over_loaders or self.goes_over_loader(loop) or self.counts_batches(loop)
+            if isinstance(loop.site.node, ast.For) and is_of_batches:
+                events = (event for event in walk(loop.body) if isinstance(event, ModelForward | LossCall | Backward))
                 event = next(events, None)
                 if event is not None:
                     outer = next((each for each in around if each.frame is loop.frame), None)

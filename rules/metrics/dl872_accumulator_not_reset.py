@@ -80,7 +80,9 @@ class AccumulatorNotReset(Rule):
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[str] = set()
         for one in ctx.batch_loops:
-            if one.outer is None or ctx.framework(one.event) or ctx.loop_unit(one.outer) != "epochs":
+            if one.outer is None or ctx.framework(one.event):
+                continue
+            if ctx.loop_unit(one.outer) != "epochs" and not ctx.counts_batches(one.loop):
                 continue
             for added in ctx.summed_in(one):
                 begun = ctx.begun_before(added.name, one.outer) if _is_measured(added, one, ctx) else None

@@ -65,6 +65,7 @@ from dllint.api import (
 _EMPTY = frozenset(("torch.empty", "torch.Tensor", "torch.FloatTensor", "torch.cuda.FloatTensor"))
 _LIGHTNING = ("pytorch_lightning", "lightning", "lightning.pytorch")
 _BASES = frozenset(("torch.nn.Module", *(f"{name}.LightningModule" for name in _LIGHTNING)))
+_LAYERS = r"Linear|Conv(Transpose)?\dd|_ConvNd|(Batch|Instance)Norm(\dd)?|(Layer|Group)Norm|Embedding|LSTM|GRU|RNN"
 _FILLS = r"\binit\.\w|\.(?:normal|uniform|fill|zero|copy|trunc)\w*_\("
 _INITIALIZES = r"\binit_[a-z]|[a-z]_init\b|_init_[a-z]|initiali[sz]e|\breset_(?:param|weight)"
 _ALL = ("parameters", "state_dict")  # what a loop goes through that fills whatever there is
@@ -194,16 +195,16 @@ def _is_of_others(test: ast.expr, attribute: str, cls: Class, ctx: Context) -> b
             place = rf"\b{re.escape(held[-1])}\b.{{0,3}}[=:]\s*(?:\w+\.)*{re.escape(cls.name)}\(" if held else ""
             return not attribute.endswith(last) or (bool(place) and not ctx.project_mentions(place))
         case ast.Call(ast.Name("isinstance"), [_, ast.Tuple(kinds)]):
-            return all(map(_is_layer, kinds))
+            return all(_is_layer(kind, cls) for kind in kinds)
         case ast.Call(ast.Name("isinstance"), [_, kind]):
-            return _is_layer(kind)
+            return _is_layer(kind, cls)
     return False
 
 
-def _is_layer(kind: ast.expr) -> bool:
-    """Whether an expression names a class of layers that torch has: `nn.Linear`."""
-    name = ast.unparse(kind)
-    return name.startswith(("nn.", "torch.nn.")) and not name.endswith((".Module", ".Parameter"))
+def _is_layer(kind: ast.expr, cls: Class) -> bool:
+    """Whether an expression names a class of layers that torch has, and not this one: `nn.Linear`."""
+    name = ast.unparse(kind).rpartition(".")[2]
+    return name != cls.name and re.fullmatch(_LAYERS, name) is not None
 
 
 def _loads(node: ast.AST) -> bool:
