@@ -64,8 +64,8 @@ class Axes:
                 known = [part for part in parts if part is not None]
                 return product(known) if len(known) == 2 else None
             if value.name in _DIVISIONS and len(value.inputs) == 2:
-                whole, parts = (self.size(part) for part in value.inputs)
-                return of_part(value, whole, parts) if whole is not None and parts is not None else of_value(value)
+                divided, count = (self.size(part) for part in value.inputs)
+                return of_part(value, divided, count) if divided is not None and count is not None else of_value(value)
             if value.name == "int" and value.inputs and getattr(value.inputs[0], "name", "") in _DIVISIONS:
                 return self.size(value.inputs[0])
             read = _axis_read_by(value)
