@@ -10,6 +10,7 @@ from dllint.forms import shaped_tensor
 from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
 from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
+from dllint.interp.ask.pipelines import sample_of
 from dllint.interp.ask.shape import Shape, combined, joined
 from dllint.interp.ask.shape_parts import parts_given, reshaped
 from dllint.interp.ask.sizes import Meaning, Size, of_axis, of_part, of_value, product
@@ -40,6 +41,7 @@ class Axes:
         self._machine = machine
         self._facts = axis_facts()
         self._known: dict[Value, Shape] = {}
+        self._samples: dict[int, Value | None] = {}
         self._depth = 0
 
     def of(self, tensor: Value) -> Shape:
@@ -183,6 +185,8 @@ class Axes:
         if data_shapes.is_drawn_from_memory(tensor.inputs[0]):
             return data_shapes.of_memory(tensor)
         base = self.of(tensor.inputs[0])
+        if tensor.detail == "values" and base.is_unknown:
+            return data_shapes.of_column(tensor)
         if tensor.detail in ("values", "indices", "data", "real", "grad"):
             return base
         if tensor.detail == "T":
@@ -252,7 +256,7 @@ class Axes:
     def _of_item(self, item: Symbol) -> Shape | None:
         """What is taken out of a batch, out of what a layer returns, or out of a tensor by an index."""
         base = item.inputs[0]
-        found = data_shapes.from_data(item, self.of)
+        found = data_shapes.from_data(item, self.of, self._sample_of)
         if found is not None or not isinstance(base, Symbol):
             return found
         returned = force(self._machine, base)
@@ -270,6 +274,12 @@ class Axes:
             if inner.name == "torch.nn.LSTM()" and isinstance(inner.inputs[0], Instance):
                 return self._state(item, inner, inner.inputs[0])
         return axis_indexing.indexed(item, self.of(base), self.of)
+
+    def _sample_of(self, dataset: Instance) -> Value | None:
+        """What a dataset of the project returns for an index."""
+        if id(dataset) not in self._samples:
+            self._samples[id(dataset)] = sample_of(self._machine, dataset)
+        return self._samples[id(dataset)]
 
     def _of_sequence_layer(self, item: Symbol, result: Symbol, layer: Instance) -> Shape | None:
         """The outputs, or the state, of a recurrent layer or of attention."""

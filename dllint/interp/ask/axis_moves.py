@@ -252,8 +252,9 @@ def _reduced_at_unknown_rank(shape: Shape, axes: Sequence[int], *, is_kept: bool
     if list(axes) == [-1] and is_kept and shape.back:
         return Shape(shape.sizes, shape.rest, (*shape.back[:-1], Size()))
     is_matrix = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
-    if list(axes) in ([1], [-1]) and not is_kept and is_matrix and shape.rest is not None:
-        return Shape(shape.sizes or (of_axis(shape.rest[0], 0),))
+    if list(axes) in ([1], [-1]) and is_matrix and shape.rest is not None:
+        rows = shape.sizes or (of_axis(shape.rest[0], 0),)
+        return Shape((*rows, Size()) if is_kept else rows)
     return None
 
 

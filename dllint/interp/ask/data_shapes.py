@@ -7,21 +7,23 @@ from collections.abc import Callable
 
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
-from dllint.values import Class, Const, Function, Instance, Items, Symbol, Value
+from dllint.values import Class, Const, Function, Instance, Items, Symbol, Table, Value
 
 _TABLES = ("pandas.read_", "pandas.DataFrame")
 _LOADER = "torch.utils.data.DataLoader"
 _MEMORY = re.compile(r"(?i)replay|memory|buffer")
 
 
-def from_data(item: Symbol, shape_of: Callable[[Value], Shape]) -> Shape | None:
+def from_data(
+    item: Symbol, shape_of: Callable[[Value], Shape], sample_of: Callable[[Instance], Value | None]
+) -> Shape | None:
     """The shape of a part of a batch, of a part of a split, or of a column."""
     base = item.inputs[0]
     if not isinstance(base, Symbol):
         return None
     loader = loader_of(base)
     if loader is not None:
-        return _of_batch(item, base, loader, shape_of)
+        return _of_batch(item, base, loader, shape_of, sample_of)
     if is_drawn_from_memory(base):
         return of_memory(item)
     if base.name.endswith(".train_test_split") and isinstance(item.detail, int):
@@ -53,6 +55,13 @@ def of_memory(part: Symbol) -> Shape:
     return Shape((of_axis(part.inputs[0], 0, meaning="batch"),), (part, 1))
 
 
+def of_column(values: Symbol) -> Shape | None:
+    """``frame["price"].values``: a row, as only a column of a table has this and is taken by one name."""
+    column = values.inputs[0]
+    is_column = isinstance(column, Symbol) and column.name == "item" and _is_name(column)
+    return Shape((of_axis(column, 0),)) if is_column else None
+
+
 def _is_name(item: Symbol) -> bool:
     index = item.inputs[1] if len(item.inputs) > 1 else None
     return isinstance(index, Const) and isinstance(index.value, str)
@@ -71,7 +80,13 @@ def loader_of(batch: Symbol) -> Instance | None:
     return source if isinstance(source, Instance) and source.library_name == _LOADER else None
 
 
-def _of_batch(item: Symbol, batch: Symbol, loader: Instance, shape_of: Callable[[Value], Shape]) -> Shape | None:
+def _of_batch(
+    item: Symbol,
+    batch: Symbol,
+    loader: Instance,
+    shape_of: Callable[[Value], Shape],
+    sample_of: Callable[[Instance], Value | None],
+) -> Shape | None:
     """A part of a batch of a loader: what a dataset of tensors holds, with as many samples as the batch has."""
     if not makes_batches(loader):
         return None
@@ -83,7 +98,30 @@ def _of_batch(item: Symbol, batch: Symbol, loader: Instance, shape_of: Callable[
             whole = shape_of(held[item.detail])
             if whole.rank:
                 return Shape((samples, *whole.sizes[1:]))
-    return Shape((samples,), (item, 1))
+    whole_set = _behind_split(dataset)
+    part = _part_of(sample_of(whole_set), item) if isinstance(whole_set, Instance) else None
+    one = shape_of(part) if part is not None else None
+    return Shape((samples, *one.sizes)) if one is not None and one.rank is not None else Shape((samples,), (item, 1))
+
+
+def _behind_split(dataset: Value | None) -> Value | None:
+    """The dataset of which another is a part: of `random_split`, or a `Subset`."""
+    if isinstance(dataset, Symbol) and dataset.name == "item" and isinstance(dataset.inputs[0], Symbol):
+        split = dataset.inputs[0]
+        return split.inputs[0] if split.name.endswith(".random_split") and split.inputs else dataset
+    if isinstance(dataset, Instance) and dataset.library_name.endswith(".Subset"):
+        return dataset.arguments.get(0, "dataset")
+    return dataset
+
+
+def _part_of(sample: Value | None, item: Symbol) -> Value | None:
+    """The part of a sample at a place, or under a key, which a part of a batch is stacked from."""
+    if isinstance(sample, Items) and sample.exact and isinstance(item.detail, int):
+        return sample.items[item.detail] if -len(sample.items) <= item.detail < len(sample.items) else None
+    key = item.inputs[1] if len(item.inputs) > 1 else None
+    if isinstance(sample, Table) and isinstance(key, Const) and isinstance(key.value, str):
+        return sample.contents.get(key.value)
+    return None
 
 
 def of_whole_batch(batch: Symbol) -> Shape | None:
