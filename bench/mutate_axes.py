@@ -211,9 +211,14 @@ def loss_broadcast(code: Code) -> Iterator[Edit]:
     for node in made:
         kinds.setdefault(name_of(node.targets[0]), set()).add(name_of(node.value.func))
     criteria = {name for name, made_by in kinds.items() if name and made_by <= set(_NUMBERS)}
-    for call in code.calls(*_NUMBERS, *criteria) if _COLUMN.search(code.text) else ():
-        if len(call.args) >= 2:
-            yield from _unflattened(code, call, call.args[:2])
+    calls = [call for call in code.calls(*_NUMBERS, *criteria) if len(call.args) >= 2]
+    for call in calls if calls and _has_column(code) else ():
+        yield from _unflattened(code, call, call.args[:2])
+
+
+def _has_column(code: Code) -> bool:
+    """Whether a layer returns one number for each sample, in the file or in another one of its repository."""
+    return _COLUMN.search(code.text) is not None or (code.imports_own() and _COLUMN.search(code.others()) is not None)
 
 
 @mutates("DL822")

@@ -334,14 +334,21 @@ def multiplied(known: Known, result: Symbol) -> Shape | None:
 
 
 def gathered(known: Known, result: Symbol, shape: Shape) -> Shape | None:
-    """What is taken out of each row: one number, where the place of it is given as ``actions.unsqueeze(1)``."""
+    """What is taken out of each row: one number, where the place of it is given as ``actions.unsqueeze(1)``.
+
+    Of a matrix, places of which nothing more is known are taken for one in each row, as actions in a memory are.
+    """
     index = keyword(result, 1, "index")
     if index is None:
         return None
     places = known.of(index)
     is_one = places.rank is None and len(places.sizes) == 2 and places.sizes[1] == Size()
-    if is_one and number(keyword(result, 0, "dim")) in (1, -1):
+    is_along_row = number(keyword(result, 0, "dim")) in (1, -1)
+    if is_one and is_along_row:
         return Shape(places.sizes)
+    is_matrix = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
+    if is_along_row and is_matrix and places.is_batch and len(places.sizes) == 1 and not places.back:
+        return Shape((*places.sizes, Size()))
     return None if places.is_unknown else places
 
 
