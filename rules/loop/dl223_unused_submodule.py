@@ -71,6 +71,7 @@ _BASES = (
 _LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "vars", "eval", "exec",
                       "__getattr__", "get_submodule", "locals"))  # fmt: skip
 
+_USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
 _MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
@@ -94,7 +95,8 @@ def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> 
 def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """the layer is in another attribute as well"""
     held = event.target.attributes.items() if isinstance(event.target, Instance) else ()
-    return any(name != event.attribute and ctx.reaches(value, event.value) for name, value in held)
+    others = (value for name, value in held if name != event.attribute and ctx.role(value) not in _USERS)
+    return any(ctx.reaches(value, event.value) for value in others)
 
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
