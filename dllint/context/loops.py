@@ -109,7 +109,7 @@ def _names_epochs(loop: Loop) -> bool:
 
 
 def _takes_batches(loop: ast.For) -> bool:
-    """Whether the body of a loop takes an item by what the loop counts, or the next one, or what it goes over itself."""
+    """Whether the body of a loop takes an item by what the loop counts, the next one, or what it goes over."""
     counted = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
     if not any(isinstance(node, ast.Name) and node.id == "range" for node in ast.walk(loop.iter)):
         return True

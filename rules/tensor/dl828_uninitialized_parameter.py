@@ -241,7 +241,7 @@ def _initializes(node: ast.AST, words: Sequence[str], cls: Class, ctx: Context) 
 def _has_words(function: ast.AST, words: Sequence[str], cls: Class, ctx: Context) -> bool:
     """Whether a function speaks of something other than by making it: `self.weight = nn.Parameter(torch.empty(n))`."""
     kept = _without_arms(ast.walk(function), words[0], cls, ctx)
-    for made in [node for node in kept.values() if isinstance(node, ast.Assign) and _is_made(node.value)]:
+    for made in [node for node in kept.values() if isinstance(node, ast.Assign) and _is_new_parameter(node.value)]:
         for each in ast.walk(made):
             kept.pop(id(each), None)
     told = {
@@ -253,7 +253,7 @@ def _has_words(function: ast.AST, words: Sequence[str], cls: Class, ctx: Context
     return any(word in part for part in told for word in words)
 
 
-def _is_made(value: ast.expr) -> bool:
+def _is_new_parameter(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] == "Parameter"
 
 

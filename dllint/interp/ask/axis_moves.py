@@ -255,7 +255,8 @@ def _reduced_at_unknown_rank(shape: Shape, axes: Sequence[int], *, is_kept: bool
     if list(axes) in ([1], [-1]) and is_matrix and shape.rest is not None:
         rows = shape.sizes or (of_axis(shape.rest[0], 0),)
         return Shape((*rows, Size()) if is_kept else rows)
-    return None
+    before = shape.first(axes[0]) if len(axes) == 1 and axes[0] >= 0 and is_kept and not shape.back else None
+    return Shape((*before, Size()), shape.rest_after(axes[0] + 1)) if before is not None else None
 
 
 def _is_embedded(value: Value) -> bool:

@@ -72,7 +72,7 @@ def mixture(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
 
 
 def _heads_before_steps(shape: Shape, sizes: Sequence[Size | None]) -> Mixture | None:
-    """The last axis is taken apart, and one of its two parts put before the axis of steps: ``(batch, heads, -1, size)``.
+    """The last axis is taken apart, and one of the parts put before the axis of steps: ``(batch, heads, -1, size)``.
 
     Only ``(batch, -1, heads, size)`` leaves every head the features of its step. A tensor of two axes has no steps.
     """
