@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,13 +50,13 @@ class _Given:
 
 def known_values(project: Project, main: SourceModule, name: str) -> Known:
     """What a project sets an option of some name to, wherever that is."""
-    word = re.compile(rf"\b{re.escape(name)}\b|--{re.escape(name.replace('_', '-'))}\b")
-    modules = dict.fromkeys((*project.closure(main), *project.mentioning(word)))
+    naming = _naming(name)
+    modules = dict.fromkeys((*filter(naming, project.closure(main)), *filter(naming, project.mentioning())))
     set_to: list[Any] = []
     passed: list[Any] = []
     remarks: list[str] = []
     for module in modules:
-        found = [*_given_in(module, name), *_options_in(module, name)] if module.contains(word) else []
+        found = [*_given_in(module, name), *_options_in(module, name)]
         if any(given.is_option for given in found) and not _run_together(project, main, module):
             found = [given for given in found if not given.is_option]
         for given in found:
@@ -75,6 +75,19 @@ def known_values(project: Project, main: SourceModule, name: str) -> Known:
             return Known(is_open=True)
         set_to.append(_read(text))
     return Known(tuple(set_to), tuple(passed), False, tuple(filter(None, remarks)))
+
+
+def _naming(name: str) -> Callable[[SourceModule], bool]:
+    """Tells whether a file has the name of an option in it, be it as the flag of a command line."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    flag = re.compile(rf"--{re.escape(name.replace('_', '-'))}\b")
+    parts = [re.compile(rf"\b{part}\b") for part in name.split("_") if part.isidentifier()]
+    has_flag = "_" in name  # that is not seen as the name itself
+
+    def names(module: SourceModule) -> bool:
+        return module.contains(word) or (has_flag and all(map(module.contains, parts)) and module.contains(flag))
+
+    return names
 
 
 def _given_in(module: SourceModule, name: str) -> Iterator[_Given]:

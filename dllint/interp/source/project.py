@@ -19,6 +19,7 @@ from dllint.interp.source.files_below import commands_below, configuration_below
 from dllint.interp.source.imported_modules import imported_modules
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.search_path import SearchPaths
 from dllint.interp.source.words import Vocabulary
 
@@ -318,7 +319,7 @@ class Project:
             self._characters_unpacked = 0
         return found
 
-    def mentioning(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
+    def mentioning(self, *patterns: Pattern) -> Iterator[SourceModule]:
         """The files of the whole project, imported or not, that contain all of the patterns.
 
         Very large projects are searched in part.
