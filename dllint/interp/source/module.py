@@ -13,6 +13,7 @@ from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceFile
 from dllint.interp.source.bindings import Bindings, bindings_of
+from dllint.interp.source.import_statements import imports_of
 from dllint.interp.source.nodes import forget_nodes, nodes_of
 from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.words import WORD, PackedWords, Vocabulary, words_of
@@ -40,7 +41,7 @@ def _without_prose(text: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _one_word(pattern: str) -> str:
+def one_word(pattern: str) -> str:
     """The word that a pattern is, ``\\bname\\b``; empty if it is another pattern."""
     word = _ONE_WORD.fullmatch(pattern)
     return word[1] if word else ""
@@ -65,6 +66,7 @@ class SourceModule:
         self.remains: Remains | None = None
         self._words_in: dict[ast.stmt, frozenset[str]] = {}
         self.derived: dict[Callable[..., object], Any] = {}  # what functions have made of the tree, by function
+        self.told: dict[Callable[..., object], Any] = {}  # the same without any node, which outlives the tree
 
     @cached_property
     def words(self) -> Set[str]:
@@ -101,7 +103,7 @@ class SourceModule:
 
     def contains(self, pattern: Pattern) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
-        word = _one_word(pattern.pattern)
+        word = one_word(pattern.pattern)
         if word:
             return word in self.words
         known = self._contains.get(pattern)
@@ -205,6 +207,12 @@ class SourceModule:
             elif isinstance(statement, ast.ImportFrom):
                 found.append((statement.module or "", statement.level))
         return tuple(found)
+
+    @cached_property
+    def imported_stems(self) -> frozenset[str]:
+        """The last parts of the modules that are imported somewhere, in lower case, and perhaps others: told fast."""
+        text = self.source.text.replace("\\\n", " ").replace("\\\r\n", " ")
+        return frozenset(each.module.rpartition(".")[2].lower() for each in imports_of(text))
 
     @cached_property
     def top_names(self) -> tuple[tuple[str, int, str], ...]:

@@ -8,26 +8,33 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import starting, users
-from dllint.interp.source.files_below import commands_below, configuration_below, modules_below, notebooks_below
+from dllint.interp.source.files_below import (
+    Note,
+    commands_below,
+    configuration_below,
+    modules_below,
+    notebooks_below,
+)
 from dllint.interp.source.imported_modules import imported_modules
 from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
-from dllint.interp.source.module import SourceModule
+from dllint.interp.source.module import SourceModule, one_word
 from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.search_path import SearchPaths
-from dllint.interp.source.words import Vocabulary
+from dllint.interp.source.words import PackedWords, Vocabulary, words_of
 
 _COMMAND = re.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun)\b([^\n]*)")
 _SCRIPT = re.compile(r"([\w-]+)\.py\b|-m ([\w.]+)")
 _MAX_GLANCED_AT = 1_000_000  # characters
 _MAX_UNPACKED = 8_000_000  # characters
 
+_Below = Callable[[Path, Note], Iterator[Path]]
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
@@ -53,6 +60,8 @@ class Project:
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
         self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._below: dict[_Below, tuple[tuple[Path, ...], frozenset[Path]]] = {}
+        self._words: dict[Path, Set[str]] = {}
         self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
@@ -335,7 +344,7 @@ class Project:
         Comments and options of commands, which begin with a dash, do not count.
         """
         word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?(?<![\w-]){re.escape(name)}(?![\w-])", re.MULTILINE)
-        texts = map(self._text, configuration_below(self.root, self.names_in))
+        texts = map(self._text, self._others(configuration_below))
         return any(name in text and word.search(text) is not None for text in texts)
 
     @property
@@ -344,21 +353,34 @@ class Project:
         return self._remember(self._run, self.root, self._find_scripts_run)
 
     def _find_scripts_run(self) -> frozenset[str]:
-        texts = map(self._text, commands_below(self.root, self.names_in))
+        texts = map(self._text, self._others(commands_below))
         named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
         return frozenset(file or module.rpartition(".")[2] for file, module in named)
 
     def notebooks_with(self, word: re.Pattern[str]) -> Iterator[SourceModule]:
         """The notebooks of the project whose code has a word."""
-        for file in notebooks_below(self.root, self.names_in):
-            module = self.module(file) if word.search(self._text(file)) else None
+        name = one_word(word.pattern)
+        for file in self._others(notebooks_below):
+            text = self._words_in(file) if name else self._text(file)
+            module = self.module(file) if (name in text if name else word.search(text)) else None
             if module is not None and module.contains(word):
                 yield module
+
+    def _others(self, below: _Below) -> tuple[Path, ...]:
+        """Files of the project that are no modules."""
+        return self._remember(self._below, below, lambda: tuple(below(self.root, self.names_in)))
+
+    def _words_in(self, file: Path) -> Set[str]:
+        """The words in the text of a file that is no module, its pictures included."""
+        self._use(file)
+        if file not in self._words:
+            self._words[file] = PackedWords(words_of(text_of(file)), self._vocabulary)
+        return self._words[file]
 
     def configured_as(self, name: str) -> tuple[str, ...]:
         """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
         setting = re.compile(rf"""(?<![\w-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
-        texts = (self._text(file) for file in configuration_below(self.root, self.names_in))
+        texts = (self._text(file) for file in self._others(configuration_below))
         return tuple(value for text in texts for value in setting.findall(text))
 
     @property
