@@ -361,8 +361,8 @@ class Project:
         """The notebooks of the project whose code has a word."""
         name = one_word(word.pattern)
         for file in self._others(notebooks_below):
-            text = self._words_in(file) if name else self._text(file)
-            module = self.module(file) if (name in text if name else word.search(text)) else None
+            has_word = name in self._words_in(file) if name else word.search(self._text(file)) is not None
+            module = self.module(file) if has_word else None
             if module is not None and module.contains(word):
                 yield module
 
