@@ -14,7 +14,7 @@ from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceFile
 from dllint.interp.source.bindings import Bindings, bindings_of
 from dllint.interp.source.import_statements import imports_of
-from dllint.interp.source.nodes import forget_nodes, nodes_of
+from dllint.interp.source.nodes import forget_nodes, nodes_of, take_apart
 from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.words import WORD, PackedWords, Vocabulary, words_of
 
@@ -149,17 +149,18 @@ class SourceModule:
         """Whether the syntax tree has been asked for."""
         return "tree" in vars(self)
 
-    def forget_tree(self, vocabulary: Vocabulary) -> None:
+    def forget_tree(self, vocabulary: Vocabulary, *, for_all: bool = False) -> None:
         """Let go of the syntax tree, to be made again when it is asked for, and pack the rest.
 
-        What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
+        Who has nodes of it may use them still, unless it is gone ``for_all``. What Python cannot parse is kept: to
+        make something of it takes long.
         """
         kept = vars(self)
         if len(self._contains) > _MANY_ANSWERS:
             self._contains.clear()
         if self._parse_error is None:
             if self.is_parsed:
-                forget_nodes(self.tree)
+                (take_apart if for_all else forget_nodes)(self.tree)
             for name in _WITH_TREE:
                 kept.pop(name, None)
             self._words_in.clear()

@@ -113,7 +113,7 @@ class Project:
         self._forget_searches()
         for module in self._modules.values():
             if module is not None:
-                module.forget_tree(self._vocabulary)
+                module.forget_tree(self._vocabulary, for_all=True)
 
     def _forget_searches(self) -> None:
         """Let go of answers that very many files were searched for: each holds the paths of all of them."""
