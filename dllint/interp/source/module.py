@@ -41,7 +41,7 @@ def _without_prose(text: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def one_word(pattern: str) -> str:
+def _one_word(pattern: str) -> str:
     """The word that a pattern is, ``\\bname\\b``; empty if it is another pattern."""
     word = _ONE_WORD.fullmatch(pattern)
     return word[1] if word else ""
@@ -103,7 +103,7 @@ class SourceModule:
 
     def contains(self, pattern: Pattern) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
-        word = one_word(pattern.pattern)
+        word = _one_word(pattern.pattern)
         if word:
             return word in self.words
         known = self._contains.get(pattern)

@@ -55,7 +55,7 @@ class _Search:
         self._seen.add(place)
         word = re.compile(rf"\b{re.escape(name)}\b")
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
-        notebooks = (each for each in self._project.notebooks_with(word) if each.file != module.file)
+        notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
         if any(self._is_run(user, name) for user in users) or self._project.is_configured(name):
             return True
