@@ -177,9 +177,9 @@ def _prefixes(dotted: str) -> Iterator[str]:
 
 def _takers(module: SourceModule) -> frozenset[str]:
     """The packages whose functions a file passes a namespace of options to; an empty name stands for anybody."""
-    known: frozenset[str] | None = module.derived.get(_takers)
+    known: frozenset[str] | None = module.told.get(_takers)
     if known is None:
-        known = module.derived[_takers] = frozenset(_find_takers(module.tree))
+        known = module.told[_takers] = frozenset(_find_takers(module.tree))
     return known
 
 

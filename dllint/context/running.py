@@ -92,7 +92,7 @@ class Running(Assuming, SwitchedOff):
             return True
         project = self._machine.project
         word = re.compile(rf"\b{re.escape(method.name)}\b")
-        users = (*project.mentioning(word), *project.notebooks_with(word))
+        users = (*project.mentioning(word), *project.notebooks_with(method.name))
         read = any(not user.has_tree or mentions(user.tree, method.name) for user in users)
         return read or project.is_configured(method.name)
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from dllint.context.base import ProgramView
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.positions import ancestors, enclosing_definition
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
@@ -202,7 +203,7 @@ class Sources(ProgramView):
             return True
         return where != "here" and any(True for _ in self._related(*compiled))
 
-    def _related(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
+    def _related(self, *patterns: Pattern) -> Iterator[SourceModule]:
         """The files that belong to the program, other than its own, that contain all of the patterns."""
         project, main = self._machine.project, self.program.module
         own = set(project.closure(main))

@@ -13,7 +13,6 @@ A definition in which anything was found is always interpreted again, so that no
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from dllint.interp.run.machine import MAX_STEPS_OF_MODULE, Machine, Reach
 from dllint.interp.sieve.relevance import Concerned, Relevance
 from dllint.interp.source.facts import Facts
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.project import Project
 from dllint.outcomes import Analysis
 from dllint.rule_table import Described
@@ -47,9 +47,9 @@ class WatchedModule(SourceModule):
 
     def __init__(self, source: SourceFile, name: str) -> None:
         super().__init__(source, name)
-        self.asked: dict[re.Pattern[str], bool] = {}
+        self.asked: dict[Pattern, bool] = {}
 
-    def contains(self, pattern: re.Pattern[str]) -> bool:
+    def contains(self, pattern: Pattern) -> bool:
         """Whether the text has a match of a pattern in it."""
         answer = self.asked[pattern] = super().contains(pattern)
         return answer
@@ -94,7 +94,7 @@ class Silence:
 
     conditions: tuple[object, ...]
     files: frozenset[Path]  # that are imported and could be seen
-    asked: dict[re.Pattern[str], bool]
+    asked: dict[Pattern, bool]
     reached: frozenset[Member]
     reached_elsewhere: frozenset[ast.AST]
     reaches: tuple[Reach, ...]
@@ -240,7 +240,7 @@ class Watch(Relevance):
         seen_before = frozenset(place for node, place in outline.members(name).items() if node in self._reached)
         return (self._circumstances, self._of_module, around, concerned, seen_before)
 
-    def _would_answer(self, asked: dict[re.Pattern[str], bool]) -> bool:
+    def _would_answer(self, asked: dict[Pattern, bool]) -> bool:
         """Whether questions about the whole file have the same answers as before."""
         return all(self._main.contains(pattern) is answer for pattern, answer in asked.items())
 

@@ -99,7 +99,7 @@ def is_set_by_project(site: Site, name: str, removal: Removal, ctx: Context) -> 
     last = name.rpartition(".")[2]
     nodes = (node for _, tree in ctx.trees(last) for node in ast.walk(tree))
     is_set = any(isinstance(n, ast.Attribute) and n.attr == last and _is_set(n) for n in nodes)
-    return is_set or ctx.project_mentions(rf"\b(?!self\.)\w+\.{last}\s*=[^=]")
+    return is_set or ctx.project_mentions(rf"\b{last}\b", rf"\b(?!self\.)\w+\.{last}\s*=[^=]")  # the first is fast
 
 
 def _is_set(node: ast.Attribute) -> bool:

@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dllint.events import LibraryCall, walk
-from dllint.interp.run.classes import find_member
+from dllint.interp.ask.attempts import attempt
 from dllint.interp.source import trees
 from dllint.sites import Guards
-from dllint.values import Arguments, Class, Const, Function, Instance, Symbol
+from dllint.values import Const, Instance
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -33,12 +33,10 @@ def draws_of(machine: Machine, value: Instance, method: str) -> list[LibraryCall
 
     What is found does not depend on what the sieve would leave out, and counts for nothing else in the program.
     """
-    member = find_member(machine, value.cls, method) if isinstance(value.cls, Class) else None
-    if not isinstance(member, Function) or member.site is None:
+    trial = attempt(machine, value, method, "index")
+    if trial is None:
         return []
-    site, given = member.site, Arguments((Symbol("index", site=member.site),))
-    body = machine.tried(lambda: machine.invoke(member, given, site, receiver=value)).body
-    calls = [event for event in walk(body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
+    calls = [event for event in walk(trial.body) if isinstance(event, LibraryCall) and event.name in _DRAWS]
     applied = [event for event in calls if event.frame.definition is not None and _is_applied(event)]
     return [event for event in applied if not _is_switched_off(event, value)]
 

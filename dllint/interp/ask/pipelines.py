@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from dllint.choices import Choice, alternatives
 from dllint.interp.ask import splits
+from dllint.interp.ask.attempts import attempt
 from dllint.interp.ask.draws import conditions_of, draws_of
 from dllint.interp.run.classes import find_member, role_of
 from dllint.interp.run.graph import inputs_of
 from dllint.sites import Guards
-from dllint.values import Absent, Arguments, Class, Const, External, Function, Instance, Items, Setting, Symbol, Value
+from dllint.values import Absent, Class, Const, External, Function, Instance, Items, Setting, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
@@ -246,11 +247,8 @@ def calls_in(machine: Machine, sample: Value) -> Iterator[TransformCall]:
 
 def _outcome(machine: Machine, instance: Instance, method: str, given: str) -> Value | None:
     """What a method of a class of the project returns for something unknown."""
-    member = find_member(machine, instance.cls, method) if isinstance(instance.cls, Class) else None
-    if not isinstance(member, Function) or member.site is None:
-        return None
-    site, given_to = member.site, Arguments((Symbol(given, site=member.site),))
-    return machine.tried(lambda: machine.invoke(member, given_to, site, receiver=instance)).result
+    trial = attempt(machine, instance, method, given)
+    return trial.result if trial is not None else None
 
 
 def _in_sample(

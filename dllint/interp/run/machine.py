@@ -101,6 +101,7 @@ class Machine(State):
         self.reached: set[ast.AST] = set()
         self.asked_stars: set[tuple[SourceModule, str]] = set()  # names that star imports are asked for
         self.reaches: list[Reach] = []
+        self.attempts: dict[tuple[Value, str, str], Trial] = {}  # by those who look at one program
         self._called_elsewhere: set[Place] = set()
         self.nested: list[Function] = []
         self.forwards: dict[Symbol, Value] = {}
@@ -201,6 +202,7 @@ class Machine(State):
     def end_program(self, concerned: Concerned | None, *, counts: bool) -> None:
         """A program has been interpreted: note the definitions of other files that it called, if that ``counts``."""
         places, self._called_elsewhere = self._called_elsewhere, set()
+        self.attempts.clear()
         if places and counts:
             self.reaches.append(Reach(concerned, frozenset(places)))
 

@@ -10,13 +10,23 @@ from weakref import WeakKeyDictionary
 from dllint.interp.source.imported import dotted_uses
 from dllint.interp.source.module import OF_PYTHON_2, SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.patterns import AnyOf
 
 # What may be a clue, found fast; whether it is one is told by the syntax tree.
-MAY_BE_CLUE = re.compile(
-    r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]|\b(?:xrange|raw_input|unicode)\b|\basync\s*=|\.data\[0\]|except .*,.*:"
-    r"|\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b"
-    r"|\bpython3\.[5-8]\b|\bself\.hparams\s*="
-    r"|\bfrom[ \t]+scipy\.misc\b"
+_STATEMENT = r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]"
+MAY_BE_CLUE = AnyOf(
+    *((text, _STATEMENT) for text in ("print ", "print\t", "exec ", "exec\t")),
+    *((name, rf"\b{name}\b") for name in ("xrange", "raw_input", "unicode")),
+    ("async", r"\basync\s*="),
+    (".data[0]", r"\.data\[0\]"),
+    ("except ", r"except .*,.*:"),
+    (
+        "tf.",
+        r"\btf\.(?:placeholder|Session|ConfigProto|contrib|app|GPUOptions|get_variable|global_variables_initializer)\b",
+    ),
+    ("python3.", r"\bpython3\.[5-8]\b"),
+    ("hparams", r"\bself\.hparams\s*="),
+    ("scipy.misc", r"\bfrom[ \t]+scipy\.misc\b"),
 )
 _EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))

@@ -18,6 +18,8 @@ _LARGEST_NOTEBOOK = 4_000_000
 
 Note = Callable[[Path], object]
 """Is told each folder that is looked into."""
+Below = Callable[[Path, Note], Iterator[Path]]
+"""Lists files of a kind below a folder."""
 
 
 def modules_below(root: Path, note: Note, unsaved: Iterator[Path]) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -48,33 +48,70 @@ class _Given:
     is_option: bool = False  # of a command line
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The same without the expression: its value, if that is known, and the comment beside it."""
+
+    is_known: bool
+    value: Any
+    is_setting: bool
+    is_option: bool
+    remark: str
+
+
 def known_values(project: Project, main: SourceModule, name: str) -> Known:
     """What a project sets an option of some name to, wherever that is."""
-    word = re.compile(rf"\b{re.escape(name)}\b|--{re.escape(name.replace('_', '-'))}\b")
-    modules = dict.fromkeys((*project.closure(main), *project.mentioning(word)))
+    naming = _naming(name)
+    modules = dict.fromkeys((*filter(naming, project.closure(main)), *filter(naming, project.mentioning())))
     set_to: list[Any] = []
     passed: list[Any] = []
     remarks: list[str] = []
     for module in modules:
-        found = [*_given_in(module, name), *_options_in(module, name)] if module.contains(word) else []
-        if any(given.is_option for given in found) and not _run_together(project, main, module):
-            found = [given for given in found if not given.is_option]
-        for given in found:
-            if given.value is None:
+        found = _told_in(module, name)
+        if any(told.is_option for told in found) and not _run_together(project, main, module):
+            found = tuple(told for told in found if not told.is_option)
+        for told in found:
+            if not told.is_known:
                 return Known(is_open=True)
-            if _hands_on(given.value, name):
-                continue
-            is_known, value = literal_of(given.value)
-            if not is_known:
-                return Known(is_open=True)
-            (set_to if given.is_setting else passed).append(value)
-            if given.is_setting:
-                remarks.append(module.comments.get(given.value.lineno, ""))
+            (set_to if told.is_setting else passed).append(told.value)
+            remarks.append(told.remark)
     for text in project.configured_as(name):
         if _OPEN.fullmatch(text):
             return Known(is_open=True)
         set_to.append(_read(text))
     return Known(tuple(set_to), tuple(passed), False, tuple(filter(None, remarks)))
+
+
+def _naming(name: str) -> Callable[[SourceModule], bool]:
+    """Tells whether a file has the name of an option in it, be it as the flag of a command line."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    flag = re.compile(rf"--{re.escape(name.replace('_', '-'))}\b")
+    parts = [re.compile(rf"\b{part}\b") for part in name.split("_") if part.isidentifier()]
+    has_flag = "_" in name  # that is not seen as the name itself
+
+    def names(module: SourceModule) -> bool:
+        return module.contains(word) or (has_flag and all(map(module.contains, parts)) and module.contains(flag))
+
+    return names
+
+
+def _told_in(module: SourceModule, name: str) -> tuple[_Told, ...]:
+    """What a file gives an option. That is asked again for other programs, when the tree of the file may be gone."""
+    by_name: dict[str, tuple[_Told, ...]] = module.told.setdefault(_told_in, {})
+    if name not in by_name:
+        given = (*_given_in(module, name), *_options_in(module, name))
+        by_name[name] = tuple(
+            _told(module, each) for each in given if each.value is None or not _hands_on(each.value, name)
+        )
+    return by_name[name]
+
+
+def _told(module: SourceModule, given: _Given) -> _Told:
+    if given.value is None:
+        return _Told(False, None, given.is_setting, given.is_option, "")
+    is_known, value = literal_of(given.value)
+    remark = module.comments.get(given.value.lineno, "") if given.is_setting and is_known else ""
+    return _Told(is_known, value, given.is_setting, given.is_option, remark)
 
 
 def _given_in(module: SourceModule, name: str) -> Iterator[_Given]:

@@ -13,20 +13,23 @@ from dllint.files.parsing import parse_module
 from dllint.files.recovering import Remains, remains_of
 from dllint.files.source import LINE_END, SourceFile
 from dllint.interp.source.bindings import Bindings, bindings_of
-from dllint.interp.source.nodes import forget_nodes, nodes_of
+from dllint.interp.source.import_statements import imports_of
+from dllint.interp.source.nodes import forget_nodes, nodes_of, take_apart
+from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.words import WORD, PackedWords, Vocabulary, words_of
 
 _UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 OF_PYTHON_2 = ("Missing parentheses in call", "multiple exception types", "leading zeros")
 """How the messages begin of errors in what Python 2 could parse."""
 
-_ONE_WORD = re.compile(r"\\b(\w+)\\b")
+_ONE_WORD = re.compile(r"\\b([^\W\d]\w*)\\b")
 _OF_OTHER_PYTHONS = (*OF_PYTHON_2, "f-string")
 _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
 _WITH_TREE = ("tree", "bindings", "method_calls", "calls", "_all_calls", "entry_makers", "_code")
 _MANY_LINES = ('"""', "'''")
+_MANY_ANSWERS = 100  # about as many patterns as rules ask for that are no names
 
 
 def _without_prose(text: re.Match[str]) -> str:
@@ -57,12 +60,13 @@ class SourceModule:
         self.path = source.display
         self.name = name
         self._among: tuple[frozenset[str], frozenset[str]] | None = None
-        self._contains: dict[re.Pattern[str], bool] = {}
+        self._contains: dict[Pattern, bool] = {}
         self._parse_error: Exception | None = None
         self._was_parsed = False
         self.remains: Remains | None = None
         self._words_in: dict[ast.stmt, frozenset[str]] = {}
         self.derived: dict[Callable[..., object], Any] = {}  # what functions have made of the tree, by function
+        self.told: dict[Callable[..., object], Any] = {}  # the same without any node, which outlives the tree
 
     @cached_property
     def words(self) -> Set[str]:
@@ -97,7 +101,7 @@ class SourceModule:
         """As :meth:`words_in`, for who asks once: nothing is kept."""
         return set(WORD.findall(self.text_of(statement)))
 
-    def contains(self, pattern: re.Pattern[str]) -> bool:
+    def contains(self, pattern: Pattern) -> bool:
         """Whether the text has a match of a pattern in it. A word (``\\bname\\b``) is looked up, not searched for."""
         word = _one_word(pattern.pattern)
         if word:
@@ -145,16 +149,18 @@ class SourceModule:
         """Whether the syntax tree has been asked for."""
         return "tree" in vars(self)
 
-    def forget_tree(self, vocabulary: Vocabulary) -> None:
+    def forget_tree(self, vocabulary: Vocabulary, *, for_all: bool = False) -> None:
         """Let go of the syntax tree, to be made again when it is asked for, and pack the rest.
 
-        What has nodes of the tree must be gone. What Python cannot parse is kept: to make something of it takes long.
+        Who has nodes of it may use them still, unless it is gone ``for_all``. What Python cannot parse is kept: to
+        make something of it takes long.
         """
         kept = vars(self)
-        self._contains.clear()  # of thousands of files, each for hundreds of names
+        if len(self._contains) > _MANY_ANSWERS:
+            self._contains.clear()
         if self._parse_error is None:
             if self.is_parsed:
-                forget_nodes(self.tree)
+                (take_apart if for_all else forget_nodes)(self.tree)
             for name in _WITH_TREE:
                 kept.pop(name, None)
             self._words_in.clear()
@@ -202,6 +208,12 @@ class SourceModule:
             elif isinstance(statement, ast.ImportFrom):
                 found.append((statement.module or "", statement.level))
         return tuple(found)
+
+    @cached_property
+    def imported_stems(self) -> frozenset[str]:
+        """The last parts of the modules that are imported somewhere, in lower case, and perhaps others: told fast."""
+        text = self.source.text.replace("\\\n", " ").replace("\\\r\n", " ")
+        return frozenset(each.module.rpartition(".")[2].lower() for each in imports_of(text))
 
     @cached_property
     def top_names(self) -> tuple[tuple[str, int, str], ...]:

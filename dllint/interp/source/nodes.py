@@ -86,3 +86,13 @@ def forget_nodes(root: ast.AST) -> None:
     kept: Nodes | None = vars(root).get(_KEPT)
     for node in kept.all if kept is not None else ():
         vars(node).pop(_KEPT, None)
+
+
+def take_apart(root: ast.AST) -> None:
+    """Let go of a tree of which nobody has a use for any node, though values that are garbage hold some of them.
+
+    A node without fields is freed at once, or found by the garbage collector without all that was below it.
+    """
+    kept: Nodes | None = vars(root).get(_KEPT)
+    for node in kept.all if kept is not None else ():
+        vars(node).clear()

@@ -15,15 +15,15 @@ from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
 from dllint.interp.source import starting, users
-from dllint.interp.source.files_below import commands_below, configuration_below, modules_below, notebooks_below
+from dllint.interp.source.files_below import Below, modules_below
 from dllint.interp.source.imported_modules import imported_modules
-from dllint.interp.source.listings import Listing, digest_of, read_listing, text_of
+from dllint.interp.source.listings import Listing, digest_of, read_listing
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.other_files import OtherFiles
+from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.search_path import SearchPaths
 from dllint.interp.source.words import Vocabulary
 
-_COMMAND = re.compile(r"\b(?:python[\d.]*|torchrun|accelerate|deepspeed|srun)\b([^\n]*)")
-_SCRIPT = re.compile(r"([\w-]+)\.py\b|-m ([\w.]+)")
 _MAX_GLANCED_AT = 1_000_000  # characters
 _MAX_UNPACKED = 8_000_000  # characters
 
@@ -43,7 +43,9 @@ class Project:
         self._modules: dict[Path, SourceModule | None] = {}
         self._listings: dict[Path, Listing] = {}
         self._bases: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
-        self._search_paths = SearchPaths(self.names_in, self._text)
+        self._vocabulary = Vocabulary()
+        self._other_files = OtherFiles(self._others, self._use, self._vocabulary)
+        self._search_paths = SearchPaths(self.names_in, self._other_files.text)
         self._imports: dict[tuple[Path, str, int], tuple[SourceModule | None, frozenset[Path]]] = {}
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
@@ -52,13 +54,13 @@ class Project:
         self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
         self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._below: dict[Below, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
         self.used: set[Path] = set()
         self._told: set[int] = set()  # answers whose dependencies are in `used` already
         self._paths: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._known_paths: dict[Path, Path] = {}
         self.seconds_glancing = 0.0  # of CPU time, for all files of the project together
-        self._vocabulary = Vocabulary()
         self._unpacked: dict[Path, SourceModule] = {}  # those that were asked last for what they import
         self._characters_unpacked = 0
         self._glanced_at = 0  # characters of files whose trees are there because somebody glanced at them
@@ -103,7 +105,7 @@ class Project:
         self._forget_searches()
         for module in self._modules.values():
             if module is not None:
-                module.forget_tree(self._vocabulary)
+                module.forget_tree(self._vocabulary, for_all=True)
 
     def _forget_searches(self) -> None:
         """Let go of answers that very many files were searched for: each holds the paths of all of them."""
@@ -263,12 +265,7 @@ class Project:
 
     def text(self, name: str) -> str:
         """The text of a file in the root of the project that is no module; empty if there is none."""
-        return self._text(self.root / name)
-
-    def _text(self, file: Path) -> str:
-        """The text of a file that is no module."""
-        self._use(file)
-        return text_of(file)
+        return self._other_files.text(self.root / name)
 
     def names_in(self, folder: Path) -> frozenset[str]:
         """The names in a folder; none if it cannot be read."""
@@ -318,7 +315,7 @@ class Project:
             self._characters_unpacked = 0
         return found
 
-    def mentioning(self, *patterns: re.Pattern[str]) -> Iterator[SourceModule]:
+    def mentioning(self, *patterns: Pattern) -> Iterator[SourceModule]:
         """The files of the whole project, imported or not, that contain all of the patterns.
 
         Very large projects are searched in part.
@@ -329,36 +326,29 @@ class Project:
                 yield module
 
     def is_configured(self, name: str) -> bool:
-        """Whether a configuration file or a shell script has a name: ``_target_: package.models.Net``.
+        """Whether a configuration file or a shell script has a name (not as a comment, or an option of a command)."""
+        return self._other_files.is_configured(name)
 
-        Comments and options of commands, which begin with a dash, do not count.
-        """
-        word = re.compile(rf"^(?:[^#\n]|(?<=\w)#)*?(?<![\w-]){re.escape(name)}(?![\w-])", re.MULTILINE)
-        texts = map(self._text, configuration_below(self.root, self.names_in))
-        return any(name in text and word.search(text) is not None for text in texts)
+    def configured_as(self, name: str) -> tuple[str, ...]:
+        """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
+        return self._other_files.configured_as(name)
 
     @property
     def scripts_run(self) -> frozenset[str]:
         """The scripts, by their names without the ending, that commands in the project's notes and scripts run."""
-        return self._remember(self._run, self.root, self._find_scripts_run)
+        return self._remember(self._run, self.root, self._other_files.scripts_run)
 
-    def _find_scripts_run(self) -> frozenset[str]:
-        texts = map(self._text, commands_below(self.root, self.names_in))
-        named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
-        return frozenset(file or module.rpartition(".")[2] for file, module in named)
-
-    def notebooks_with(self, word: re.Pattern[str]) -> Iterator[SourceModule]:
-        """The notebooks of the project whose code has a word."""
-        for file in notebooks_below(self.root, self.names_in):
-            module = self.module(file) if word.search(self._text(file)) else None
+    def notebooks_with(self, name: str) -> Iterator[SourceModule]:
+        """The notebooks of the project whose code has a name."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        for file in self._other_files.notebooks_naming(name):
+            module = self.module(file)
             if module is not None and module.contains(word):
                 yield module
 
-    def configured_as(self, name: str) -> tuple[str, ...]:
-        """What each configuration file of the project sets an option to, as it is written: `False`, `0.1`."""
-        setting = re.compile(rf"""(?<![\w-])['"]?{re.escape(name)}['"]?\s*[:=]\s*([^\s,#}}]+)""")
-        texts = (self._text(file) for file in configuration_below(self.root, self.names_in))
-        return tuple(value for text in texts for value in setting.findall(text))
+    def _others(self, below: Below) -> tuple[Path, ...]:
+        """Files of the project that are no modules."""
+        return self._remember(self._below, below, lambda: tuple(below(self.root, self.names_in)))
 
     @property
     def files(self) -> tuple[Path, ...]:

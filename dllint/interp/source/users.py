@@ -55,7 +55,7 @@ class _Search:
         self._seen.add(place)
         word = re.compile(rf"\b{re.escape(name)}\b")
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
-        notebooks = (each for each in self._project.notebooks_with(word) if each.file != module.file)
+        notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
         if any(self._is_run(user, name) for user in users) or self._project.is_configured(name):
             return True
@@ -64,7 +64,8 @@ class _Search:
     def _is_importer(self, user: SourceModule, module: SourceModule) -> bool:
         """Whether a file imports another, or one of its name: paths may be changed so that nobody can follow."""
         stem, find = module.file.stem.lower(), self._project.find
-        alike = ((name, level) for name, level in user.top_imports if name.rpartition(".")[2].lower() == stem)
+        imports = user.top_imports if stem in user.imported_stems else ()
+        alike = ((name, level) for name, level in imports if name.rpartition(".")[2].lower() == stem)
         named = any(find(user, name, level) in (None, module) for name, level in alike)
         return named or module in self._project.closure(user)
 

@@ -1,0 +1,33 @@
+"""What a method of the project does when it is called: asked by one rule after the other, and interpreted once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dllint.interp.run.classes import find_member
+from dllint.values import Arguments, Class, Function, Instance, Symbol
+
+if TYPE_CHECKING:
+    from dllint.interp.run.machine import Machine, Trial
+
+
+def attempt(machine: Machine, instance: Instance, method: str, given: str) -> Trial | None:
+    """What comes of a call of a method for something unknown; `None` where no class of the project has it.
+
+    Args:
+        machine: the interpreter.
+        instance: the object that has the method.
+        method: its name.
+        given: what its argument is called.
+    """
+    asked = (instance, method, given)
+    known = machine.attempts.get(asked)
+    if known is None:
+        member = find_member(machine, instance.cls, method) if isinstance(instance.cls, Class) else None
+        if not isinstance(member, Function) or member.site is None:
+            return None
+        site, given_to = member.site, Arguments((Symbol(given, site=member.site),))
+        known = machine.attempts[asked] = machine.tried(
+            lambda: machine.invoke(member, given_to, site, receiver=instance)
+        )
+    return known
