@@ -14,6 +14,7 @@ from dllint.context.switched_off import SwitchedOff
 from dllint.events import Event
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.positions import ancestors, enclosing_scope
 from dllint.interp.source.topics import speaks_of
 from dllint.interp.source.trials import is_example, is_tried_out
@@ -22,9 +23,17 @@ from dllint.sites import Site
 
 _BASES_THAT_CALL_LITTLE = frozenset(("object", "nn.Module", "Module", "torch.nn.Module", "ABC", "abc.ABC"))
 _BACKWARD = re.compile(r"\.backward\(")
-_EVALUATES = re.compile(  # or uses what sets the mode itself
-    r"\.eval\b|\.train\((?:mode\s*=\s*)?(?:False|0|\w+ )|\btraining\s*=|lightning|\bTrainer\b|\bLearner\b|\bignite\b|catalyst"
+_FRAMEWORKS = ("pytorch_lightning", "lightning", "Trainer", "Learner")
+_EVALUATES = AnyOf(  # or uses what sets the mode itself
+    (".eval", r"\.eval\b"),
+    (".train(", r"\.train\((?:mode\s*=\s*)?(?:False|0|\w+ )"),
+    ("training", r"\btraining\s*="),
+    *(
+        (name, rf"\b{name}\b")
+        for name in ("pytorch_lightning", "lightning", "Trainer", "Learner", "ignite", "catalyst")
+    ),
 )
+_IN_NOTEBOOKS = ("eval", "pytorch_lightning", "lightning", "Trainer", "Learner")
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
 _OUT_OF_DATE = re.compile(
     r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
@@ -140,7 +149,9 @@ class Running(Assuming, SwitchedOff):
         project = self._machine.project
         if not project.is_whole_around(self.program.module) or not any(project.mentioning(_BACKWARD)):
             return ()
-        if any(project.mentioning(_EVALUATES)) or any(project.notebooks_with(_EVALUATES)):
+        if any(project.mentioning(_EVALUATES)) or any(
+            any(project.notebooks_with(name)) for name in ("eval", *_FRAMEWORKS)
+        ):
             return ()
         return (Assumption("effect", "somebody evaluates the model, which no code of the project does"),)
 
