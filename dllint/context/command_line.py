@@ -25,6 +25,7 @@ _WRITING = frozenset(
 )
 _DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
 _MAX_CALLS = 3  # from the parser to what reads the options
+_MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
 _WORD = re.compile(r"\w+")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
@@ -96,8 +97,10 @@ class CommandLine(Sources):
         project, main = self._machine.project, self.program.module
         named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
         importing = (module for module in named if main in project.imported_by(module))
-        files = [*project.closure(main), *(each for one in importing for each in project.closure(one))]
-        return self._read_in([*files, *self._meant_by_other_names(files)])
+        files = dict.fromkeys([*project.closure(main), *(each for one in importing for each in project.closure(one))])
+        if len(files) > _MOST_FILES:
+            return None
+        return self._read_in([*files, *self._meant_by_other_names(list(files))])
 
     @cached_property
     def _read_anywhere(self) -> frozenset[str] | None:
@@ -107,19 +110,19 @@ class CommandLine(Sources):
     def _meant_by_other_names(self, modules: list[SourceModule]) -> Iterator[SourceModule]:
         """The files that imports may mean which lead nowhere: their package has another name where it is installed."""
         project = self._machine.project
-        lost = {
-            part
-            for module in modules
-            for name, level, wanted in (*((*each, "") for each in module.top_imports), *module.top_names)
-            if project.find(module, name, level) is None and (wanted or "." in name)
-            for part in (name.rpartition(".")[2], wanted)
-        }
+        lost: set[str] = set()
+        for module in modules:
+            with project.glancing_at(module):
+                imports = (*((*each, "") for each in module.top_imports), *module.top_names)
+            for name, level, wanted in imports:
+                if project.find(module, name, level) is None and (wanted or "." in name):
+                    lost |= {name.rpartition(".")[2], wanted}
         found = (project.module(file) for file in project.files if file.stem in lost)
         yield from (module for module in found if module is not None)
 
     def _read_in(self, modules: list[SourceModule]) -> frozenset[str] | None:
         files = list(dict.fromkeys(modules))
-        if any(self._may_read_all(module) for module in files):
+        if len(files) > _MOST_FILES or any(self._may_read_all(module) for module in files):
             return None
         given = self._handed_in(files)
         if given is None:
