@@ -47,9 +47,11 @@ from collections.abc import Iterator
 from dllint.api import (
     Assumption,
     BoundMethod,
+    Class,
     Context,
     Finding,
     Function,
+    Instance,
     LoaderCreated,
     Program,
     Rule,
@@ -57,6 +59,7 @@ from dllint.api import (
     remove_argument,
 )
 
+_ROUND = 5
 _SIZE = re.compile(r"(?:batch|chunk)_?size", re.IGNORECASE)
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -143,7 +146,7 @@ class DropLastInEval(Rule):
             event,
             f"`drop_last=True` in {name}, which is for evaluation: {missed}",
             on=[drops],
-            assuming=[*(() if is_told else (by_name,)), *ctx.assumed_batches(event.loader)],
+            assuming=[*(() if is_told else (by_name,)), *ctx.assumed_batches(event.loader), *_assumed_rest(event, ctx)],
             effect="the metric leaves out up to a batch of samples, and all of a set that is smaller than a batch",
             help="leave `drop_last` out where nothing is trained",
             trace=[(event.site, "the last batch is dropped if it is not full")],
@@ -155,6 +158,18 @@ def _is_for_evaluation(event: LoaderCreated, ctx: Context) -> bool:
     outer = ctx.data.datasets(event.dataset)[:1]
     told = [ctx.data.part(dataset) for dataset in outer]
     return ctx.data.part_of_loader(event) == "eval" and "train" not in told
+
+
+def _assumed_rest(event: LoaderCreated, ctx: Context) -> list[Assumption]:
+    """That samples are left over where a sampler of the project may see to it, or where nothing tells their number and
+    batches have a round size, as sets often have that people make."""
+    sampler = event.options.get("sampler", event.options.get("batch_sampler"))
+    if isinstance(sampler, Instance) and isinstance(sampler.cls, Class):
+        return [Assumption("effect", f"`{sampler.cls.name}` does not fill the batches")]
+    size = ctx.data.batch_size(event.loader)
+    if size and size % _ROUND == 0 and ctx.data.number_of_samples(event.dataset) is None:
+        return [Assumption("effect", f"the number of samples is no multiple of {size}")]
+    return []
 
 
 def _is_one_by_one(event: LoaderCreated, ctx: Context) -> bool:
