@@ -30,7 +30,7 @@ PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
     "pillow", "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext",
-    "allennlp", "cuda", "python", "librosa", "networkx",
+    "allennlp", "cuda", "python", "librosa", "networkx", "huggingface-hub",
 ))
 # fmt: on
 
@@ -115,6 +115,12 @@ def limits_of_notebook(raw: str) -> dict[str, str]:
         raw: the text of the file.
     """
     found, _ = _limits_in((_called(name), specifier) for name, specifier in told_by_notebook(raw))
+    return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
+
+
+def limits_of_note(text: str) -> dict[str, str]:
+    """As :func:`find_limits`, by what a note in a script says: the text at its top."""
+    found, _ = _limits_in((_called(name), specifier) for name, specifier in told_by_text(text))
     return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.config.companions import with_companions
-from dllint.config.versions import limits_of_notebook, version_key
+from dllint.config.versions import limits_of_note, limits_of_notebook, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
@@ -66,9 +67,11 @@ class Releases(Sources):
 
     @cached_property
     def _limits_told(self) -> Mapping[str, str]:
-        """What the project says, and of a notebook what it says itself, which counts for it."""
+        """What the project says, and of a file what it says itself, which counts for it: in cells, or at its top."""
         notebook = self.program.module.source.notebook
-        return {**self.limits, **limits_of_notebook(notebook.raw)} if notebook is not None else self.limits
+        if notebook is not None:
+            return {**self.limits, **limits_of_notebook(notebook.raw)}
+        return {**self.limits, **limits_of_note(ast.get_docstring(self.program.module.tree) or "")}
 
     @cached_property
     def _limits(self) -> Mapping[str, str]:

@@ -27,6 +27,7 @@ MAY_BE_CLUE = AnyOf(
     ("python3.", r"\bpython3\.[5-8]\b"),
     ("hparams", r"\bself\.hparams\s*="),
     ("scipy.misc", r"\bfrom[ \t]+scipy\.misc\b"),
+    ("torchtext", r"\b(?:Field|BucketIterator|TabularDataset|LabelField)\b"),
 )
 _EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
@@ -35,6 +36,9 @@ _OF_TENSORFLOW_1 = frozenset(("placeholder", "Session", "ConfigProto", "contrib"
 _OF_EARLY_SCIPY = frozenset(
     ("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage")
 )  # in `scipy.misc`
+_OF_EARLY_TORCHTEXT = frozenset(
+    ("BucketIterator", "Dataset", "Example", "Field", "Iterator", "LabelField", "TabularDataset")
+)  # in `torchtext.data`
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
 _TENSORFLOW = re.compile(r"(?m)^[ \t]*import tensorflow as tf\b")
 _COMPATIBLE = re.compile(r"tensorflow\.compat|tf\.compat|disable_v2_behavior|tf\.__version__")
@@ -48,7 +52,8 @@ def clues_in(module: SourceModule) -> frozenset[str]:
     """The last Python that can run a file, as ``python 2``, and ``item`` for `loss.data[0]`.
 
     What only Python 3.6 can read is a clue of that name, and names that only TensorFlow 1 has, or scipy before 1.3, are
-    one of Python 3.7. ``hparams`` is a module of Lightning that sets what is a property today.
+    one of Python 3.7. ``hparams`` is a module of Lightning that sets what is a property today, ``fields`` a use of
+    what `torchtext.data` had before 0.9.
 
     Names that the file binds itself are none, nor is anything in a file that is for both versions of Python.
     """
@@ -71,6 +76,8 @@ def _clues_in(module: SourceModule) -> frozenset[str]:
         found.add("python 3.7")
     if "hparams" in module.words and any(map(_sets_hparams, nodes.of(ast.ClassDef))):
         found.add("hparams")
+    if "torchtext" in module.words and _uses_fields(module.tree):
+        found.add("fields")
     names = nodes.names.keys() & _NAMES_OF_PYTHON_2
     if module.words.isdisjoint(_FOR_BOTH) and any(not module.binds(name) for name in names):
         found.add("python 2")
@@ -104,6 +111,12 @@ def _imports_early_scipy(tree: ast.Module) -> bool:
     """
     imported = (dotted for node, dotted in dotted_uses(tree) if isinstance(node, ast.alias))
     return any(dotted.startswith("scipy.misc.") and dotted[11:] in _OF_EARLY_SCIPY for dotted in imported)
+
+
+def _uses_fields(tree: ast.Module) -> bool:
+    """Whether a file uses what was in `torchtext.data` before release 0.9."""
+    uses = (dotted.rpartition(".") for _, dotted in dotted_uses(tree))
+    return any(library == "torchtext.data" and name in _OF_EARLY_TORCHTEXT for library, _, name in uses)
 
 
 def _sets_hparams(cls: ast.ClassDef) -> bool:
