@@ -78,3 +78,9 @@ def test_a_notebook_tells_what_it_runs_with(tmp_path: Path, told: tuple[str, str
 def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
     assert found(tmp_path, "DL842", train_py="import numpy as np\nbest = np.Inf\n", README_md="scipy 1.14\n")
     assert not found(tmp_path, "DL842", README_md="scipy 1.2.1\n")
+
+
+def test_the_text_at_the_top_of_a_script_tells_what_it_runs_with(tmp_path: Path) -> None:
+    for told, is_found in (("pip install datasets==1.5.0", False), ("Computes a score.", True)):
+        script = f'"""{told}"""\n{LOADS}'
+        assert bool(found(tmp_path, "DL842", train_py=script)) is is_found
