@@ -21,7 +21,8 @@ Calls with `training=` (also as the third argument), with a rate of 0 or one tha
 that only happen in training (`training_step`, losses and augmentations); Monte-Carlo dropout that says so; calls about
 which the mode decides (`if self.training:`, an early return, a rate that depends on it); modules that are kept as
 attributes; what happens once, as the module is made (weights that are thinned out); functions that no module calls;
-projects for torch before 1.0, where `F.dropout` is off by default.
+projects for torch before 1.0, where `F.dropout` is off by default. In a project that trains and never evaluates it is
+a question.
 
 ## Fix (unsafe)
 Adds `training=self.training`. Unsafe because it changes the results of evaluation, as it should.
