@@ -29,10 +29,12 @@ instead of .957, .941 and .961. The model has 4 parameters instead of 6.
 
 ## Not reported
 Layers without random weights (activations, pooling, normalization); those that are made once, below a condition, and
-kept as an attribute; those whose weights are set afterwards; random projections under `no_grad`.
+kept as an attribute; those whose weights are set afterwards; random projections under `no_grad`; layers in a method
+that makes an optimizer, to adapt them to a few samples.
 
 ## On real code
-138 public repositories: no finding.
+138 public repositories: no finding. In 138 others, read with the rule as it was, 2, both true; 1 in 184 more was false,
+a classifier that is trained where it is made, which is silent now.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Finding, Instance, ModelForward, Rule, statement_around
+from dllint.api import Context, Finding, Instance, ModelForward, OptimizerCreated, Rule, statement_around
 
 _RANDOM = frozenset(
     ("Linear", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
@@ -69,6 +71,11 @@ def is_random_projection(event: ModelForward, layer: Instance, ctx: Context) -> 
     return event.grad != "on"
 
 
+def is_trained_there(event: ModelForward, layer: Instance, ctx: Context) -> bool:
+    """the method makes an optimizer and trains it, as an adaptation to a few samples does"""
+    return any(made.frame is event.frame for made in ctx.all_of(OptimizerCreated))
+
+
 class LayerCreatedInForward(Rule):
     code = "DL222"
     name = "layer-created-in-forward"
@@ -76,7 +83,7 @@ class LayerCreatedInForward(Rule):
     severity = "error"
     triggers = (tuple(sorted(_RANDOM)), ("forward",))
     references = ("https://docs.pytorch.org/docs/stable/notes/modules.html",)
-    excuses = (is_made_once, has_weights_set, is_random_projection)
+    excuses = (is_made_once, has_weights_set, is_random_projection, is_trained_there)
 
     def on_model_forward(self, event: ModelForward, ctx: Context) -> Iterator[Finding]:
         layer = event.model

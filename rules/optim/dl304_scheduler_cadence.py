@@ -196,7 +196,7 @@ def _horizon(scheduler: Instance, ctx: Context) -> Value | None:
 
 def _is_over_at_once(scheduler: Instance, ctx: Context) -> bool:
     """Whether a decay is so steep that an epoch of batches leaves nothing of the rate."""
-    name = ctx.class_name(scheduler)
+    name = scheduler.library_name.rpartition(".")[2]  # not that of a class of the project
     if name not in ("ExponentialLR", "StepLR"):
         return False
     given = _option(scheduler, "gamma", ctx)

@@ -39,9 +39,9 @@ Writes what there is instead, or takes the argument out: the code does not run a
 138 public repositories: 26 findings in 13 of them, all true. In 127 others, read with the rule as it was, 20 of 25
 were true, 3 doubtful and 2 false: pins that were not read, in exports of conda, which are read now. Of 11 findings in
 64 of these today, all but one are true; its pin, in an environment of another name, is read now, too.
-The names of scipy are used in 14 of 982 others, 56 times; none of these says which scipy it runs with. In the last
-138 there were 20: 12 true, 1 false (a pin in the text at the top of a script, which is
-read now), 7 doubtful, as the scripts fail before.
+The names of scipy are used in 14 of 982 others, 56 times; none of these says which scipy it runs with. In 138 more
+there were 20 findings: 12 true, 1 false (a pin in the text at the top of a script, which is read now) and 7 doubtful,
+as these scripts fail before.
 """
 
 from __future__ import annotations

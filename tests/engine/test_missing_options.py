@@ -28,6 +28,7 @@ group.add_argument("--width", "-w", default=3)
         "config = parser.parse_args()\nprint(vars(config))\nsize = [config.depth]",
         "def main(args):\n    print(args.lr)\n    return args.depth + 1\nmain(parser.parse_args())",
         "args = parser.parse_args()\nargs.height = 3\nprint(args.depth.upper())",
+        "class Net:\n    def __init__(self):\n        self.depth = 3\nargs = parser.parse_args()\nprint(args.depth)",
     ],
 )
 def test_nothing_happens_after_it(tmp_path: Path, use: str) -> None:
