@@ -26,8 +26,8 @@ What would change no number, such as `x.detach()`, `x.contiguous()` or `x.unsque
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
 themselves; what would make no difference: what a function made and does not read afterwards, or only moves again,
-and indices that are detached, which have no gradients; statements in a `try`, or in a `with` that may watch them; those
-of a notebook that may show a value, and code that measures speed.
+what was made where it is moved to, and indices that are detached, which have no gradients; statements in a `try`, or in
+a `with` that may watch them; those of a notebook that may show a value, and code that measures speed.
 
 ## Fix (unsafe)
 Assigns the result to the variable, or calls the method. Unsafe because it changes what is computed, as it should.
@@ -110,6 +110,16 @@ def has_no_gradients(site: Site, name: str, ctx: Context) -> bool:
     return len(made) == len(bound) and bool(made) and all(_is_without_graph(value, place) for value, place in made)
 
 
+def is_there_already(site: Site, name: str, ctx: Context) -> bool:
+    """what is moved was made where it is moved to: `torch.ones(2, device=device)`"""
+    call, variable = site.node, _operand(site, name)
+    made = ctx.bound_to(variable, site) if variable and _method(site) in _MOVING else None
+    if not isinstance(call, ast.Call) or not isinstance(made, ast.Call):
+        return False
+    place = next((each.value for each in made.keywords if each.arg == "device"), None)
+    return place is not None and [ast.unparse(place)] == [ast.unparse(each) for each in call.args]
+
+
 class DiscardedResult(Rule):
     code = "DL825"
     name = "discarded-result"
@@ -119,7 +129,7 @@ class DiscardedResult(Rule):
     of_files = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/notes/autograd.html#in-place-operations-with-autograd",)
-    excuses = (works_in_place, is_timed, is_element, has_no_gradients, is_not_missed)
+    excuses = (works_in_place, is_timed, is_element, has_no_gradients, is_there_already, is_not_missed)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         if ctx.is_unit_test:
