@@ -55,6 +55,12 @@ def test_a_package_may_pass_a_name_on() -> None:
     assert [each.kind for each in finding.assumptions] == ["entry"]
 
 
+def test_a_package_that_only_lists_a_name_does_not_use_it() -> None:
+    files = {"tools/__init__.py": "from .steps import train\n\n__all__ = ['train']\n", "tools/steps.py": BUG}
+    (finding,) = found("DL101", "", {**files, "run.py": SCRIPT, "README.md": ""})
+    assert "effect" in [each.kind for each in finding.assumptions]
+
+
 @pytest.mark.parametrize(
     ("source", "files"),
     [

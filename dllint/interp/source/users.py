@@ -85,7 +85,7 @@ class _Search:
         names = {name, *_aliases(user, name)}
         libraries = _libraries(user)
         for statement in user.tree.body:
-            if (user.file, statement.lineno) in self._seen or isinstance(statement, ast.Import | ast.ImportFrom):
+            if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
             if user.words_in(statement).isdisjoint(names):
                 continue
@@ -118,6 +118,14 @@ def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()
         or (isinstance(node, ast.Constant) and isinstance(node.value, str) and _names(node.value, name))
         for node in ast.walk(tree)
     )
+
+
+def _passes_on(statement: ast.stmt) -> bool:
+    """Whether a statement only hands names on to others: an import, or ``__all__ = [...]``."""
+    if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return [getattr(target, "id", "") for target in targets] == ["__all__"]
+    return isinstance(statement, ast.Import | ast.ImportFrom)
 
 
 def _names(text: str, name: str) -> bool:
