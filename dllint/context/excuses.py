@@ -10,6 +10,7 @@ from dllint.events import Event
 from dllint.findings import Silence
 from dllint.rule import Excuse, Rule
 from dllint.sites import Site
+from dllint.values import Value
 
 
 def says(excuse: Excuse) -> str:
@@ -38,6 +39,6 @@ class Excuses(Reporting):
     def _note(self, rule: Rule, about: object, excuse: Excuse) -> None:
         if self.silences is None:
             return
-        site = about.site if isinstance(about, Event) else about
+        site = about.site if isinstance(about, Event | Value) else about
         if isinstance(site, Site):
             self.silences.append(Silence(rule.code, rule.name, self.location(site), says(excuse)))

@@ -40,7 +40,7 @@ the statistics of the new data can also help (.993 instead of .822), so decide w
 ## Not reported
 Networks that are not known to have batch norms; those of which other parts are unfrozen again that may hold them, or
 whose parameters are chosen by a condition that may leave out the norms; classes with a `train` of their own, and code
-that puts norms into evaluation mode one by one; copies that follow another network, and adaptation to new data, which
+that puts norms into evaluation mode one by one, or parts in `forward`; copies that follow another network, and adaptation to new data, which
 want the statistics to move. In a project that trains and never evaluates it is a question.
 
 ## On real code
@@ -94,8 +94,10 @@ def has_its_own_train(freeze: AttributeAssigned, frozen: Value, event: ModelForw
 
 
 def switches_norms(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
-    """the code puts norms into evaluation mode one by one"""
+    """the code puts norms into evaluation mode one by one, or a `forward` does that with what it calls"""
     for site in ctx.method_calls("eval"):
+        if any(node.name == "forward" for node in ctx.ancestors(site, ast.FunctionDef)):
+            return True
         names = {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(site.node)}
         tests = [node.test for node in ctx.ancestors(site, ast.If)]
         names |= {getattr(node, "attr", getattr(node, "id", "")) for test in tests for node in ast.walk(test)}
