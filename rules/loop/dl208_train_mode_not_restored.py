@@ -32,7 +32,8 @@ validation loss is .643 instead of .420; the batch norms have seen 30 batches in
 ## Not reported
 Models whose layers are all known, and none of them to depend on the mode; models that are put into evaluation mode
 before the first step, on purpose; modes that are computed, are set back under a condition, or may be set by unknown
-code; training that a framework runs; target networks, which get the weights of another model.
+code; training that a framework runs; target networks, which get the weights of another model; copies that each round
+makes anew, to adapt them to a task.
 
 ## Fix (unsafe)
 Inserts `model.train()` before the loop over the batches, where the evaluation is not in it. Unsafe because it changes
@@ -46,6 +47,7 @@ others 2 findings and 2 questions, all true. In 280, with modes that are left be
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -83,6 +85,16 @@ def is_a_target_network(event: ModelForward, model: Value, left: ModeChange, ctx
     return ctx.follows_another(model)
 
 
+def is_made_anew(event: ModelForward, model: Value, left: ModeChange, ctx: Context) -> bool:
+    """each round of the loop around both makes another model: a copy that is adapted to a task"""
+    loop = next((each for each in ctx.loops_around(event) if each in ctx.loops_around(left)), None)
+    if loop is None or model.site is None:
+        return False
+    called = itertools.takewhile(lambda frame: frame is not loop.frame, event.frame.stack())
+    inside = (loop.site, *(frame.definition for frame in called if frame.definition is not None))
+    return any(ctx.is_within(model.site, each) for each in inside)
+
+
 class TrainModeNotRestored(Rule):
     code = "DL208"
     name = "train-mode-not-restored"
@@ -92,7 +104,7 @@ class TrainModeNotRestored(Rule):
     confirmable = True
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.train",)
-    excuses = (is_a_layer, is_the_same_in_both_modes, is_set_back_at_times, is_a_target_network)
+    excuses = (is_a_layer, is_the_same_in_both_modes, is_set_back_at_times, is_a_target_network, is_made_anew)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         leaving = [event for event in ctx.all_of(ModeChange) if event.training is False]
