@@ -81,6 +81,7 @@ def test_an_early_scipy_needs_an_early_python(tmp_path: Path) -> None:
 
 
 def test_the_text_at_the_top_of_a_script_tells_what_it_runs_with(tmp_path: Path) -> None:
-    for told, is_found in (("pip install datasets==1.5.0", False), ("Computes a score.", True)):
+    texts = (("pip install datasets==1.5.0", False), ("Needs no datasets 1.5.", True), ("Computes a score.", True))
+    for told, is_found in texts:
         script = f'"""{told}"""\n{LOADS}'
         assert bool(found(tmp_path, "DL842", train_py=script)) is is_found

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from asking import ask, last
 
+from dllint.api import OptimizerCreated
 from dllint.cli import main
+from dllint.findings import Silence
 
 SCRIPT = """\
 import torch
@@ -54,6 +59,17 @@ def told(script: str, line: int, capsys: pytest.CaptureFixture[str]) -> str:
 def test_an_excuse(script: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = told(script, 12, capsys)
     assert "DL207 missing-eval-mode: not reported: a comment in the function speaks of the mode\n" in found
+
+
+def test_an_excuse_for_a_value_has_its_place() -> None:
+    rule = SimpleNamespace(code="AXC98", name="of-values", excuses=(lambda value, ctx: True,))
+
+    def question(ctx: Any) -> list[Silence]:
+        ctx.silences = []
+        ctx.excused(rule, last(ctx, OptimizerCreated).optimizer)
+        return list(ctx.silences)
+
+    assert [each.code for each in ask("", question)] == ["AXC98"]
 
 
 def test_what_is_reported(script: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,15 +39,21 @@ def told_by_text(text: str) -> Iterator[tuple[str, str]]:
 
     What a command installs is fixed, whatever else the note says that would do.
     """
-    commands = [pin for told in _INSTALLS.findall(text) for pin in _PINNED.findall(told)]
-    fixed = {name.lower() for name, _, _ in commands}
+    commands = list(installed_by(text))
+    fixed = {name.lower() for name, _ in commands}
     for called, sign, first, last, later in _IN_PROSE.findall(text):
         name = "scikit-learn" if called.lower() == "sklearn" else called
         if not later and (last or sign not in (">", ">=", "≥")):
             yield name, f"{sign if sign in ('<', '<=') else '=='}{last or first}"
         elif name.lower() not in fixed:
             yield name, f">={first}"
-    yield from ((name, f"{sign}{version}") for name, sign, version in commands)
+    yield from commands
+
+
+def installed_by(text: str) -> Iterator[tuple[str, str]]:
+    """The packages that commands in a text install at a version, as they call them, and which one."""
+    pins = (pin for told in _INSTALLS.findall(text) for pin in _PINNED.findall(told))
+    return ((name, f"{sign}{version}") for name, sign, version in pins)
 
 
 def notes_in(folder: Path) -> Iterator[Path]:

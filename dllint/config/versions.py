@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dllint.config.notes import notes_in, told_by_notebook, told_by_text
+from dllint.config.notes import installed_by, notes_in, told_by_notebook, told_by_text
 from dllint.config.tools import packages_of_pipfile, pythons_of_tools, pythons_required, requirements_of_setup
 from dllint.files import toml
 from dllint.files.source import SourceError, read_bytes
@@ -119,8 +119,8 @@ def limits_of_notebook(raw: str) -> dict[str, str]:
 
 
 def limits_of_note(text: str) -> dict[str, str]:
-    """As :func:`find_limits`, by what a note in a script says: the text at its top."""
-    found, _ = _limits_in((_called(name), specifier) for name, specifier in told_by_text(text))
+    """As :func:`find_limits`, by the commands in the text at the top of a script that install something."""
+    found, _ = _limits_in((_called(name), specifier) for name, specifier in installed_by(text))
     return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
 
 
