@@ -30,7 +30,7 @@ plain tensor with `is_leaf` false.
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
 one's own, `register_buffer` of the same name); those that the constructor is given; zeros, with which recurrent layers
 begin; random tensors under a seed of the class, and in classes without parameters; casts that do nothing,
-and moves to where the tensor has been made.
+and moves of what is no new tensor and may be there already.
 
 ## On real code
 168 public repositories: no finding, after two that were doubtful: zeros that a recurrent layer begins with.
@@ -54,6 +54,23 @@ from dllint.api import (
     statement_around,
 )
 
+_NEW = frozenset(
+    (
+        "arange",
+        "empty",
+        "eye",
+        "FloatTensor",
+        "full",
+        "linspace",
+        "normal",
+        "ones",
+        "rand",
+        "randn",
+        "tensor",
+        "Tensor",
+        "zeros",
+    )
+)
 _MOVES = ("to", "cuda", "half", "double")
 _STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
 _RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch.randint")
@@ -163,17 +180,12 @@ def _is_moved(event: AttributeAssigned, parameter: Instance) -> bool:
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or parameter.site is None:
         return False
     is_moved = call.func.attr in _MOVES and call.func.value is parameter.site.node
-    return is_moved and not _is_there(call, parameter)
+    return is_moved and _is_made_on_cpu(parameter)
 
 
-def _is_there(move: ast.Call, parameter: Instance) -> bool:
-    """Whether what a parameter is made of has been moved to the same place: ``Parameter(x.to(device)).to(device)``."""
+def _is_made_on_cpu(parameter: Instance) -> bool:
+    """Whether a parameter is a new tensor that nobody has moved yet; any other may be where it is moved to."""
     made = parameter.arguments.get(0, "data")
     tensor = made.site.node if made is not None and made.site is not None else None
-    if not isinstance(tensor, ast.Call) or not isinstance(move.func, ast.Attribute):
-        return False
-    is_same_call = isinstance(tensor.func, ast.Attribute) and tensor.func.attr == move.func.attr
-    if is_same_call and [*map(ast.dump, tensor.args)] == [*map(ast.dump, move.args)]:
-        return True
-    device = next((each.value for each in tensor.keywords if each.arg == "device"), None)
-    return device is not None and len(move.args) == 1 and ast.dump(device) == ast.dump(move.args[0])
+    is_new = isinstance(made, Symbol) and made.name.rpartition(".")[2] in _NEW and made.name.startswith("torch.")
+    return is_new and isinstance(tensor, ast.Call) and all(each.arg != "device" for each in tensor.keywords)
