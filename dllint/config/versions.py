@@ -114,13 +114,21 @@ def limits_of_notebook(raw: str) -> dict[str, str]:
     Args:
         raw: the text of the file.
     """
-    found, _ = _limits_in((_called(name), specifier) for name, specifier in told_by_notebook(raw))
-    return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
+    return _bounded(told_by_notebook(raw))
 
 
-def limits_of_note(text: str) -> dict[str, str]:
-    """As :func:`find_limits`, by the commands in the text at the top of a script that install something."""
-    found, _ = _limits_in((_called(name), specifier) for name, specifier in installed_by(text))
+def limits_of_commands(text: str) -> dict[str, str]:
+    """As :func:`find_limits`, by the commands in a text that install something.
+
+    Args:
+        text: that at the top of a script.
+    """
+    return _bounded(installed_by(text))
+
+
+def _bounded(told: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The limits by what one file says of packages, as it calls them."""
+    found, _ = _limits_in((_called(name), specifier) for name, specifier in told)
     return {name: limit for name, limit in found.items() if limit != _UNLIMITED}
 
 
@@ -327,8 +335,8 @@ def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
 
 def _is_around(folder: Path, root: Path) -> bool:
     """Whether a folder is a project's own, or that of the repository or workspace that it is a part of."""
-    is_top = folder == root or (folder / ".git").exists() or (folder / "pyproject.toml").is_file()
-    return is_top and (folder == root or folder in root.parents)
+    is_project = (folder / ".git").exists() or (folder / "pyproject.toml").is_file()
+    return folder == root or (is_project and folder in root.parents)
 
 
 def _from_notes(root: Path) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from itertools import chain
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.config.companions import with_companions
-from dllint.config.versions import limits_of_note, limits_of_notebook, version_key
+from dllint.config.versions import limits_of_commands, limits_of_notebook, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
@@ -71,7 +71,7 @@ class Releases(Sources):
         notebook = self.program.module.source.notebook
         if notebook is not None:
             return {**self.limits, **limits_of_notebook(notebook.raw)}
-        return {**self.limits, **limits_of_note(ast.get_docstring(self.program.module.tree) or "")}
+        return {**self.limits, **limits_of_commands(ast.get_docstring(self.program.module.tree) or "")}
 
     @cached_property
     def _limits(self) -> Mapping[str, str]:

@@ -28,12 +28,8 @@ _EVALUATES = AnyOf(  # or uses what sets the mode itself
     (".eval", r"\.eval\b"),
     (".train(", r"\.train\((?:mode\s*=\s*)?(?:False|0|\w+ )"),
     ("training", r"\btraining\s*="),
-    *(
-        (name, rf"\b{name}\b")
-        for name in ("pytorch_lightning", "lightning", "Trainer", "Learner", "ignite", "catalyst")
-    ),
+    *((name, rf"\b{name}\b") for name in (*_FRAMEWORKS, "ignite", "catalyst")),
 )
-_IN_NOTEBOOKS = ("eval", "pytorch_lightning", "lightning", "Trainer", "Learner")
 _CALLED_BY_MODULES = ("forward", "extra_repr", "reset_parameters")
 _OUT_OF_DATE = re.compile(
     r"\bout of date\b|\bobsolete\b|\bdeprecated\b|\bno longer (?:used|maintained)\b", re.IGNORECASE
@@ -149,9 +145,8 @@ class Running(Assuming, SwitchedOff):
         project = self._machine.project
         if not project.is_whole_around(self.program.module) or not any(project.mentioning(_BACKWARD)):
             return ()
-        if any(project.mentioning(_EVALUATES)) or any(
-            any(project.notebooks_with(name)) for name in ("eval", *_FRAMEWORKS)
-        ):
+        in_notebooks = (book for name in ("eval", *_FRAMEWORKS) for book in project.notebooks_with(name))
+        if any(project.mentioning(_EVALUATES)) or any(in_notebooks):
             return ()
         return (Assumption("effect", "somebody evaluates the model, which no code of the project does"),)
 

@@ -40,7 +40,7 @@ the statistics of the new data can also help (.993 instead of .822), so decide w
 ## Not reported
 Networks that are not known to have batch norms; those of which other parts are unfrozen again that may hold them, or
 whose parameters are chosen by a condition that may leave out the norms; classes with a `train` of their own, and code
-that puts norms into evaluation mode one by one, or parts in `forward`; copies that follow another network, and
+that puts norms into evaluation mode one by one, or the network in a `forward`; copies that follow another network, and
 adaptation to new data, which want the statistics to move. Where a project only trains and never evaluates, this is a
 question.
 
@@ -65,6 +65,7 @@ from dllint.api import (
     ParametersUpdated,
     Program,
     Rule,
+    Site,
     Value,
 )
 
@@ -95,9 +96,9 @@ def has_its_own_train(freeze: AttributeAssigned, frozen: Value, event: ModelForw
 
 
 def switches_norms(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
-    """the code puts norms into evaluation mode one by one, or a `forward` does that with what it calls"""
+    """the code puts norms into evaluation mode one by one, or a `forward` does that with the network"""
     for site in ctx.method_calls("eval"):
-        if any(node.name == "forward" for node in ctx.ancestors(site, ast.FunctionDef)):
+        if _is_before_each_call(site, ctx.name_of(frozen), ctx):
             return True
         names = {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(site.node)}
         tests = [node.test for node in ctx.ancestors(site, ast.If)]
@@ -107,6 +108,15 @@ def switches_norms(freeze: AttributeAssigned, frozen: Value, event: ModelForward
         if any(ctx.speaks_of("normalization", str(name)) for name in names):
             return True
     return False
+
+
+def _is_before_each_call(site: Site, name: str, ctx: Context) -> bool:
+    """Whether this is ``self.name.eval()`` in a `forward`."""
+    owner = (
+        site.node.func.value if isinstance(site.node, ast.Call) and isinstance(site.node.func, ast.Attribute) else None
+    )
+    is_own = isinstance(owner, ast.Attribute) and owner.attr == name
+    return is_own and any(node.name == "forward" for node in ctx.ancestors(site, ast.FunctionDef))
 
 
 def wants_to_adapt(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:

@@ -41,7 +41,7 @@ were true, 3 doubtful and 2 false: pins that were not read, in exports of conda,
 64 of these today, all but one are true; its pin, in an environment of another name, is read now, too.
 The names of scipy are used in 14 of 982 others, 56 times; none of these says which scipy it runs with. In 138 more
 there were 20 findings: 12 true, 1 false (a pin in the text at the top of a script, which is read now) and 7 doubtful,
-as these scripts fail before.
+six of them in scripts that fail before.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ plain tensor with `is_leaf` false.
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
 one's own, `register_buffer` of the same name); those that the constructor is given; zeros, with which recurrent layers
-begin; random tensors under a seed of the class, and in classes without parameters; casts that do nothing,
-and moves of what is no new tensor and may be there already.
+begin; random tensors under a seed of the class, and in classes without parameters; casts that do nothing, and
+moves of what is no new tensor and may be there already.
 
 ## On real code
 168 public repositories: no finding, after two that were doubtful: zeros that a recurrent layer begins with.
@@ -55,22 +55,9 @@ from dllint.api import (
 )
 
 _NEW = frozenset(
-    (
-        "arange",
-        "empty",
-        "eye",
-        "FloatTensor",
-        "full",
-        "linspace",
-        "normal",
-        "ones",
-        "rand",
-        "randn",
-        "tensor",
-        "Tensor",
-        "zeros",
-    )
-)
+    ("arange", "empty", "eye", "FloatTensor", "full", "linspace", "normal", "ones", "rand", "randn", "tensor", "Tensor",
+     "zeros")
+)  # fmt: skip
 _MOVES = ("to", "cuda", "half", "double")
 _STATES = ("torch.zeros", "torch.zeros_like", "torch.empty")  # what recurrent layers begin with
 _RANDOM = ("torch.randn", "torch.rand", "torch.normal", "torch.randperm", "torch.randint")

@@ -33,6 +33,7 @@ from dllint.interp.source.project import Project
         ("# python3.8 or a later one\nsys.path.append('/usr/lib/python3.10/dist-packages')", set()),
         ("import torchtext\nclass Text(torchtext.data.Field):\n    pass", {"fields"}),
         ("from torchtext import data\ntrain = data.BucketIterator(rows)", {"fields"}),
+        ("import torchtext\nclass Text(torchtext.data.Dataset):\n    pass", {"fields"}),
         ("import torchtext\nrows = torchtext.datasets.IMDB()\nclass Field:\n    pass", set()),
         ("class Net(pl.LightningModule):\n    def __init__(self, h):\n        self.hparams = h", {"hparams"}),
         ("class Net(nn.Module):\n    def __init__(self, h):\n        self.hparams = h", set()),

@@ -10,7 +10,6 @@ from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Const, Items, Symbol, Value
 
-INDEX = "index"  # the name of what the sample of a dataset is asked for with
 _ALL_PLACES = ("numpy.arange", "numpy.random.permutation", "torch.randperm", "torch.arange")
 
 
@@ -91,7 +90,8 @@ def is_place(part: Value) -> bool:
     """Whether a part of an index is a number: one step of an axis."""
     if isinstance(part, Const):
         return isinstance(part.value, int) and not isinstance(part.value, bool)
-    return isinstance(part, Symbol) and (part.name == "counter" or (part.name == INDEX and not part.inputs))
+    is_asked_for = isinstance(part, Symbol) and part.name == "index" and not part.inputs  # a sample of a dataset
+    return is_asked_for or (isinstance(part, Symbol) and part.name == "counter")
 
 
 def is_new_axis(part: Value) -> bool:

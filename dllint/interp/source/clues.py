@@ -12,6 +12,9 @@ from dllint.interp.source.module import OF_PYTHON_2, SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.patterns import AnyOf
 
+_OF_EARLY_TORCHTEXT = (  # in `torchtext.data`
+    *("BucketIterator", "Dataset", "Example", "Field", "Iterator", "LabelField", "TabularDataset"),
+)
 # What may be a clue, found fast; whether it is one is told by the syntax tree.
 _STATEMENT = r"(?m)^[ \t]*(?:print|exec)[ \t]+[\w'\"%(]"
 MAY_BE_CLUE = AnyOf(
@@ -27,7 +30,7 @@ MAY_BE_CLUE = AnyOf(
     ("python3.", r"\bpython3\.[5-8]\b"),
     ("hparams", r"\bself\.hparams\s*="),
     ("scipy.misc", r"\bfrom[ \t]+scipy\.misc\b"),
-    ("torchtext", r"\b(?:Field|BucketIterator|TabularDataset|LabelField)\b"),
+    ("torchtext", rf"\b(?:{'|'.join(_OF_EARLY_TORCHTEXT)})\b"),
 )
 _EARLY_PYTHON = re.compile(r"^#!.*\bpython3\.([5-8])\b|\bpython3\.([5-8])/(?:site|dist)-packages\b")
 _NAMES_OF_PYTHON_2 = frozenset(("unicode", "xrange", "raw_input"))
@@ -36,9 +39,6 @@ _OF_TENSORFLOW_1 = frozenset(("placeholder", "Session", "ConfigProto", "contrib"
 _OF_EARLY_SCIPY = frozenset(
     ("bytescale", "fromimage", "imfilter", "imread", "imresize", "imrotate", "imsave", "imshow", "toimage")
 )  # in `scipy.misc`
-_OF_EARLY_TORCHTEXT = frozenset(
-    ("BucketIterator", "Dataset", "Example", "Field", "Iterator", "LabelField", "TabularDataset")
-)  # in `torchtext.data`
 _ASYNC = re.compile(r"[(,]\s*async\s*=\s*(?:True|False)\b")
 _TENSORFLOW = re.compile(r"(?m)^[ \t]*import tensorflow as tf\b")
 _COMPATIBLE = re.compile(r"tensorflow\.compat|tf\.compat|disable_v2_behavior|tf\.__version__")
