@@ -11,7 +11,7 @@ from dllint.context.namespaces import Handed, expansions, handed_on, taken_by_na
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.imported import imported_names
+from dllint.interp.source.imported import imported_names, prefixes
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
@@ -152,7 +152,7 @@ class CommandLine(Sources):
         own |= {name: name for name in names}
         own |= {each.name: each.name for each in module.tree.body if isinstance(each, Definition)}
         for name, dotted in imported.items():
-            if any(find(module, each) is not None for each in _prefixes(dotted)):
+            if any(find(module, each) is not None for each in prefixes(dotted)):
                 own[name] = dotted.rpartition(".")[2]
         return own
 
@@ -170,12 +170,6 @@ class CommandLine(Sources):
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
         takers = _takers(module)
         return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
-
-
-def _prefixes(dotted: str) -> Iterator[str]:
-    """The modules that a dotted name may be from, the shortest first: `models`, then `models.gat`."""
-    parts = dotted.split(".")
-    yield from (".".join(parts[: end + 1]) for end in range(len(parts)))
 
 
 def _takers(module: SourceModule) -> frozenset[str]:

@@ -156,15 +156,22 @@ class Running(Assuming, SwitchedOff):
     def _needed(self) -> Iterator[Assumption]:
         """That a file which the program cannot do without is mended if it cannot be parsed, or is there after all."""
         project = self._machine.project
-        broken = project.broken_import(self.program.module)
-        if broken is not None:
-            yield Assumption("effect", f"`{broken.file.name}` is mended, which is imported and cannot be parsed")
-        missing = project.missing_import(self.program.module)
-        if missing and missing.partition(".")[0] not in self.facts.packages:
-            yield Assumption("effect", f"`{missing}` exists, which is not in the project")
-        refused = project.refused_import(self.program.module)
-        if refused:
-            yield Assumption("effect", f"`{refused}` exists, which is imported and which its module does not have")
+        found = project.obstacles(self.program.module)
+        if found.broken is not None:
+            yield Assumption("effect", f"`{found.broken.file.name}` is mended, which is imported and cannot be parsed")
+        if found.missing and not self._is_of_library(found.missing):
+            yield Assumption("effect", f"`{found.missing}` exists, which is not in the project")
+        if found.refused:
+            yield Assumption(
+                "effect", f"`{found.refused}` exists, which is imported and which its module does not have"
+            )
+        if found.stray is not None and not self._is_of_library(found.stray[0]):
+            name, importer = found.stray
+            told = f"`{name}` is found, which `{importer.file.name}` imports from beside itself, away from the script"
+            yield Assumption("effect", told)
+
+    def _is_of_library(self, dotted: str) -> bool:
+        return dotted.partition(".")[0] in self.facts.packages
 
     def _kept(self) -> Iterator[Assumption]:
         """That somebody runs the tests of a library that is kept in the project, with its own file for installation."""

@@ -125,11 +125,15 @@ def _misused_at(one: BatchLoop, left: Remainder, ctx: Context) -> Site | None:
 
 def _is_noted_down(place: Site, ctx: Context) -> bool:
     """Whether a value is only an entry of a checkpoint, or is asked which keys it has."""
+    inner: ast.AST = place.node
+    is_entry = False
     for node in _around(place, ctx):
         if isinstance(node, ast.Compare):
             return isinstance(node.ops[0], ast.In | ast.NotIn) and place.node in node.comparators
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "save":
-            return any(isinstance(given, ast.Dict) and place.node in given.values for given in node.args)
+            return is_entry and inner in node.args
+        is_entry = isinstance(node, ast.Dict) and inner in node.values
+        inner = node
     return False
 
 

@@ -29,8 +29,8 @@ plain tensor with `is_leaf` false.
 ## Not reported
 Attributes that `forward` does not read; those that something else handles (an optimizer that gets them, `state_dict` of
 one's own, `register_buffer` of the same name); those that the constructor is given; zeros, with which recurrent layers
-begin; random tensors under a seed of the class, and in classes without parameters; casts that do nothing, and
-moves of what is no new tensor and may be there already.
+begin; random tensors under a seed of the class, in classes without parameters, and in those that draw such numbers in
+other methods, too; casts that do nothing, and moves of what is no new tensor and may be there already.
 
 ## On real code
 168 public repositories: no finding, after two that were doubtful: zeros that a recurrent layer begins with.
@@ -48,6 +48,7 @@ from dllint.api import (
     Finding,
     Instance,
     Rule,
+    Site,
     Symbol,
     Value,
     nodes_of,
@@ -98,6 +99,21 @@ def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Con
     return any(text != "self" for text in named) or ctx.project_mentions(rf"(?<!self)\.{event.attribute}\b")
 
 
+def is_drawn_anew(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
+    """the class draws such numbers in other methods, too: any will do, and these are for looking at results"""
+    assert isinstance(owner.cls, Class)
+    made, statement = _made(value), statement_around(event.site)
+    if statement is None or not isinstance(made, Symbol) or made.name not in _RANDOM:
+        return False
+    calls = {ast.unparse(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call)}
+    methods = [each for each in owner.cls.node.body if getattr(each, "name", "__init__") != "__init__"]
+    return any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) in calls
+        for method in methods
+        for node in ast.walk(method)
+    )
+
+
 def _is_read_by_forward(cls: Class, attribute: str, ctx: Context) -> bool:
     """Whether `forward` reads an attribute, or calls a method that does."""
     pending, seen = [attribute], set[str]()
@@ -115,7 +131,7 @@ class UnregisteredTensor(Rule):
     severity = "warning"
     triggers = (("Parameter", "requires_grad", "randn", "rand", "normal", "randperm", "randint"), ("Module",))
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html",)
-    excuses = (is_not_of_forward, is_handed_in, is_handled)
+    excuses = (is_not_of_forward, is_handed_in, is_handled, is_drawn_anew)
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         owner, value = event.target, event.value
@@ -144,20 +160,35 @@ class UnregisteredTensor(Rule):
             help=f"call `self.register_buffer({event.attribute!r}, ...)`"
             if is_random
             else "make it an `nn.Parameter`, and move the module",
-            trace=[(value.site, "is made here"), (event.site, "and the module does not register it")],
+            trace=[
+                *_class_of(event),
+                (value.site, "is made here"),
+                (event.site, "and the module does not register it"),
+            ],
         )
+
+
+def _class_of(event: AttributeAssigned) -> list[tuple[Site, str]]:
+    """The class of the module: all of its attributes that are wrong in this way are one finding."""
+    cls = getattr(event.target, "cls", None)
+    return [(Site(cls.module, cls.node), f"`{cls.name}` is defined here")] if isinstance(cls, Class) else []
 
 
 def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
     if isinstance(value, Instance):
         return "moved" if value.library_name == "torch.nn.Parameter" and _is_moved(event, value) else ""
-    made = value.inputs[0] if isinstance(value, Symbol) and value.name in (".to", ".cuda") and value.inputs else value
+    made = _made(value)
     if not isinstance(made, Symbol) or not made.name.startswith("torch.") or made.arguments is None:
         return ""
     flag = made.arguments.keywords.get("requires_grad")
     if flag is not None and ctx.constant(flag) is True and made.name not in _STATES:
         return "learned"
     return "random" if made.name in _RANDOM else ""
+
+
+def _made(value: Value) -> Value:
+    """What was made, before it was moved."""
+    return value.inputs[0] if isinstance(value, Symbol) and value.name in (".to", ".cuda") and value.inputs else value
 
 
 def _is_moved(event: AttributeAssigned, parameter: Instance) -> bool:

@@ -109,6 +109,54 @@ def test_anything_else_may_be_there(tmp_path: Path, imports: str, files: Mapping
     assert not assumes_a_module(finding)
 
 
+STRAY = "from beside itself"
+BESIDE = {"nets/__init__.py": "", "nets/net.py": "from blocks import Block\n", "nets/blocks.py": "class Block: ...\n"}
+
+
+@pytest.mark.parametrize(
+    ("program", "files"),
+    [
+        ("main.py", BESIDE),
+        ("main.py", {**BESIDE, "nets/__init__.py": "import blocks\n", "nets/net.py": ""}),
+        ("runs/main.py", BESIDE),
+        ("main.py", {**BESIDE, "nets/net.py": "import sys\nsys.path.append('..')\nimport blocks\n"}),
+    ],
+)
+def test_what_lies_beside_a_module_is_not_found_from_elsewhere(
+    tmp_path: Path, program: str, files: Mapping[str, str]
+) -> None:
+    """Python looks in the folder of the script, not in that of the file that imports."""
+    (analysis,) = analyses(tmp_path, {program: USE.format("import nets.net"), **files}, program)
+    (finding,) = analysis.findings
+    assert any(STRAY in each.text for each in finding.assumptions)
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    ("program", "imports", "files"),
+    [
+        ("nets/main.py", "import net", BESIDE),
+        ("main.py", "import nets.net", {**BESIDE, "nets/net.py": "from .blocks import Block\n"}),
+        ("main.py", "import nets.net", {**BESIDE, "nets/net.py": "from nets.blocks import Block\n"}),
+        ("main.py", "import nets.net", {**BESIDE, "nets/net.py": "def make():\n    import blocks\n"}),
+        ("main.py", "import nets.net", {**BESIDE, "blocks.py": "class Block: ...\n"}),
+        ("runs/main.py", "import nets.net", {**BESIDE, "blocks.py": "class Block: ...\n"}),
+        ("main.py", "import sys\nsys.path.append('nets')\nimport nets.net", BESIDE),
+        ("main.py", "import nets.net", {**BESIDE, "nets/__init__.py": "import sys\nsys.path.append('nets')\n"}),
+        ("main.py", "import nets.net", {**BESIDE, "run.sh": "PYTHONPATH=nets python main.py\n"}),
+        ("main.py", "import nets.net", {**BESIDE, "nets/net.py": "import datasets\n", "nets/datasets.py": ""}),
+        ("main.py", "import nets.net", {**BESIDE, "nets/net.py": "import queue\n", "nets/queue.py": ""}),
+        ("main.py", "import nets.net", {**BESIDE, "requirements.txt": "blocks\n"}),
+    ],
+)
+def test_whatever_else_lies_beside_a_module_is_found(
+    tmp_path: Path, program: str, imports: str, files: Mapping[str, str]
+) -> None:
+    (analysis,) = analyses(tmp_path, {program: USE.format(imports), **files}, program)
+    (finding,) = analysis.findings
+    assert not any(STRAY in each.text for each in finding.assumptions)
+
+
 def test_a_part_of_a_project_lacks_nothing(tmp_path: Path) -> None:
     """Modules alone, without any other file around them: what they import may be where the rest is."""
     files = {"tools/main.py": USE.format("from models.transformer import Net"), **MOVED}

@@ -117,6 +117,49 @@ def test_any_other_name_may_be_there(tmp_path: Path, text: str) -> None:
     assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
 
 
+UNBOUND = [
+    "network.eval()",
+    "print(names)",
+    "stop = [*texts]",
+    "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
+]
+    "model.eval()",
+    "print(names)",
+    "stop = [*texts]",
+    "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
+]
+
+
+@pytest.mark.parametrize("text", UNBOUND)
+def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path, text: str) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    assert not run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from setup import *\nmodel.eval()",
+        "globals()['model'] = torch.nn.Linear(3, 3)\nmodel.eval()",
+        "def make():\n    global model\n    model = 3\nmake()\nmodel.eval()",
+        "try:\n    model.eval()\nexcept NameError:\n    pass",
+        "if torch.cuda.is_available():\n    model.eval()",
+        "print(__file__, __doc__, raw_input)",
+        "get_ipython().system('pip install timm')",
+        "def evaluate():\n    model.eval()",
+        "@profile\ndef evaluate():\n    pass",
+    ],
+)
+def test_a_script_of_a_project_goes_on_elsewhere(tmp_path: Path, text: str) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+
+
+@pytest.mark.parametrize("text", UNBOUND)
+def test_a_file_alone_may_be_a_part_of_a_script(tmp_path: Path, text: str) -> None:
+    assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+
+
 @pytest.mark.parametrize("text", ["from data import Missing", "os.makedirs('out')"])
 def test_a_notebook_goes_on_with_its_next_cell(tmp_path: Path, text: str) -> None:
     (tmp_path / "data.py").write_text(HERE)

@@ -89,7 +89,7 @@ def test_what_no_setting_asks_for(source: str, test: str, files: dict[str, str])
         ("config.extra", {"a.yaml": "extra: null\n"}),
         ("config.resume", {"a.yaml": "resume: false\n"}),
         ("config.mode == 'eval'", {"a.yaml": "mode: train\n"}),
-        ("config.loss == KIND", {"a.yaml": "loss: dice\n"}),
+        ("config.loss == model.kind", {"a.yaml": "loss: dice\n"}),
         ("model.loss == 'ce'", {"a.yaml": "loss: dice\n"}),
         (
             "config.loss == 'ce'",
@@ -102,7 +102,7 @@ def test_what_no_setting_asks_for(source: str, test: str, files: dict[str, str])
     ],
 )
 def test_what_somebody_may_ask_for(source: str, test: str, files: dict[str, str]) -> None:
-    source = source.replace("def train(config", "def train(config, model=None, KIND=1") if source is NAME else source
+    source = source.replace("def train(config", "def train(config, model=None") if source is NAME else source
     assert kinds(source, test, files) == []
 
 

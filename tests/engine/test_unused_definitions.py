@@ -130,6 +130,7 @@ def test_a_program_that_imports_a_broken_file_cannot_run(
 
 GUARDED = """
 import torch.nn as nn
+from omegaconf import load
 class Net(nn.Module):
     def __init__(self, config):
         super().__init__()

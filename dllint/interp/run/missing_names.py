@@ -1,4 +1,4 @@
-"""Names that are not there: of an imported file, of a module that nobody imported, of an option that no parser has.
+"""Names that are not there: of an imported file, that nothing in a file binds, of an option that no parser has.
 
 Only what is certain counts: the file is the one that Python finds, and nothing in it can make names that are not
 written there.
@@ -7,20 +7,26 @@ written there.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
+from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
 from dllint.values import Instance, ModuleReference
+
+# What is there without being bound: in Python 3, in Python 2 (for which a file may be), and where tools run a file.
+_PROVIDED = frozenset(dir(builtins)) | {
+    "basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange",
+    "display", "get_ipython", "profile", "reveal_type", "WindowsError",
+}  # fmt: skip
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
     from dllint.values import Value
-
-_LIBRARIES = frozenset(("clip", "datasets", "evaluate", "peft", "tokenizers", "trl"))  # names that files have, too
 
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
@@ -34,9 +40,14 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
 
 
 def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
-    """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
-    is_module = name in sys.stdlib_module_names and _is_run(machine)
-    return is_module and not module.binds(name) and has_only_what_is_written(module)
+    """Whether a name raises `NameError`: nothing in the file binds it, at any depth, and Python has none of its own.
+
+    Of a file alone, which may be a part of something, only modules of Python's that it does not import are such names.
+    """
+    if name in _PROVIDED or name.startswith("__") or not _is_run(machine):
+        return False
+    is_whole = name in sys.stdlib_module_names or machine.project.is_whole_around(module)
+    return is_whole and not module.binds(name) and has_only_what_is_written(module)
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:
@@ -76,4 +87,4 @@ def _is_the_one(machine: Machine, statement: ast.ImportFrom, importer: SourceMod
 
 
 def _is_library(machine: Machine, name: str) -> bool:
-    return name in sys.stdlib_module_names or name in _LIBRARIES or name in machine.facts.packages
+    return name in sys.stdlib_module_names or name in ALSO_KNOWN or name in machine.facts.packages

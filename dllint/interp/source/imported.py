@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -10,6 +11,11 @@ from functools import lru_cache
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.trees import walk
 
+KNOWN = sys.stdlib_module_names | {  # modules that are not of the project, whatever its files are called
+    "torch", "torchvision", "torchaudio", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "cv2", "PIL",
+    "tensorflow", "transformers", "pytorch_lightning", "lightning",
+}  # fmt: skip
+ALSO_KNOWN = frozenset(("clip", "datasets", "evaluate", "peft", "tokenizers", "trl"))  # names that files have, too
 _NOT_WATCHING = frozenset(
     ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "autocast", "tqdm", "open", "join", "no_sync",
      "device", "accumulate", "SummaryWriter")
@@ -34,6 +40,12 @@ def imported_names(tree: ast.Module) -> Mapping[str, str]:
     others = {node.arg for node in nodes.of(ast.arg)} | {node.name for node in definitions}
     others |= {name for name in found if any(isinstance(node.ctx, ast.Store) for node in nodes.names.get(name, ()))}
     return {name: dotted for name, dotted in found.items() if times[name] == 1 and name not in others}
+
+
+def prefixes(dotted: str) -> Iterator[str]:
+    """A dotted name and the packages that it is in, the outermost first: `models`, then `models.gat`."""
+    parts = dotted.split(".")
+    yield from (".".join(parts[:size]) for size in range(1, len(parts) + 1))
 
 
 def _bound(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:

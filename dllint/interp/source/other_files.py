@@ -58,6 +58,10 @@ class OtherFiles:
         named = (name for text in texts for command in _COMMAND.findall(text) for name in _SCRIPT.findall(command))
         return frozenset(file or module.rpartition(".")[2] for file, module in named)
 
+    def sets_search_path(self) -> bool:
+        """Whether notes, scripts or configuration speak of where Python is to look for modules, besides the usual."""
+        return any("PYTHONPATH" in text for text in map(self.text, self._files(commands_below)))
+
     def notebooks_naming(self, name: str) -> Iterator[Path]:
         """The notebooks that have a name in them, in their code or elsewhere."""
         return (file for file in self._files(notebooks_below) if name in self._words_in(file))

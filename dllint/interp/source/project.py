@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
-from dllint.interp.source import starting, users
+from dllint.interp.source import users
 from dllint.interp.source.files_below import Below, modules_below
 from dllint.interp.source.imported_modules import imported_modules
 from dllint.interp.source.listings import Listing, digest_of, read_listing
@@ -22,6 +22,7 @@ from dllint.interp.source.module import SourceModule
 from dllint.interp.source.other_files import OtherFiles
 from dllint.interp.source.patterns import Pattern
 from dllint.interp.source.search_path import SearchPaths
+from dllint.interp.source.starting import Obstacles, obstacles
 from dllint.interp.source.words import Vocabulary
 
 _MAX_GLANCED_AT = 1_000_000  # characters
@@ -50,10 +51,9 @@ class Project:
         self._imported: dict[Path, tuple[tuple[SourceModule, ...], frozenset[Path]]] = {}
         self._everything: dict[Path, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._run: dict[Path, tuple[frozenset[str], frozenset[Path]]] = {}
-        self._broken: dict[Path, tuple[SourceModule | None, frozenset[Path]]] = {}
-        self._missing: dict[Path, tuple[str, frozenset[Path]]] = {}
+        self._path_set: dict[Path, tuple[bool, frozenset[Path]]] = {}
+        self._obstacles: dict[Path, tuple[Obstacles, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
-        self._refused: dict[Path, tuple[str, frozenset[Path]]] = {}
         self._below: dict[Below, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
         self.used: set[Path] = set()
@@ -109,11 +109,10 @@ class Project:
 
     def _forget_searches(self) -> None:
         """Let go of answers that very many files were searched for: each holds the paths of all of them."""
-        self._broken.clear()
-        self._missing.clear()
-        self._refused.clear()
+        self._obstacles.clear()
         self._uses.clear()
         self._run.clear()
+        self._path_set.clear()
         self._dependencies.clear()
 
     @contextmanager
@@ -338,6 +337,11 @@ class Project:
         """The scripts, by their names without the ending, that commands in the project's notes and scripts run."""
         return self._remember(self._run, self.root, self._other_files.scripts_run)
 
+    @property
+    def sets_search_path(self) -> bool:
+        """Whether the project's notes or scripts set `PYTHONPATH`."""
+        return self._remember(self._path_set, self.root, self._other_files.sets_search_path)
+
     def notebooks_with(self, name: str) -> Iterator[SourceModule]:
         """The notebooks of the project whose code has a name."""
         word = re.compile(rf"\b{re.escape(name)}\b")
@@ -357,22 +361,14 @@ class Project:
             self._everything, self.root, lambda: modules_below(self.root, self.names_in, iter(self._overlay))
         )
 
-    def broken_import(self, module: SourceModule) -> SourceModule | None:
-        """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""
-        return self._remember(self._broken, module.file, lambda: starting.broken_import(self, module))
-
-    def missing_import(self, module: SourceModule) -> str:
-        """The name of a module without which a file cannot be imported, and that the project should have and lacks."""
-        return self._remember(self._missing, module.file, lambda: starting.missing_import(self, module))
+    def obstacles(self, module: SourceModule) -> Obstacles:
+        """What keeps a program from starting, of what its imports say."""
+        return self._remember(self._obstacles, module.file, lambda: obstacles(self, module))
 
     def uses(self, module: SourceModule, definition: ast.stmt) -> bool:
         """Whether code of the project that runs may use a function or class at the top of a module."""
         key = module.file, definition.lineno
         return self._remember(self._uses, key, lambda: users.is_used(self, module, definition))
-
-    def refused_import(self, module: SourceModule) -> str:
-        """A name without which a file cannot be imported, and that the module of the project which it names lacks."""
-        return self._remember(self._refused, module.file, lambda: starting.refused_import(self, module))
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""

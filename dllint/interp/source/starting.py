@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.imported import ALSO_KNOWN, KNOWN, prefixes
 from dllint.interp.source.missing_names import lacks
 
 if TYPE_CHECKING:
@@ -25,17 +26,51 @@ _NOT_PUBLISHED = re.compile(  # compiled or generated files, and those that user
 _NAMING = ("requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "environment.yml", "environment.yaml",
            "Pipfile", ".gitmodules")  # fmt: skip
 
-
+_LIBRARIES = KNOWN | ALSO_KNOWN
 _OWN = frozenset((  # names of files that people have of their own, and no library has
-    "config", "configs", "data", "data_loader", "data_utils", "dataloader", "dataset", "dataset_utils", "eval",
-    "evaluation", "helper", "helpers", "inference", "layers", "loss", "losses", "metrics", "model", "model_utils",
-    "models", "modules", "network", "networks", "options", "postprocess", "postprocessing", "postprocessor",
-    "preprocess", "preprocessing", "preprocessor", "solver", "test", "train", "train_utils", "trainer", "training",
+    "arguments", "common", "config", "configs", "constants", "data", "data_loader", "data_utils", "dataloader",
+    "dataloaders", "dataloading", "dataset", "dataset_utils", "eval", "evaluation", "helper", "helpers",
+    "inference", "layers", "libs", "loss", "losses", "metric", "metrics", "model", "model_utils", "models",
+    "modules", "my_utils", "myutils", "network", "networks", "optimizers", "options", "postprocess",
+    "postprocessing", "postprocessor", "preprocess", "preprocessing", "preprocessor", "schedulers", "scripts",
+    "solver", "test", "tools", "train", "train_utils", "trainer", "trainers", "training", "training_utils",
     "transforms", "util", "utility", "utils",
 ))  # fmt: skip
 
 
-def broken_import(project: Project, module: SourceModule) -> SourceModule | None:
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """What keeps a program from starting, of what its imports say.
+
+    Attributes:
+        broken: a file that it imports and that Python cannot parse.
+        missing: the name of a module that the project should have, and lacks.
+        refused: a name that it imports, and that the module of the project lacks.
+        stray: what a file that it needs imports from beside itself, where Python does not look; and that file.
+    """
+
+    broken: SourceModule | None
+    missing: str
+    refused: str
+    stray: tuple[str, SourceModule] | None
+
+    @property
+    def any(self) -> bool:
+        """Whether the program certainly does not start."""
+        return bool(self.broken or self.missing or self.refused or self.stray)
+
+
+def obstacles(project: Project, module: SourceModule) -> Obstacles:
+    """What keeps a program from starting."""
+    return Obstacles(
+        _broken_import(project, module),
+        _missing_import(project, module),
+        _refused_import(project, module),
+        _stray_import(project, module),
+    )
+
+
+def _broken_import(project: Project, module: SourceModule) -> SourceModule | None:
     """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""
     for found in _needed_by(project, module):
         with project.glancing_at(found):
@@ -44,7 +79,7 @@ def broken_import(project: Project, module: SourceModule) -> SourceModule | None
     return None
 
 
-def missing_import(project: Project, module: SourceModule) -> str:
+def _missing_import(project: Project, module: SourceModule) -> str:
     """A module of the project that a file needs to be imported, and that is not there; empty if there is none.
 
     It belongs to the project for certain: its name is a relative one, begins with a folder of the project, or is one
@@ -65,7 +100,32 @@ def missing_import(project: Project, module: SourceModule) -> str:
     return ""
 
 
-def refused_import(project: Project, module: SourceModule) -> str:
+def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceModule] | None:
+    """A module that a file which a script needs imports from beside itself, where Python does not look for it.
+
+    Python looks in the folder of the script, and where packages are installed: ``import layers`` in ``models/net.py``
+    finds ``models/layers.py`` only if the script is in ``models``, too. It did so in Python 2.
+
+    Returns:
+        What is imported, and the file that does so; ``None`` if all is found.
+    """
+    if not project.is_whole_around(module) or module.contains(_FOUND_ELSEWHERE) or project.sets_search_path:
+        return None
+    needed = list(_needed_by(project, module))
+    if any(each.contains(_FOUND_ELSEWHERE) for each in needed):
+        return None
+    for each in needed:
+        with project.glancing_at(each):
+            imports = each.top_imports
+        for name, level in imports:
+            if level or name.partition(".")[0] in _LIBRARIES or project.find(each, name) is None:
+                continue
+            if project.find(module, name) is None and not _is_left_out(project, name.split(".")):
+                return name, each
+    return None
+
+
+def _refused_import(project: Project, module: SourceModule) -> str:
     """``module.name`` that a file needs to be imported, and that its module certainly lacks; empty if there is none."""
     for each in (module, *_needed_by(project, module)):
         with project.glancing_at(each):
@@ -93,13 +153,15 @@ def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]
 
 
 def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]:
-    """The project's modules that a file cannot be imported without, nearest first."""
+    """The project's modules that a file cannot be imported without, nearest first; packages before what is in them."""
     seen = {module.file}
     pending = [module]
     for each in pending:  # which grows meanwhile
         with project.glancing_at(each):
-            imports = each.top_imports
-        for name, level in imports:
+            imports, names = each.top_imports, each.top_names
+        dotted = {(part, level): None for name, level in imports for part in prefixes(name)}
+        dotted |= {(f"{name}.{wanted}".lstrip("."), level): None for name, level, wanted in names if wanted != "*"}
+        for name, level in dotted:
             found = project.find(each, name, level)
             if found is not None and found.file not in seen:
                 seen.add(found.file)
@@ -115,7 +177,7 @@ def _is_one_of_several(project: Project, module: SourceModule) -> bool:
 
 def _is_missing(project: Project, importer: SourceModule, parts: list[str], level: int) -> bool:
     """Whether nothing in the project can be what an import means, though the folder around it is there."""
-    if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]):
+    if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]) or (not level and parts[0] in KNOWN):
         return False
     if level:
         bases: tuple[Path, ...] = ((importer.folder, *importer.folder.parents)[level - 1],)
@@ -123,9 +185,7 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
     else:
         bases = project.search_path(importer.folder)
         is_around = parts[0] in _OWN or (
-            len(parts) > 1
-            and parts[0] not in sys.stdlib_module_names
-            and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
+            len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
         )
     return is_around and not any(_is_there(project, base, parts) for base in bases) and not _is_further(project, parts)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition
-from dllint.interp.source.imported import imported_names
+from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.trials import is_main_guard, is_trial
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
     from dllint.interp.source.project import Project
 
 _IDENTIFIERS = re.compile(r"[^\s]*")  # a text without spaces: a path, a key, an entry point
-_KNOWN = sys.stdlib_module_names | {
-    "torch", "torchvision", "torchaudio", "numpy", "scipy", "sklearn", "matplotlib", "pandas", "cv2", "PIL",
-    "tensorflow", "transformers", "pytorch_lightning", "lightning",
-}  # fmt: skip
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
@@ -80,7 +75,7 @@ class _Search:
         """Whether a file that runs uses a name, or a definition of the file does that is used itself."""
         if not user.has_tree:
             return True
-        if self._cannot_start(user):
+        if self._project.obstacles(user).any:
             return False
         names = {name, *_aliases(user, name)}
         libraries = _libraries(user)
@@ -97,11 +92,6 @@ class _Search:
             elif not (is_main_guard(statement) and is_trial(user, statement)):
                 return True
         return False
-
-    def _cannot_start(self, user: SourceModule) -> bool:
-        """Whether a file ends in an import, of something that the project lacks or that Python cannot parse."""
-        project = self._project
-        return bool(project.missing_import(user) or project.refused_import(user)) or bool(project.broken_import(user))
 
 
 def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()) -> bool:
@@ -141,4 +131,4 @@ def _aliases(module: SourceModule, name: str) -> Iterator[str]:
 
 def _libraries(module: SourceModule) -> AbstractSet[str]:
     """What a file calls well-known libraries and their modules, whose attributes are not of the project."""
-    return {name for name, dotted in imported_names(module.tree).items() if dotted.partition(".")[0] in _KNOWN}
+    return {name for name, dotted in imported_names(module.tree).items() if dotted.partition(".")[0] in KNOWN}
