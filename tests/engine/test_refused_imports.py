@@ -123,11 +123,6 @@ UNBOUND = [
     "stop = [*texts]",
     "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
 ]
-    "model.eval()",
-    "print(names)",
-    "stop = [*texts]",
-    "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
-]
 
 
 @pytest.mark.parametrize("text", UNBOUND)
