@@ -49,6 +49,16 @@ class Decisions(Paths):
             self._last_tested = (event, by_subject)
         return self._last_tested[1]
 
+    def happens_once(self, event: Event, loop: Loop) -> bool:
+        """Whether an event happens in one iteration of a loop: where a variable of it equals something.
+
+        Not that of every so many iterations, as ``step % 100 == 0`` says.
+        """
+        return any(
+            guard.holds and guard.relation == "==" and not guard.periodic and not guard.names.isdisjoint(loop.targets)
+            for guard in event.guards
+        )
+
     def together_with(self, event: Event, others: Iterable[E]) -> list[E]:
         """Those of some events that may happen in a run in which an event does."""
         return [other for other in others if other is event or not self.never_both(event, other)]

@@ -8,7 +8,9 @@ from dllint.context.modules import Modules
 from dllint.events import OpaqueCall, OptimizerCreated, OptimizerStep, ParametersAdded
 from dllint.interp.ask.parameters import all_parameters
 from dllint.interp.run import graph
-from dllint.values import Const, Instance, Symbol, Value
+from dllint.values import Const, Instance, Items, Symbol, Value
+
+_TENSORS = ("torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.Tensor")
 
 
 class Optimizers(Modules):
@@ -89,6 +91,23 @@ class Optimizers(Modules):
             complete = complete and whole
             modules.extend(module for module in found if not any(module is known for known in modules))
         return modules, complete and seen
+
+    def trains_nothing(self, optimizer: Value) -> bool:
+        """Whether all that an optimizer was given are numbers made for it, which have no gradients.
+
+        Such an optimizer is there for its schedule: ``SGD([torch.tensor(0.1)], lr=1)``.
+        """
+        given = [
+            event.parameters for event in self.all_of(OptimizerCreated) if self.is_same(event.optimizer, optimizer)
+        ]
+        items = [item for each in given for item in (each.items if isinstance(each, Items) else (each,))]
+        return bool(items) and all(map(self._has_no_gradient, items))
+
+    def _has_no_gradient(self, value: Value | None) -> bool:
+        if not isinstance(value, Symbol) or value.name not in _TENSORS or value.arguments is None:
+            return False
+        flag = value.arguments.keywords.get("requires_grad")
+        return flag is None or self.constant(flag) is False
 
     def rate_as_written(self, optimizer: Value | None) -> str | None:
         """The learning rate of an optimizer as it is written, where that is a number other than 1 or a name.

@@ -82,6 +82,11 @@ def is_rebuilt(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     return any(ctx.is_same(event.optimizer, step.optimizer) for event in made)
 
 
+def has_no_gradients(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
+    """what it was given are numbers without gradients: it is there for its schedule"""
+    return ctx.trains_nothing(step.optimizer)
+
+
 def has_hooks(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     """a hook may clear the gradients"""
     calls = (event for event in ctx.all_of(OpaqueCall) if event.name.startswith("register_"))
@@ -129,6 +134,7 @@ class MissingZeroGrad(Rule):
         is_run_by_framework,
         is_cleared,
         is_rebuilt,
+        has_no_gradients,
         has_hooks,
         may_be_cleared_out_of_sight,
         may_be_cleared_by_callers,
