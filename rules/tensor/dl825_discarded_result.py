@@ -21,7 +21,8 @@ is in training mode, after `optimizer.step` its weight is 0.0 as before.
         criterion(model(x), labels).backward()
         optimizer.step()
 
-What would change no number, such as `x.detach()`, `x.contiguous()` or `x.unsqueeze(0)`, is a note.
+What would change no number, such as `x.detach()`, `x.contiguous()` or `x.unsqueeze(0)`, is a note, and so is a move such
+as `x.to(device)`: where it matters, the next operation fails and says so.
 
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move
@@ -146,7 +147,7 @@ class DiscardedResult(Rule):
     def _report(self, site: Site, message: str, edits: Edits, ctx: Context) -> Finding:
         is_call = isinstance(site.node, ast.Call)
         function = site.node.func if isinstance(site.node, ast.Call) else site.node
-        is_tidy = getattr(function, "attr", getattr(function, "id", "")) in _TIDY
+        changes_no_number = getattr(function, "attr", getattr(function, "id", "")) in _TIDY | _CHANGING_MODULES
         return ctx.finding(
             self,
             site,
@@ -155,7 +156,7 @@ class DiscardedResult(Rule):
             help="assign the result" if is_call else "write the brackets",
             trace=[(site, "stands as a statement by itself")],
             fix=("Assign the result" if is_call else "Call the method", edits),
-            severity="info" if is_tidy else None,
+            severity="info" if is_call and changes_no_number else None,
         )
 
 
