@@ -17,6 +17,7 @@ from dllint.rule import Rule, address_of
 from dllint.sites import Site
 from dllint.syntax.placed import Edits
 from dllint.tiers import confidence_in
+from dllint.values import Class, Instance, Value
 
 
 class Reporting(Running):
@@ -116,6 +117,11 @@ class Reporting(Running):
         frames = [frame for frame in event.frame.stack() if frame.call is not None and frame.caller is not None]
         hops = [(frame.call, f"calls `{frame.scope}`") for frame in reversed(frames) if frame.call is not None]
         return [(site, text) for site, text in hops if not isinstance(site.node, Definition)]
+
+    def class_hop(self, value: Value | None) -> list[tuple[Site, str]]:
+        """The class of an object as the first hop of traces: what is wrong with several parts of it is one finding."""
+        cls = value.cls if isinstance(value, Instance) else None
+        return [(Site(cls.module, cls.node), f"`{cls.name}` is defined here")] if isinstance(cls, Class) else []
 
     def text(self, site: Site) -> str:
         """The decoded text of the file that a site is in."""

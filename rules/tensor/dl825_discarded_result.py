@@ -21,8 +21,8 @@ is in training mode, after `optimizer.step` its weight is 0.0 as before.
         criterion(model(x), labels).backward()
         optimizer.step()
 
-What would change no number, such as `x.detach()`, `x.contiguous()` or `x.unsqueeze(0)`, is a note, and so is a move such
-as `x.to(device)`: where it matters, the next operation fails and says so.
+What would change no number, such as `x.detach()`, `x.contiguous()` or `x.unsqueeze(0)`, is a note, and so is a move
+such as `x.to(device)`: where it matters, the next operation fails and says so.
 
 ## Not reported
 Operations in place (`relu_`, `inplace=True`), `model.to(device)` and batches of tokenizers or graphs, which move

@@ -48,7 +48,6 @@ from dllint.api import (
     Finding,
     Instance,
     Rule,
-    Site,
     Symbol,
     Value,
     nodes_of,
@@ -161,17 +160,11 @@ class UnregisteredTensor(Rule):
             if is_random
             else "make it an `nn.Parameter`, and move the module",
             trace=[
-                *_class_of(event),
+                *ctx.class_hop(event.target),
                 (value.site, "is made here"),
                 (event.site, "and the module does not register it"),
             ],
         )
-
-
-def _class_of(event: AttributeAssigned) -> list[tuple[Site, str]]:
-    """The class of the module: all of its attributes that are wrong in this way are one finding."""
-    cls = getattr(event.target, "cls", None)
-    return [(Site(cls.module, cls.node), f"`{cls.name}` is defined here")] if isinstance(cls, Class) else []
 
 
 def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:

@@ -110,7 +110,7 @@ class BatchFirstMismatch(Rule):
             on=[layer],
             effect="each output mixes different samples, and no step sees the others of its sequence",
             help="transpose the input" if is_first else "make the layer with `batch_first=True`",
-            trace=[*made, *called],
+            trace=[*ctx.class_hop(event.model), *made, *called],
             fix=("Take the batch first", Edits() if is_first else _batch_first(steps, event, ctx)),
         )
 
