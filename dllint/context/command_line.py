@@ -41,10 +41,16 @@ _IMPORTING = re.compile(
 
 
 class _Names(NamedTuple):
-    """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`)."""
+    """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`), or as
+    parameters and keywords where it takes all options out of the namespace."""
 
     attributes: frozenset[str]
     texts: frozenset[str]
+    parameters: frozenset[str]
+
+    def have(self, name: str) -> bool:
+        """Whether a name is one of any kind."""
+        return any(name in each for each in self)
 
 
 _Read = Mapping[SourceModule, _Names] | None
@@ -65,12 +71,11 @@ class CommandLine(Sources):
         """
         if where is self.program.module:
             read = self._read_by_sharing(where)
-            return read is None or any(name in each.attributes | each.texts for each in read.values())
+            return read is None or any(each.have(name) for each in read.values())
         sharing = self._sharing(where)
         read = self._read_anywhere
         return read is None or any(
-            name in names.attributes | names.texts and (module in sharing or not _has_its_own(module, name))
-            for module, names in read.items()
+            names.have(name) and (module in sharing or not _has_its_own(module, name)) for module, names in read.items()
         )
 
     def has_reader(self, name: str, where: Module) -> bool:
@@ -196,7 +201,7 @@ class CommandLine(Sources):
             return None
         read = {module: _names_read(module, self._libraries(module)) for module in files}
         return {
-            module: _Names(names.attributes.union(taken_by_name(module, given)), names.texts)
+            module: names._replace(attributes=names.attributes.union(taken_by_name(module, given)))
             for module, names in read.items()
         }
 
@@ -298,12 +303,12 @@ def _names_read(module: SourceModule, libraries: frozenset[str]) -> _Names:
     known: tuple[frozenset[str], _Names] | None = module.derived.get(_names_read)
     if known is None or known[0] != libraries:
         found = list(_find_names_read(module, libraries))
-        names = _Names(*(frozenset(name for name, is_text in found if is_text is kind) for kind in (False, True)))
+        names = _Names(*(frozenset(name for name, each in found if each == kind) for kind in _Names._fields))
         known = module.derived[_names_read] = (libraries, names)
     return known[1]
 
 
-def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, bool]]:
+def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
     What is read of libraries (`torch.cuda.seed`) is none, and neither is a method (`model.train()`). Where all options
@@ -316,11 +321,11 @@ def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterato
         node = pending.pop()
         if isinstance(node, ast.Attribute):
             if isinstance(node.ctx, ast.Load) and _root(node) not in libraries:
-                yield node.attr, False
+                yield node.attr, "attributes"
         elif isinstance(node, ast.Constant):
-            yield from ((name, True) for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
+            yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
         elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
-            yield node.arg, False
+            yield node.arg, "parameters"
         elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
             given = (*node.args, *(keyword.value for keyword in node.keywords))
             pending.extend(each for each in given if not isinstance(each, ast.Constant))

@@ -103,6 +103,8 @@ def test_what_only_prints_options_that_others_share_is_none() -> None:
         ("for phase in ['train', 'val']:\n    fit(phase)", []),
         ("fit(getattr(args, 'val'))", ["DL841"]),
         ("fit(vars(args)['val'])", ["DL841"]),
+        ("print(vars(args))\nfit(val=3)", []),
+        ("def fit(val):\n    print(val)\nfit(**vars(args))", ["DL841"]),
     ],
 )
 def test_a_text_reads_where_options_are_looked_up_by_texts(use: str, expected: list[str]) -> None:
