@@ -222,7 +222,10 @@ def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, 
         (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module('ma' + name)\n{FITS}"}),
         (f"{NET}{TRIAL}", {"run.py": f"import_module('models.net')\nspec_from_file_location(name, path)\n{FITS}"}),
         (f"{NET}{TRIAL.replace('print', 'torch.save')}", {"run.py": FITS}),
-        (f"{NET}{TRIAL.replace('print(net', 'fit(net').replace('.shape', '')}", {"run.py": FITS}),
+        (
+            f"from fitting import fit\n{NET}{TRIAL.replace('print(net', 'fit(net').replace('.shape', '')}",
+            {"run.py": FITS},
+        ),
         (f"{NET}{TRIAL.replace('net(torch.randn(2, 4)).shape', 'net')}", {}),
     ],
     ids=[
@@ -456,7 +459,7 @@ class Net(pl.LightningModule):
     ("use", "expected"),
     [
         ("Net()", ["effect", "entry"]),
-        ("Net.add_options(more)", []),
+        ("from elsewhere import more\nNet.add_options(more)", []),
         (f"class More(Net):\n    @staticmethod\n{HANDED_ON}\nMore()", ["effect", "entry"]),
     ],
 )
