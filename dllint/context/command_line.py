@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import NamedTuple, TypeGuard
 
 from dllint.context.namespaces import Handed, expansions, handed_on, taken_by_name
 from dllint.context.sources import Sources
@@ -23,13 +25,35 @@ _USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
 _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
+_OF_PARSERS = frozenset(
+    ("ArgumentParser", "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults",
+     "print_help", "print", "pprint", "vars", "len", "str", *_PARSING)
+)  # fmt: skip
 _DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
+_BY_TEXT = frozenset(("vars", "__dict__", "_get_kwargs", "getattr", "attrgetter", "asdict"))
 _MAX_CALLS = 3  # from the parser to what reads the options
 _MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
 _WORD = re.compile(r"\w+")
+_LOADING = re.compile(r"\b(?:safe_|full_)?loads?\(|\bload_(?:args|config|hparams|hyperparams|params)|\bNamespace\(")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
 )
+
+
+class _Names(NamedTuple):
+    """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`), or as
+    parameters and keywords where it takes all options out of the namespace."""
+
+    attributes: frozenset[str]
+    texts: frozenset[str]
+    parameters: frozenset[str]
+
+    def have(self, name: str) -> bool:
+        """Whether a name is one of any kind."""
+        return any(name in each for each in self)
+
+
+_Read = Mapping[SourceModule, _Names] | None
 
 
 class CommandLine(Sources):
@@ -38,12 +62,34 @@ class CommandLine(Sources):
     def is_option_read(self, name: str, where: Module) -> bool:
         """Whether some code may read an option of a command line, or gets hold of all of them.
 
+        That is any file of the project, but for those that have an option of this name of their own and do not share
+        the parser. What the script itself adds is read by what imports it, and by what these files import.
+
         Args:
             name: what the option is called in the namespace that the parser returns.
             where: the file in which the option is added.
         """
-        read = self._read_of_script if where is self.program.module else self._read_anywhere
-        return read is None or name in read
+        if where is self.program.module:
+            read = self._read_by_sharing(where)
+            return read is None or any(each.have(name) for each in read.values())
+        sharing = self._sharing(where)
+        read = self._read_anywhere
+        return read is None or any(
+            names.have(name) and (module in sharing or not _has_its_own(module, name)) for module, names in read.items()
+        )
+
+    def has_reader(self, name: str, where: Module) -> bool:
+        """Whether code that shares a parser reads an option of it, or gets hold of all of them.
+
+        Such are the files that import the one of the parser, directly or not, and what these import. What is read
+        elsewhere under the same name is another option, and a text is none where no options are looked up by texts.
+        See `is_option_read` for the arguments.
+        """
+        read = self._read_by_sharing(where)
+        if read is None or any(name in each.attributes for each in read.values()):
+            return True
+        is_asked_by_text = any(not _BY_TEXT.isdisjoint(module.words) for module in read)
+        return is_asked_by_text and any(name in each.texts for each in read.values())
 
     def flag_of_option(self, event: LibraryCall) -> str:
         """The name of an option on the command line, the long one if there are two; empty for a positional argument.
@@ -69,12 +115,13 @@ class CommandLine(Sources):
         return name if isinstance(name, str) else ""
 
     def is_only_parsed(self) -> bool:
-        """Whether the file makes a parser and asks it, and nothing else, and no other file imports it.
+        """Whether the file makes a parser, asks it, shows the answer, and nothing else, and no other file imports it.
 
-        Its options are those of code that is not there, or not yet.
+        Its options are those of code that is not there, or not yet, or it is a trial.
         """
         main = self.program.module
-        if any(not isinstance(each, _DECLARING) and not _is_declaring_call(each) for each in main.tree.body):
+        own = {each.name for each in main.tree.body if isinstance(each, ast.FunctionDef)}
+        if any(not isinstance(each, _DECLARING) and not _only_parses(each, own) for each in main.tree.body):
             return False
         named = self._machine.project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
         return not any(main in self._machine.project.imported_by(module) for module in named)
@@ -92,20 +139,44 @@ class CommandLine(Sources):
         return None
 
     @cached_property
-    def _read_of_script(self) -> frozenset[str] | None:
-        """What the files of a script and of those that import it read; ``None`` where unknown code may read all."""
-        project, main = self._machine.project, self.program.module
-        named = project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
-        importing = (module for module in named if main in project.imported_by(module))
-        files = dict.fromkeys([*project.closure(main), *(each for one in importing for each in project.closure(one))])
-        if len(files) > _MOST_FILES:
-            return None
-        return self._read_in([*files, *self._meant_by_other_names(list(files))])
-
-    @cached_property
-    def _read_anywhere(self) -> frozenset[str] | None:
+    def _read_anywhere(self) -> _Read:
         project = self._machine.project
         return self._read_in([*project.closure(self.program.module), *project.mentioning()])
+
+    def _read_by_sharing(self, where: Module) -> _Read:
+        """What the files that may get the options of a parser read; ``None`` where unknown code may read all."""
+        if where not in self._known_to_share:
+            files = list(self._sharing(where))
+            is_library = len(files) > _MOST_FILES
+            found = None if is_library else self._read_in([*files, *self._meant_by_other_names(files)])
+            self._known_to_share[where] = found
+        return self._known_to_share[where]
+
+    @cached_property
+    def _known_to_share(self) -> dict[Module, _Read]:
+        return {}
+
+    def _sharing(self, where: Module) -> dict[SourceModule, None]:
+        """The files that may get what a parser in some file returns: all that import the file, and what they import.
+
+        What a script parses itself is not passed on by those that import it.
+        """
+        project, main = self._machine.project, self.program.module
+        importing = [where if isinstance(where, SourceModule) else main]
+        for parser in importing:  # which grows meanwhile
+            importing.extend(each for each in self._importing.get(parser, ()) if each not in importing)
+            if where is main:
+                break
+        return dict.fromkeys(each for module in (main, *importing) for each in project.closure(module))
+
+    @cached_property
+    def _importing(self) -> Mapping[SourceModule, list[SourceModule]]:
+        """The files that import each file of the project."""
+        importing: dict[SourceModule, list[SourceModule]] = defaultdict(list)
+        for module in self._machine.project.mentioning():
+            for each in self._machine.project.imported_by(module):
+                importing[each].append(module)
+        return importing
 
     def _meant_by_other_names(self, modules: list[SourceModule]) -> Iterator[SourceModule]:
         """The files that imports may mean which lead nowhere: their package has another name where it is installed."""
@@ -120,15 +191,19 @@ class CommandLine(Sources):
         found = (project.module(file) for file in project.files if file.stem in lost)
         yield from (module for module in found if module is not None)
 
-    def _read_in(self, modules: list[SourceModule]) -> frozenset[str] | None:
+    def _read_in(self, modules: list[SourceModule]) -> _Read:
+        """What each of some files reads; ``None`` where unknown code may read all."""
         files = list(dict.fromkeys(modules))
         if len(files) > _MOST_FILES or any(self._may_read_all(module) for module in files):
             return None
         given = self._handed_in(files)
         if given is None:
             return None
-        read = [_names_read(module, self._libraries(module)) for module in files]
-        return frozenset().union(*read, *(taken_by_name(module, given) for module in files))
+        read = {module: _names_read(module, self._libraries(module)) for module in files}
+        return {
+            module: names._replace(attributes=names.attributes.union(taken_by_name(module, given)))
+            for module, names in read.items()
+        }
 
     def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
         """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""
@@ -152,15 +227,18 @@ class CommandLine(Sources):
         own |= {name: name for name in names}
         own |= {each.name: each.name for each in module.tree.body if isinstance(each, Definition)}
         for name, dotted in imported.items():
-            if any(find(module, each) is not None for each in prefixes(dotted)):
+            if self._is_own(module, dotted):
                 own[name] = dotted.rpartition(".")[2]
         return own
 
     def _libraries(self, module: SourceModule) -> frozenset[str]:
         """The names by which a file knows what is not of the project."""
-        find = self._machine.project.find
         imported = imported_names(module.tree)
-        return frozenset(name for name, dotted in imported.items() if find(module, dotted.partition(".")[0]) is None)
+        return frozenset(name for name, dotted in imported.items() if not self._is_own(module, dotted))
+
+    def _is_own(self, module: SourceModule, dotted: str) -> bool:
+        """Whether what a file imports under a dotted name is of the project, also in a folder without `__init__.py`."""
+        return any(self._machine.project.find(module, each) is not None for each in prefixes(dotted))
 
     def _may_read_all(self, module: SourceModule) -> bool:
         """Whether a file has lost statements, imports what nobody can follow, or passes all options to a library."""
@@ -168,12 +246,18 @@ class CommandLine(Sources):
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""
-        takers = _takers(module)
-        return "" in takers or any(self._machine.project.find(module, root) is None for root in takers)
+        return any(not self._is_own(module, taker) for taker in _takers(module))
+
+
+def _has_its_own(module: SourceModule, name: str) -> bool:
+    """Whether a file adds an option of some name itself, and reads no settings that others may have written."""
+    given = (each for call in module.calls.get("add_argument", ()) for each in call.args)
+    added = {str(each.value).lstrip("-").replace("-", "_") for each in given if isinstance(each, ast.Constant)}
+    return name in added and not module.contains(_LOADING)
 
 
 def _takers(module: SourceModule) -> frozenset[str]:
-    """The packages whose functions a file passes a namespace of options to; an empty name stands for anybody."""
+    """The imported objects that a file passes a namespace of options to; an empty name stands for anybody."""
     known: frozenset[str] | None = module.told.get(_takers)
     if known is None:
         known = module.told[_takers] = frozenset(_find_takers(module.tree))
@@ -188,17 +272,18 @@ def _find_takers(tree: ast.Module) -> Iterator[str]:
         if is_spread or (_names_an_attribute(node) and _last(node.args[0]) in names):
             yield ""
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        root = imported.get(_root(node.func), "").partition(".")[0]
+        root = imported.get(_root(node.func), "")
         if root and _last(node.func) not in _WRITING and any(_last(each) in names for each in given):
             yield root
 
 
-def _is_declaring_call(statement: ast.stmt) -> bool:
-    """Whether a statement is a text, or a call of a parser: `parser.add_argument(...)`."""
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(value, ast.Call):
-        return _last(value.func) in ("add_argument", "set_defaults", *_PARSING)
-    return isinstance(value, ast.Constant)
+def _only_parses(statement: ast.stmt, own: set[str]) -> bool:
+    """Whether a statement only calls a parser (`parser.add_argument(...)`) and shows what it gives, or functions that
+    do: those are its own, and looked at themselves."""
+    if not isinstance(statement, ast.Expr | ast.FunctionDef | ast.If):
+        return False
+    calls = (node for node in walk(statement) if isinstance(node, ast.Call))
+    return all(_last(call.func) in _OF_PARSERS or _last(call.func) in own for call in calls)
 
 
 def _names_an_attribute(call: ast.Call) -> bool:
@@ -214,35 +299,46 @@ def _namespaces(tree: ast.Module) -> Iterator[str]:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 
 
-def _names_read(module: SourceModule, libraries: frozenset[str]) -> frozenset[str]:
-    known: tuple[frozenset[str], frozenset[str]] | None = module.derived.get(_names_read)
+def _names_read(module: SourceModule, libraries: frozenset[str]) -> _Names:
+    known: tuple[frozenset[str], _Names] | None = module.derived.get(_names_read)
     if known is None or known[0] != libraries:
-        known = module.derived[_names_read] = (libraries, frozenset(_find_names_read(module, libraries)))
+        found = list(_find_names_read(module, libraries))
+        names = _Names(*(frozenset(name for name, each in found if each == kind) for kind in _Names._fields))
+        known = module.derived[_names_read] = (libraries, names)
     return known[1]
 
 
-def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[str]:
+def _find_names_read(module: SourceModule, libraries: frozenset[str]) -> Iterator[tuple[str, str]]:
     """The names that a file reads as attributes (`args.lr`) or has as texts (`getattr(args, "lr")`, `"{lr}"`).
 
-    What is read of libraries (`torch.cuda.seed`) is none. Where all options are taken out of the namespace, parameters
-    count as well: they may be handed on by name.
+    What is read of libraries (`torch.cuda.seed`) is none, and neither is a method (`model.train()`). Where all options
+    are taken out of the namespace, parameters count as well: they may be handed on by name.
     """
     takes_all = "vars" in module.words or "__dict__" in module.words
+    namespaces = {*_USUAL_NAMES, *_namespaces(module.tree)}
     pending: list[ast.AST] = [module.tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Attribute):
             if isinstance(node.ctx, ast.Load) and _root(node) not in libraries:
-                yield node.attr
+                yield node.attr, "attributes"
         elif isinstance(node, ast.Constant):
-            yield from _names_in(node.value) if isinstance(node.value, str) else ()
+            yield from ((name, "texts") for name in (_names_in(node.value) if isinstance(node.value, str) else ()))
         elif isinstance(node, ast.keyword | ast.arg) and takes_all and node.arg:
-            yield node.arg
+            yield node.arg, "parameters"
         elif isinstance(node, ast.Call) and _last(node.func) == "add_argument":
             given = (*node.args, *(keyword.value for keyword in node.keywords))
             pending.extend(each for each in given if not isinstance(each, ast.Constant))
             continue
+        elif isinstance(node, ast.Call) and _is_method(node.func, namespaces):
+            pending.extend((node.func.value, *node.args, *node.keywords))
+            continue
         pending.extend(ast.iter_child_nodes(node))
+
+
+def _is_method(called: ast.expr, namespaces: set[str]) -> TypeGuard[ast.Attribute]:
+    """Whether what is called is an attribute, and no option that is a function: `args.optimizer(...)`."""
+    return isinstance(called, ast.Attribute) and _last(called.value) not in namespaces
 
 
 def _names_in(text: str) -> list[str]:
@@ -257,7 +353,8 @@ def _is_dict_of(node: ast.expr, names: set[str]) -> bool:
     if isinstance(node, ast.Call):
         owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         return _last(node.func) == "vars" or any(_is_dict_of(each, names) for each in (*owner, *node.args))
-    return _last(node) in names or _last(node) == "__dict__"
+    is_dict = isinstance(node, ast.Attribute) and node.attr == "__dict__" and _last(node.value) not in ("self", "cls")
+    return is_dict or _last(node) in names
 
 
 def _last(node: ast.AST) -> str:

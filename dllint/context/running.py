@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
-from dllint.events import Event
+from dllint.events import Event, OptimizerStep
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
@@ -48,7 +48,7 @@ class Running(Assuming, SwitchedOff):
             site: the place of a claim.
             event: what happens there; without one, nothing tells that the place is reached.
         """
-        yield from self._alone()
+        yield from self._alone(site)
         yield from self._unread(site, event)
         yield from self._set_aside()
         yield from self.made_up()
@@ -57,22 +57,34 @@ class Running(Assuming, SwitchedOff):
         yield from self._kept()
         yield from self.switched_off(site, event)
 
-    def _alone(self) -> Iterator[Assumption]:
+    def _alone(self, site: Site) -> Iterator[Assumption]:
         """That somebody calls a definition which was interpreted by itself, and calls it so.
 
         Of what no code names, in a project that has scripts, nobody knows that it is used at all. A library calls the
         methods of a class only if somebody makes objects of it.
         """
+        yield from self._failing(site)
         if self.program.kind == "module":
             return
-        yield from self._failing()
         name = self.program.name.partition(".")[0]
         definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
         if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
             yield self._used(self.program.name)
-        elif self.program.alone is not None:
+            return
+        for method in self._methods_alone(definitions):
+            yield self._used(f"{name}.{method}")
+        if self.program.alone is not None:
             told = f"`{self.program.name}` is called, which nothing that could be followed does"
             yield Assumption("entry", told, asks="reached")
+
+    def _methods_alone(self, definitions: Sequence[ast.stmt]) -> Iterator[str]:
+        """The method that was interpreted by itself, if no code reads it."""
+        name = self.program.name.partition(".")[2]
+        for owner in definitions if self.program.alone is not None else ():
+            methods = owner.body if isinstance(owner, ast.ClassDef) else []
+            own = [each for each in methods if isinstance(each, ast.FunctionDef) and each.name == name]
+            if isinstance(owner, ast.ClassDef) and any(not self._is_read(each, owner) for each in own):
+                yield name
 
     def _unread(self, site: Site, event: Event | None) -> Iterator[Assumption]:
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
@@ -92,13 +104,19 @@ class Running(Assuming, SwitchedOff):
         """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""
         if not self.is_application(self.program.module):
             return True
-        is_own = {ast.unparse(base) for base in owner.bases} <= _BASES_THAT_CALL_LITTLE
-        if not is_own or method.name in _CALLED_BY_MODULES or method.name.startswith("__") or method.decorator_list:
+        bases = {ast.unparse(base) for base in owner.bases}
+        is_static = [ast.unparse(each) for each in method.decorator_list] == ["staticmethod"]
+        is_own = bases <= _BASES_THAT_CALL_LITTLE or (
+            is_static and not any(base.endswith("Function") for base in bases)
+        )
+        if not is_own or method.name in _CALLED_BY_MODULES or method.name.startswith("__"):
+            return True
+        if method.decorator_list and not is_static:
             return True
         project = self._machine.project
         word = re.compile(rf"\b{re.escape(method.name)}\b")
         users = (*project.mentioning(word), *project.notebooks_with(method.name))
-        read = any(not user.has_tree or mentions(user.tree, method.name) for user in users)
+        read = any(not user.has_tree or mentions(user.tree, method.name, by_itself=False) for user in users)
         return read or project.is_configured(method.name)
 
     def _set_aside(self) -> Iterator[Assumption]:
@@ -113,20 +131,36 @@ class Running(Assuming, SwitchedOff):
         if _is_left_behind(module.file.stem) or _OUT_OF_DATE.search(ast.get_docstring(module.tree) or ""):
             yield Assumption("effect", f"somebody still runs `{name}`, which is set aside, as it says itself")
 
-    def _failing(self) -> Iterator[Assumption]:
-        """That a script which certainly fails at some line is mended, if no other file imports it."""
+    def _failing(self, site: Site) -> Iterator[Assumption]:
+        """That a script which certainly fails at some line is mended, if no other file imports it.
+
+        A call that Python refuses is reported itself, and is mended by who reads that.
+        """
         failure = self._machine.failed_at
-        if failure is not None and not any(self._importers(self.program.module)):
+        if failure is None or (self.program.kind == "module" and self._comes_first(site, failure)):
+            return
+        if not any(self._importers(self.program.module)):
             yield Assumption("effect", f"the script goes on after line {failure.line}, where it fails")
+
+    def _comes_first(self, site: Site, failure: Site) -> bool:
+        """Whether what is found at a place has its effect although the script fails: it trained, or is the failure."""
+        is_failure = failure.module is site.module and failure.line == site.line
+        is_reported = is_failure or isinstance(failure.node, ast.Call)
+        return is_reported or any(isinstance(event, OptimizerStep) for event in self.events)
 
     @cached_property
     def _is_trial(self) -> bool:
         module = self.program.module
-        return is_tried_out(module) or (is_example(module) and self._is_there_for_others(module))
+        if is_tried_out(module):
+            return True
+        return (is_example(module) or is_tried_out(module, with_options=True)) and self._is_there_for_others(module)
 
     def _is_there_for_others(self, module: SourceModule) -> bool:
-        """Whether other files import a file, and no command that is written down runs it."""
-        return any(self._importers(module)) and module.file.stem not in self._machine.project.scripts_run
+        """Whether other files or a package import a file, and no command that is written down runs it."""
+        project = self._machine.project
+        if module.file.stem in project.scripts_run:
+            return False
+        return any(each is not module and module in project.imported_by(each) for each in project.mentioning())
 
     def assumed_run(self) -> Assumptions:
         """What a claim that a script fails assumes: that somebody runs it.

@@ -21,8 +21,8 @@ Measured on Python 3.11: with `type=bool`, `--shuffle False`, `false`, `no` and 
 ## Not reported
 Types that read the text: `str2bool`, `lambda x: bool(strtobool(x))`, `lambda x: bool(int(x))`; parsers that know what
 `bool` is to mean (`parser.register("type", bool, ...)`, jsonargparse, Lightning's command line, `click`, `typer`);
-notebooks, where nobody writes a command line; options that nothing reads (DL846), or that the file sets itself after
-the parsing.
+notebooks, where nobody writes a command line; options that the script of the parser, and what shares it, does not read
+(DL846), or that the file sets itself after the parsing.
 
 ## Fix (safe)
 Reads the text: `type=lambda text: text.lower() in ("1", "true", "yes")`. Command lines that switch the option on go on
@@ -86,15 +86,15 @@ def is_in_notebook(event: LibraryCall, ctx: Context) -> bool:
 
 
 def is_not_read(event: LibraryCall, ctx: Context) -> bool:
-    """the script parses it, and nothing reads it: it has no effect, whatever it is"""
+    """the script parses it, and nothing that shares the parser reads it: it has no effect, whatever it is"""
     name = ctx.option_name(event)
     is_asked = any(True for parse in _PARSING for _ in ctx.method_calls(parse))
     return (
         bool(name)
         and is_asked
-        and ctx.program.kind == "module"
         and isinstance(event.arguments.positional[0], Instance)
-        and not ctx.is_option_read(name, event.site.module)
+        and (ctx.program.kind == "module" or ctx.is_application(ctx.program.module))
+        and not ctx.has_reader(name, event.site.module)
     )
 
 

@@ -22,10 +22,12 @@ of runs with 0 and with 0.1 are equal to the last bit, .000411; with one that is
 
 ## Not reported
 Options that any file of the script, or of the project where files share a parser, has as an attribute of something or
-as a text; all options where they are handed to code that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`)
-or are read by names that are computed; options that launchers pass (`--local_rank`), the opposites of switches that are
-off (`--unweighted` beside `--weighted`), that have one choice, that say of themselves that they do nothing, or that the
-user does not have to know of (positional ones, hidden ones).
+as a text, but for files that do not share it and add an option of that name themselves; all options where they are
+handed to code that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are
+computed; options that launchers pass (`--local_rank`), that the parser itself reads (files of settings), the opposites
+of switches that are off (`--unweighted` beside `--weighted`), that have one choice, that say of themselves that they do
+nothing, or that the user does not have to know of (positional ones, hidden ones); files that only parse, or show what
+they were told.
 
 ## On real code
 276 public repositories: 50 findings in 20 of them, 48 true, 24 of these in the scripts of one repository (`--n_cpu`). 2
@@ -46,6 +48,7 @@ _ACTIONS = ("store", "store_true", "store_false", "append", "store_const")
 _PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _NEGATING = ("no_", "not_", "non_", "without_", "un", "non", "no", "in", "dis")  # longer ones first
 _NEAR = 8  # lines
+_OF_CONFIGARGPARSE = frozenset(("is_config_file", "is_config_file_arg", "is_write_out_config_file_arg"))
 _OF_LAUNCHERS = ("local_rank", "local-rank", "deepspeed", "help")
 
 
@@ -58,10 +61,12 @@ def is_passed_by_launchers(event: LibraryCall, name: str, ctx: Context) -> bool:
 
 
 def does_something_itself(event: LibraryCall, name: str, ctx: Context) -> bool:
-    """its action does something of its own"""
+    """its action does something of its own, or the parser does, which reads a file of settings that it names"""
     action = event.arguments.keywords.get("action")
     is_usual = isinstance(action, External) and action.name == "argparse.BooleanOptionalAction"
-    return action is not None and not is_usual and ctx.constant(action) not in _ACTIONS
+    if action is not None and not is_usual and ctx.constant(action) not in _ACTIONS:
+        return True
+    return not _OF_CONFIGARGPARSE.isdisjoint(event.arguments.keywords)
 
 
 def says_so(event: LibraryCall, name: str, ctx: Context) -> bool:
@@ -75,8 +80,9 @@ def says_so(event: LibraryCall, name: str, ctx: Context) -> bool:
 
 
 def is_of_no_code(event: LibraryCall, name: str, ctx: Context) -> bool:
-    """the file does nothing but parse, and no other one imports it: the code that would read it is not written yet"""
-    return ctx.is_only_parsed()
+    """the file only parses, and shows what it was told, and no other one imports it: the code that would read it is not
+    written yet, or it is a trial"""
+    return event.site.module is ctx.program.module and ctx.is_only_parsed()
 
 
 def says_the_default(event: LibraryCall, name: str, ctx: Context) -> bool:

@@ -27,6 +27,7 @@ group.add_argument("--width", "-w", default=3)
         "args, rest = parser.parse_known_args()\nname = str(args.depth)",
         "config = parser.parse_args()\nprint(vars(config))\nsize = [config.depth]",
         "def main(args):\n    print(args.lr)\n    return args.depth + 1\nmain(parser.parse_args())",
+        "args = parser.parse_args()\nif args.depth:\n    print(3)",
         "args = parser.parse_args()\nargs.height = 3\nprint(args.depth.upper())",
         "class Net:\n    def __init__(self):\n        self.depth = 3\nargs = parser.parse_args()\nprint(args.depth)",
     ],
@@ -40,6 +41,7 @@ def test_nothing_happens_after_it(tmp_path: Path, use: str) -> None:
     [
         "args = parser.parse_args()\nprint(args.lr, args.width)",
         "args = parser.parse_args()\nargs.depth = 3\nprint(args.depth)",
+        "args = parser.parse_args()\nargs.depth: int = 3\nprint(args.depth)",
         "args = parser.parse_args()\nsetattr(args, 'de' + 'pth', 3)\nprint(args.depth)",
         "args = parser.parse_args()\nargs.__dict__.update(load())\nprint(args.depth)",
         "args = parser.parse_args()\nvars(args).update(load())\nprint(args.depth)",

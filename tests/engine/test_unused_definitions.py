@@ -222,7 +222,10 @@ def test_a_trial_at_the_end_of_its_file_is_no_use(source: str, files: dict[str, 
         (f"{NET}{TRIAL}", {"run.py": f"import importlib\nimportlib.import_module('ma' + name)\n{FITS}"}),
         (f"{NET}{TRIAL}", {"run.py": f"import_module('models.net')\nspec_from_file_location(name, path)\n{FITS}"}),
         (f"{NET}{TRIAL.replace('print', 'torch.save')}", {"run.py": FITS}),
-        (f"{NET}{TRIAL.replace('print(net', 'fit(net').replace('.shape', '')}", {"run.py": FITS}),
+        (
+            f"from fitting import fit\n{NET}{TRIAL.replace('print(net', 'fit(net').replace('.shape', '')}",
+            {"run.py": FITS},
+        ),
         (f"{NET}{TRIAL.replace('net(torch.randn(2, 4)).shape', 'net')}", {}),
     ],
     ids=[
@@ -311,6 +314,63 @@ def test_what_a_file_that_others_import_shows_at_its_end_is_an_example(
     assert kinds("DL843", EXAMPLE.format(scale), files) == expected
 
 
+@pytest.mark.parametrize(
+    ("comment", "expected"), [("# Example usage:", ["effect"]), ("# all of them", []), ("", [])], ids=str
+)
+def test_a_comment_calls_what_follows_an_example(comment: str, expected: list[str]) -> None:
+    saves = f"""
+import torch
+{CALL.format("")}
+    torch.save(width, "width.pt")
+
+if __name__ == '__main__':
+    {comment}
+    save_all(scale(2))
+"""
+    files = {"run.py": f"from main import scale\nprint(scale(2, 3))\n{FITS}"}
+    assert kinds("DL843", saves, files) == expected
+
+
+TRIAL_WITH_OPTIONS = """
+import argparse
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.layer = torch.nn.Linear(args.width, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--width', type=int)
+    parser.add_argument('--rate', type=float)
+    args = parser.parse_args()
+    net = Net(args)
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "files", "expected"),
+    [
+        (
+            "print(sum(p.nelement() for p in net.parameters()))",
+            {"nets/__init__.py": "from .net import Net\n"},
+            ["effect"],
+        ),
+        ("print(net.layer.weight.shape)", {"run.py": f"from nets.net import Net\nNet(3)\n{FITS}"}, ["effect"]),
+        ("print(net.layer.weight.shape)", {"run.py": FITS}, []),
+        ("print(net(load()).size())", {"nets/__init__.py": "from .net import Net\n"}, []),
+    ],
+    ids=["of-a-package", "imported", "by-itself", "on-data"],
+)
+def test_a_trial_may_take_the_options_of_its_model(use: str, files: dict[str, str], expected: list[str]) -> None:
+    assert kinds("DL846", "", {"nets/net.py": TRIAL_WITH_OPTIONS.format(use), "run.py": FITS, **files}) == expected
+
+
 def test_a_schedule_that_is_drawn_without_any_gradient_is_an_example() -> None:
     schedule = """
 import torch
@@ -355,11 +415,98 @@ class Reader:
         (NUMBERS.format("print(getattr(Reader([1]), 'table')())"), False),
         (NUMBERS.replace("class Reader:", "class Reader(Base):").format("print(Reader([1]).rows)"), False),
         (NUMBERS.format("rows = []"), False),
+        (
+            NUMBERS.format("class More(Reader):\n    def table(self):\n        return super().table()\n\nMore([1])"),
+            True,
+        ),
+        (
+            NUMBERS.format("class More(Reader):\n    def head(self):\n        return super().table()\n\nMore([1])"),
+            False,
+        ),
     ],
-    ids=["never-read", "called", "by-its-name", "of-a-base-that-is-not-known", "callers-elsewhere"],
+    ids=[
+        "never-read",
+        "called",
+        "by-its-name",
+        "of-a-base-that-is-not-known",
+        "callers-elsewhere",
+        "by-one-of-its-name",
+        "by-another-one",
+    ],
 )
 def test_a_method_that_nothing_reads_may_never_be_called(source: str, is_question: bool) -> None:
     assert ("effect" in kinds("DL842", source)) is is_question
+
+
+HANDED_ON = "    def add_options(parent):\n        return Net.add_options(parent)\n"
+OPTIONS_OF_A_MODEL = """
+import argparse
+import pytorch_lightning as pl
+
+class Net(pl.LightningModule):
+    @staticmethod
+    def add_options(parent):
+        parser = argparse.ArgumentParser(parents=[parent])
+        parser.add_argument("--flip", type=bool, default=True)
+        return parser
+
+    def training_step(self, batch, index):
+        return batch.sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("Net()", ["effect", "entry"]),
+        ("from elsewhere import more\nNet.add_options(more)", []),
+        (f"class More(Net):\n    @staticmethod\n{HANDED_ON}\nMore()", ["effect", "entry"]),
+    ],
+)
+def test_no_framework_calls_what_is_static(use: str, expected: list[str]) -> None:
+    files = {"net.py": OPTIONS_OF_A_MODEL, "README.md": ""}
+    assert kinds("DL841", f"from net import Net\n{use}\n{FITS}", files) == expected
+
+
+FAILING = """
+import argparse
+import torch
+from tools import trained
+parser = argparse.ArgumentParser()
+parser.add_argument("--flip", type=bool, default=True)
+args = parser.parse_args()
+flip = args.flip
+
+if __name__ == "__main__":
+    if args.{}:
+        print(trained(torch.rand(2), flip))
+"""
+
+
+@pytest.mark.parametrize(("name", "expected"), [("flip", []), ("depth", ["effect"])])
+def test_what_a_script_does_not_get_to_has_no_effect(name: str, expected: list[str]) -> None:
+    """Neither its own options, nor what it would have called."""
+    tools = "import numpy as np\n\ndef trained(x, flip):\n    return np.float(x)\n"
+    files = {"tools.py": tools, "README.md": ""}
+    assert kinds("DL841", FAILING.format(name), files) == expected
+    assert [kind for kind in kinds("DL842", FAILING.format(name), files) if kind == "effect"] == expected
+
+
+def test_what_trained_before_the_script_fails_has_trained() -> None:
+    training = """
+import argparse
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--flip", type=bool, default=True)
+args = parser.parse_args()
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+model(torch.rand(2, 2) if args.flip else torch.rand(1, 2)).sum().backward()
+optimizer.step()
+name = str(args.name)
+"""
+    assert kinds("DL841", training, {"README.md": ""}) == []
+    assert kinds("DL841", training.replace("optimizer.step()", ""), {"README.md": ""}) == ["effect"]
 
 
 @pytest.mark.parametrize(

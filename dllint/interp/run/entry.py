@@ -187,17 +187,17 @@ def _run_method(
     receiver = None if function.kind == "static" else cls if function.kind == "class" else instance
     with machine.recording(body):
         machine.invoke(function, Arguments(exact=False), Site(machine.main, node), receiver=receiver)
-    alone = None if _is_called_by_library(machine, cls, node.name) else Site(machine.main, node)
+    alone = None if _is_called_by_library(machine, cls, function) else Site(machine.main, node)
     whole = Block([start, body if alone is None else repeated(instance, node, start, body)])
     visit(Program("class", f"{cls.name}.{node.name}", machine.main, whole, machine.truncated, alone), concerned)
     _interpret_nested(machine, visit)
 
 
-def _is_called_by_library(machine: Machine, cls: Class, method: str) -> bool:
+def _is_called_by_library(machine: Machine, cls: Class, method: Function) -> bool:
     """Whether a framework or a library calls a method of a class that derives from one of its own."""
     if framework_of(machine, cls):
-        return True
-    return bool(cls.library_bases) and method in _CALLED_BY_LIBRARIES
+        return method.kind != "static"
+    return bool(cls.library_bases) and method.name in _CALLED_BY_LIBRARIES
 
 
 _CALLED_BY_LIBRARIES = frozenset(("forward", "__getitem__", "__getitems__", "__iter__", "__next__", "__len__"))

@@ -104,7 +104,7 @@ def may_be_set(name: str, holder: str, modules: Sequence[SourceModule]) -> bool:
     """
     sets = re.compile(
         rf"\b(setattr|SimpleNamespace|exec)\s*\(|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
-        rf"|(?<!\bself)\.{name}\s*(=[^=]|:|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
+        rf"|(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
     )
     if any(module.contains(sets) or module.parse_error is not None for module in modules):
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 _LIBRARIES = frozenset(("torch", "nn", "F", "np", "numpy", "time", "torchinfo", "torchsummary", "thop", "pprint"))
 _FILES = frozenset(("save", "load", "savez", "savetxt", "loadtxt", "genfromtxt"))
 _LOOKS = frozenset(
-    ("size", "shape", "dim", "numel", "parameters", "named_parameters", "modules", "named_modules", "children", "to",
-     "cuda", "cpu", "eval", "float", "half", "item", "mean", "sum", "forward", "state_dict", "keys", "items", "values",
-     "format", "tolist", "detach", "numpy", "view", "reshape", "permute", "unsqueeze", "squeeze", "append", "join")
+    ("size", "shape", "dim", "numel", "nelement", "element_size", "parameters", "named_parameters", "buffers",
+     "modules", "named_modules", "children", "to", "cuda", "cpu", "eval", "float", "half", "item", "mean", "sum",
+     "forward", "state_dict", "keys", "items", "values", "format", "tolist", "detach", "numpy", "view", "reshape",
+     "permute", "unsqueeze", "squeeze", "append", "join")
 )  # fmt: skip
 _HARMLESS = frozenset(
     ("summary", "profile", "get_model_complexity_info", "Variable", "FlopCountAnalysis", "clever_format")
@@ -28,13 +30,21 @@ _WORK = re.compile(
     r"(?:\w+_)?(?:train|fit|main|run|save|backward|dump|export|generate|predict|preprocess|evaluate|test)(?:_\w+)?"
     r"|\w*parse\w*_args|ArgumentParser|Fire|write\w*|to_(?:csv|json|excel)|savez\w*|imwrite|\w*Trainer|launch"
 )
+_EXAMPLE = re.compile(r"(?i)\bexamples?\b")
+_PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "parse_args", "parse_known_args"))
 _MAX_DEPTH = 4
 
 
-def is_tried_out(module: SourceModule) -> bool:
-    """Whether all that a file does when it is run is to try out what it defines: no data, no training, no files."""
+def is_tried_out(module: SourceModule, *, with_options: bool = False) -> bool:
+    """Whether all that a file does when it is run is to try out what it defines: no data, no training, no files.
+
+    Args:
+        module: the file.
+        with_options: whether it may read options of a command line, which a model may need to be made.
+    """
     guards = [statement for statement in module.tree.body if is_main_guard(statement)]
-    return bool(guards) and all(is_trial(module, guard) for guard in guards)
+    allowed = _PARSING if with_options else frozenset()
+    return bool(guards) and all(is_trial(module, guard, allowed=allowed) for guard in guards)
 
 
 def is_main_guard(statement: ast.stmt) -> bool:
@@ -48,13 +58,24 @@ def is_example(module: SourceModule) -> bool:
     """Whether a file that is run itself only shows how what it defines is used: it trains, writes and reads options of
     nothing. That is so of what others import; of a script it says nothing."""
     guards = [statement for statement in module.tree.body if is_main_guard(statement)]
-    return bool(guards) and not any(_does_work(module, guard) for guard in guards)
+    return bool(guards) and all(_says_so(module, guard) or not _does_work(module, guard) for guard in guards)
 
 
-def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0) -> bool:
-    """Whether statements only make objects, call them on numbers that they make up, and show what comes of it."""
+def is_trial(module: SourceModule, block: ast.stmt, depth: int = 0, *, allowed: AbstractSet[str] = frozenset()) -> bool:
+    """Whether statements only make objects, call them on numbers that they make up, and show what comes of it.
+
+    Functions and methods of some other names are ``allowed``, too.
+    """
     calls = [node for node in ast.walk(block) if isinstance(node, ast.Call)]
-    return depth < _MAX_DEPTH and all(_is_harmless(module, call, depth) for call in calls)
+    return depth < _MAX_DEPTH and all(
+        last_name(call.func) in allowed or _is_harmless(module, call, depth) for call in calls
+    )
+
+
+def _says_so(module: SourceModule, guard: ast.stmt) -> bool:
+    """Whether the first comment below a main guard calls what follows an example."""
+    comments = [text for line, text in module.comments.items() if guard.lineno <= line <= (guard.end_lineno or 0)]
+    return bool(comments) and _EXAMPLE.search(comments[0]) is not None
 
 
 def _is_harmless(module: SourceModule, call: ast.Call, depth: int) -> bool:

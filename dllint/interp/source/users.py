@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.bindings import Definition
+from dllint.interp.source.failing import line_of_failure
 from dllint.interp.source.imported import KNOWN, imported_names
 from dllint.interp.source.imported_by_name import may_be_imported_by_name
 from dllint.interp.source.trials import is_main_guard, is_trial
@@ -79,7 +80,7 @@ class _Search:
             return False
         names = {name, *_aliases(user, name)}
         libraries = _libraries(user)
-        for statement in user.tree.body:
+        for statement in self._started(user):
             if (user.file, statement.lineno) in self._seen or _passes_on(statement):
                 continue
             if user.words_in(statement).isdisjoint(names):
@@ -93,21 +94,40 @@ class _Search:
                 return True
         return False
 
+    def _started(self, user: SourceModule) -> Iterator[ast.stmt]:
+        """The statements at the top of a file, up to the one with which it certainly fails as a script."""
+        stop = line_of_failure(user, self._project)
+        for statement in user.tree.body:
+            if stop is None or (statement.end_lineno or 0) < stop:
+                yield statement
+            elif is_main_guard(statement) and isinstance(statement, ast.If):
+                yield from (each for each in statement.body if (each.end_lineno or 0) < stop)
 
-def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset()) -> bool:
+
+def mentions(tree: ast.AST, name: str, *, but_of: AbstractSet[str] = frozenset(), by_itself: bool = True) -> bool:
     """Whether code uses a name, or a text of one word has it (``getattr``, a registry, an entry point).
 
     Args:
         tree: the code.
         name: a variable, attribute or method.
         but_of: variables that are of libraries, and so are their attributes.
+        by_itself: whether functions of this name count, which hand on what they are asked: ``super().name()``.
     """
     return any(
         (name == getattr(node, "id", "") and name not in but_of)
         or (isinstance(node, ast.Attribute) and node.attr == name and getattr(node.value, "id", "") not in but_of)
         or (isinstance(node, ast.Constant) and isinstance(node.value, str) and _names(node.value, name))
-        for node in ast.walk(tree)
+        for node in (ast.walk(tree) if by_itself else _outside_of(name, tree))
     )
+
+
+def _outside_of(name: str, tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of some code that are in no function of a name."""
+    pending = [tree]
+    for node in pending:  # which grows meanwhile
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name != name:
+            pending.extend(ast.iter_child_nodes(node))
+    yield from pending
 
 
 def _passes_on(statement: ast.stmt) -> bool:

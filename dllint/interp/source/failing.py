@@ -1,0 +1,64 @@
+"""Where a script certainly fails, as can be told without interpreting it: it reads an option that is not there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dllint.interp.source.closed_parsers import lacks_option, may_be_set
+from dllint.interp.source.trials import is_main_guard
+from dllint.sites import Site
+
+if TYPE_CHECKING:
+    from dllint.interp.source.module import SourceModule
+    from dllint.interp.source.project import Project
+
+_ELEMENTS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+
+
+def line_of_failure(module: SourceModule, project: Project) -> int | None:
+    """The line in which a script reads an option that its parser does not have; ``None`` where it may go on.
+
+    Only what is done in any case counts, at the top of the file and below its main guard.
+    """
+    if "parse_args" not in module.words or module.source.has_cells:
+        return None
+    parsed: dict[str, Site] = {}
+    for part in _done_in_any_case(module.tree.body):
+        for node in _evaluated(part):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed:
+                holder = node.value.id
+                if lacks_option(parsed[holder], node.attr) and not may_be_set(
+                    node.attr, holder, project.closure(module)
+                ):
+                    return node.lineno
+        if isinstance(part, ast.Assign):
+            parsed.update((name.id, Site(module, part.value)) for name in part.targets if isinstance(name, ast.Name))
+    return None
+
+
+def _done_in_any_case(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """The statements that are reached one after the other, of others what they begin with: the test of an ``if``."""
+    for statement in body:
+        if is_main_guard(statement) and isinstance(statement, ast.If):
+            yield from _done_in_any_case(statement.body)
+        elif isinstance(statement, ast.If | ast.While):
+            yield statement.test
+        elif isinstance(statement, ast.For):
+            yield statement.iter
+        elif isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign):
+            yield statement
+
+
+def _evaluated(part: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of an expression that are evaluated in any case: not the second part of an ``and``."""
+    pending = [part]
+    for node in pending:  # which grows meanwhile
+        if isinstance(node, ast.BoolOp):
+            pending.append(node.values[0])
+        elif isinstance(node, ast.IfExp):
+            pending.append(node.test)
+        elif not isinstance(node, _ELEMENTS):
+            pending.extend(ast.iter_child_nodes(node))
+    yield from pending
