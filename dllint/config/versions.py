@@ -30,7 +30,9 @@ PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
     "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
     "pillow", "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext",
-    "allennlp", "cuda", "python", "librosa", "networkx", "huggingface-hub",
+    "allennlp", "cuda", "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym",
+    "gymnasium", "imageio", "kornia", "matplotlib", "monai", "moviepy", "nltk", "segmentation-models-pytorch",
+    "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
 ))
 # fmt: on
 

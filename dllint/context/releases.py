@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
@@ -13,9 +13,17 @@ from dllint.config.versions import limits_of_commands, limits_of_notebook, versi
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
+from dllint.interp.source.gone_names import Need
+from dllint.interp.source.library_names import Gone
 from dllint.interp.source.module import SourceModule
+from dllint.interp.source.positions import enclosing_scope
 from dllint.interp.source.starting import needed_of_libraries
+from dllint.interp.source.trials import has_main_guard
 from dllint.sites import Site
+
+_GO_WITH_TORCH = frozenset(("torchvision", "torchaudio", "torchtext"))
+_PYTHON = "3.10"  # with an earlier one nobody has the newest releases
+_MANY = 20  # files
 
 
 class Releases(Sources):
@@ -65,6 +73,55 @@ class Releases(Sources):
             return ()
         return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
 
+    def assumed_start(self, site: Site) -> Assumptions:
+        """What a claim that something fails with late releases assumes: that the program gets there with these.
+
+        Names that it needs to start, and that a later release does not have, are there after all, unless the project
+        stays below that release, or the place of the claim comes first.
+        """
+        assert isinstance(site.module, SourceModule)
+        is_top, file = not enclosing_scope(site), site.module.file
+        found = [
+            [need.gone for need in needs if not (is_top and need.is_after(file, site.line))]
+            for needs in self._needs_gone
+        ]
+        if not found or not all(found):
+            return ()
+        gone = found[0][0]
+        told = f"`{gone.name}` exists, which {gone.package} {gone.version} and later releases do not have"
+        return (Assumption("effect", told),)
+
+    @cached_property
+    def _needs_gone(self) -> Sequence[tuple[Need, ...]]:
+        """What the file needs and is gone; if it needs no such thing and is no script, what each script needs that
+        imports it. Nothing if one of these needs none."""
+        found: list[tuple[Need, ...]] = []
+        pending = [self.program.module]
+        for module in pending:  # which grows meanwhile
+            needs = tuple(need for need in self._machine.project.gone_names(module) if self._may_be_gone(need.gone))
+            is_run = bool(needs) or module.is_script or has_main_guard(module)
+            is_run = is_run or any(self._machine.project.notebooks_with(module.file.stem))
+            importers = [] if is_run else [each for each in self._importers(module) if each not in pending]
+            pending += importers
+            if not needs and (not importers or len(pending) > _MANY):
+                return ()
+            found += [needs] if needs else []
+        return found
+
+    def _may_be_gone(self, gone: Gone) -> bool:
+        """Whether the project may run with a release that lacks a name, and no rule reports this."""
+        told = self._bounds_told
+        limit = told.get(gone.package)
+        if limit is not None and version_key(limit) <= version_key(gone.version):
+            return False
+        goes_with = gone.package in _GO_WITH_TORCH and "torch" in told
+        is_early = version_key(told.get("python", _PYTHON)) < version_key(_PYTHON)
+        return not goes_with and not is_early and not self._is_reported(gone.name)
+
+    def _is_reported(self, name: str) -> bool:
+        """Whether a rule tells that a name is gone."""
+        return not self.facts.removed_names.keys().isdisjoint((name, self.facts.canonical(name)))
+
     @cached_property
     def _limits_told(self) -> Mapping[str, str]:
         """What the project says, and of a file what it says itself, which counts for it: in cells, or at its top."""
@@ -76,8 +133,16 @@ class Releases(Sources):
     @cached_property
     def _limits(self) -> Mapping[str, str]:
         """The limits that are told, of other packages those of the code, and of those that go with these."""
+        return self._bounds(chain(self._limits_of_clues(), self._limits_of_names()))
+
+    @cached_property
+    def _bounds_told(self) -> Mapping[str, str]:
+        """The limits that are told, and those that go with these, whatever the code says."""
+        return self._bounds(())
+
+    def _bounds(self, of_code: Iterable[tuple[str, str]]) -> Mapping[str, str]:
         found = dict(self._limits_told)
-        for package, below in chain(self._limits_of_clues(), self._limits_of_names()):
+        for package, below in of_code:
             if package not in self._limits_told:
                 found[package] = min(found.get(package, below), below, key=version_key)
         used = self._limits_told.keys() - self.versions.keys()  # notes alone name those that were used
@@ -97,6 +162,9 @@ class Releases(Sources):
                 if release := known.get(".".join(parts[:size])):
                     package, _, below = release.partition(" ")
                     yield package, below
+        for need in self._machine.project.gone_names(self.program.module):
+            if not self._is_reported(need.gone.name):
+                yield need.gone.package, need.gone.version
         for call in self.all_of(LibraryCall):
             if not call.guards and (release := self.facts.old_calls.get(call.name)):
                 package, _, below = release.partition(" ")

@@ -67,7 +67,7 @@ class LightningResume(Rule):
                 self,
                 event,
                 "Lightning's `Trainer` takes no `resume_from_checkpoint` since 2.0",
-                assuming=_assumed_version(ctx),
+                assuming=[*_assumed_version(ctx), *ctx.assumed_start(event.site)],
                 effect="the script stops with a TypeError",
                 help="pass the path to `fit`: `trainer.fit(model, ckpt_path=path)`",
             )

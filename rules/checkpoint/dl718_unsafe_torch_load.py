@@ -125,7 +125,7 @@ class UnsafeTorchLoad(Rule):
             self,
             read,
             f"`torch.load` refuses this file by default: it is used as {used.what}",
-            assuming=[*assumed_under(used.guards), *ctx.assumed_version("torch", _SINCE)],
+            assuming=[*assumed_under(used.guards), *_assumed_late(read.site, ctx)],
             effect="since torch 2.6 only tensors and plain containers are unpickled, and this raises UnpicklingError",
             help="save and load a state dict, or pass `weights_only=False` for files you trust",
             trace=[(read.site, "this is loaded with `weights_only=True`"), (used.site, f"and is used as {used.what}")],
@@ -146,7 +146,7 @@ class UnsafeTorchLoad(Rule):
                 *([] if _is_best_so_far(part, ctx) else [part.given]),
                 *([load] if isinstance(load, StateRead) else []),
             ],
-            assuming=[*assumed, *ctx.assumed_version("torch", _SINCE)],
+            assuming=[*assumed, *_assumed_late(place, ctx)],
             effect="since torch 2.6 the checkpoint cannot be loaded: UnpicklingError",
             help=_way_to_load(why),
             trace=[(place, "this is saved"), (load.site, "and loaded here with `weights_only=True`")],
@@ -220,3 +220,8 @@ def _as_float(part: Part, place: Site, ctx: Context) -> Edits:
 
 
 _NUMBERS = frozenset(("numpy.mean", "numpy.sum", "numpy.max", "numpy.min", "numpy.median", "numpy.std"))
+
+
+def _assumed_late(place: Site, ctx: Context) -> Assumptions:
+    """That the program gets to a place with a torch that refuses what is loaded."""
+    return (*ctx.assumed_version("torch", _SINCE), *ctx.assumed_start(place))

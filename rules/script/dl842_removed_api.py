@@ -149,7 +149,7 @@ class RemovedApi(Rule):
             self,
             site,
             f"{what} {'is' if ' and ' not in what else 'are'} gone since {package} {removal.version}",
-            assuming=ctx.assumed_version(package, removal.version),
+            assuming=[*ctx.assumed_version(package, removal.version), *ctx.assumed_start(site)],
             effect=f"raises `{raised}`",
             help=f"use {instead}" if instead else "do without it",
             trace=[(use.site, f"this works up to the last release before {use.release}") for use in uses],

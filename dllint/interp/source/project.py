@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dllint.files.source import SourceError, read_source, source_from_text
-from dllint.interp.source import users
+from dllint.interp.source import gone_names, users
 from dllint.interp.source.files_below import Below, modules_below
 from dllint.interp.source.imported_modules import imported_modules
 from dllint.interp.source.listings import Listing, digest_of, read_listing
@@ -54,6 +54,7 @@ class Project:
         self._path_set: dict[Path, tuple[bool, frozenset[Path]]] = {}
         self._obstacles: dict[Path, tuple[Obstacles, frozenset[Path]]] = {}
         self._uses: dict[tuple[Path, int], tuple[bool, frozenset[Path]]] = {}
+        self._gone: dict[Path, tuple[tuple[gone_names.Need, ...], frozenset[Path]]] = {}
         self._below: dict[Below, tuple[tuple[Path, ...], frozenset[Path]]] = {}
         self._dependencies: dict[frozenset[Path], frozenset[Path]] = {}  # many answers depend on the same
         self.used: set[Path] = set()
@@ -110,6 +111,7 @@ class Project:
     def _forget_searches(self) -> None:
         """Let go of answers that very many files were searched for: each holds the paths of all of them."""
         self._obstacles.clear()
+        self._gone.clear()
         self._uses.clear()
         self._run.clear()
         self._path_set.clear()
@@ -369,6 +371,10 @@ class Project:
         """Whether code of the project that runs may use a function or class at the top of a module."""
         key = module.file, definition.lineno
         return self._remember(self._uses, key, lambda: users.is_used(self, module, definition))
+
+    def gone_names(self, module: SourceModule) -> tuple[gone_names.Need, ...]:
+        """The names that a file needs to be run, and that their libraries have no more, in the order of their use."""
+        return self._remember(self._gone, module.file, lambda: gone_names.gone_names(self, module))
 
     def closure(self, module: SourceModule) -> list[SourceModule]:
         """A module and all project modules that it imports, directly or not."""

@@ -54,6 +54,11 @@ def is_main_guard(statement: ast.stmt) -> bool:
     )
 
 
+def has_main_guard(module: SourceModule) -> bool:
+    """Whether a file can be run itself."""
+    return any(is_main_guard(statement) for statement in module.tree.body)
+
+
 def is_example(module: SourceModule) -> bool:
     """Whether a file that is run itself only shows how what it defines is used: it trains, writes and reads options of
     nothing. That is so of what others import; of a script it says nothing."""

@@ -1,0 +1,55 @@
+"""Names that libraries have no more, by a table read off their releases (``bench/library_names.py`` writes it).
+
+It is read when somebody asks for a name of a library that is in it, and of each library only its own part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+
+TABLE = Path(__file__).resolve().parents[2] / "knowledge" / "library_names.txt"
+
+_HEADER = re.compile(r"(?m)^== (\S+) (\S+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A name that no release of a package has from a version on."""
+
+    name: str
+    package: str
+    version: str
+
+
+def gone(dotted: str) -> Gone | None:
+    """What a dotted name needs that its library has no more: the shortest part of it that is gone."""
+    library, *rest = dotted.split(".")
+    package, names = _names_of(library) if rest else ("", {})
+    for size in range(1, len(rest) + 1) if names else ():
+        name = ".".join(rest[:size])
+        if name in names:
+            return Gone(f"{library}.{name}", package, names[name])
+    return None
+
+
+@lru_cache(maxsize=1)
+def _parts() -> Mapping[str, tuple[str, str]]:
+    """Of each library its package and the lines about it, which few programs ask for."""
+    _, *parts = _HEADER.split(TABLE.read_text("utf-8"))
+    return {library: (package, lines) for library, package, lines in zip(*[iter(parts)] * 3, strict=True)}
+
+
+@cache  # there are some forty libraries
+def _names_of(library: str) -> tuple[str, Mapping[str, str]]:
+    """The package of a library, and its names that are gone, each with the first release without it."""
+    package, lines = _parts().get(library, ("", ""))
+    names: dict[str, str] = {}
+    for line in lines.splitlines():
+        module, version, *found = line.split(" ")
+        inside = "" if module == "." else f"{module}."
+        names.update((f"{inside}{name}", version) for name in found)
+    return package, names
