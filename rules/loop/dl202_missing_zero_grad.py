@@ -82,6 +82,11 @@ def is_rebuilt(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     return any(ctx.is_same(event.optimizer, step.optimizer) for event in made)
 
 
+def has_no_backward(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
+    """no backward pass happens in a run in which the step does"""
+    return not any(isinstance(event, Backward) for event in ctx.beside(step, loop))
+
+
 def has_no_gradients(step: OptimizerStep, loop: Loop, ctx: Context) -> bool:
     """what it was given are numbers without gradients: it is there for its schedule"""
     return ctx.trains_nothing(step.optimizer)
@@ -134,6 +139,7 @@ class MissingZeroGrad(Rule):
         is_run_by_framework,
         is_cleared,
         is_rebuilt,
+        has_no_backward,
         has_no_gradients,
         has_hooks,
         may_be_cleared_out_of_sight,
