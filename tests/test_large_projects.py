@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import time
 import weakref
 from pathlib import Path
@@ -35,6 +36,28 @@ def train{number}(model, loader, optimizer):
         loss = F.cross_entropy(head_of(model(inputs)), targets)
         loss.backward()
         optimizer.step()
+"""
+EVALUATE = """\
+import heads
+import torch
+from meters import Meter, accuracy_of
+
+def validate(model, loader):
+    model.eval()
+    meter = Meter()
+    with torch.no_grad():
+        for x, y in loader:
+            accuracy = meter(model(x).argmax(1), y)
+    return accuracy.item()
+"""
+METERS = """\
+class Meter:
+    def __call__(self, predicted, y):
+        self.right += (predicted == y).sum()
+        return self.right
+
+def accuracy_of(predicted, y):
+    return (predicted == y).float().mean()
 """
 FILES = 6
 
@@ -121,9 +144,46 @@ def test_what_a_file_binds_is_known_without_its_tree(large: Path, monkeypatch: p
     project = Project(large)
     module = project.load(large / "train0.py")
     with project.reading(module):
-        assert module.binds("train0")
-    assert module.binds("train0") and not module.binds("train1")
+        assert module.binds("train0") and not module.binds("loader_")
+    assert module.binds("train0") and module.binds("loss") and not module.binds("train1")
     assert module.has_tree and not module.is_parsed
+
+
+def test_files_that_names_are_only_looked_for_in_are_not_kept(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    train = TRAIN.format(number=9).replace("heads import head_of", "package import head_of")
+    (large / "other.py").write_text(train + "        print(F.softmax(inputs, dim=1))\n")
+    (large / "package.py").write_text("from heads import *\nfrom more import *\n")
+    (large / "more.py").write_text("import torch.nn as nn\n\nclass Loss(nn.Module):\n    pass\n")
+    patient = new_worker(large)
+    assert [finding.code for finding in patient.analyse(large / "other.py").analysis.findings] == ["DL101"]
+    (project,) = patient._projects.values()
+    kept = [name for name in ("heads", "more", "package") if project.load(large / f"{name}.py").is_parsed]
+    assert kept == ["heads"]
+
+
+def test_texts_that_are_searched_stay_packed(large: Path) -> None:
+    project = Project(large)
+    module = project.load(large / "heads.py")
+    module.pack(Vocabulary())
+    assert module.contains(re.compile(r"softmax\(")) and not module.contains(re.compile(r"relu\("))
+    assert module.source.is_packed
+    assert "softmax(" in module.source.text and not module.source.is_packed
+
+
+def test_files_that_are_searched_for_what_keeps_count_are_not_kept(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    (large / "meters.py").write_text(METERS)
+    (large / "evaluate.py").write_text(EVALUATE)
+    patient = new_worker(large)
+    assert not patient.analyse(large / "evaluate.py").analysis.findings
+    (project,) = patient._projects.values()
+    assert not project.load(large / "heads.py").is_parsed
+    (large / "evaluate.py").write_text(EVALUATE.replace("meter(", "accuracy_of("))
+    codes = [finding.code for finding in new_worker(large).analyse(large / "evaluate.py").analysis.findings]
+    assert codes == ["DL871"]
 
 
 def test_packed_words_are_the_same_set() -> None:
