@@ -95,6 +95,19 @@ def test_trees_are_let_go_and_made_again(large: Path, monkeypatch: pytest.Monkey
     assert parsed(forgetful) == 0
 
 
+def test_trees_make_room_for_a_very_long_file(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = new_worker(large)
+    assert codes_of(patient, large) == [["DL101"]] * FILES and parsed(patient) > 0
+    monkeypatch.setattr(worker, "_PARSED", parsed(patient) + 10_000)
+    held: list[int] = []
+    analyse = patient.analyse
+    monkeypatch.setattr(patient, "analyse", lambda file: (held.append(parsed(patient)), analyse(file))[1])
+    (large / "long.py").write_text("# " + "long " * 3_000)
+    patient.analyse_next(large / "train0.py")
+    patient.analyse_next(large / "long.py")
+    assert held[0] > 0 and held[1] == 0
+
+
 def test_everything_is_let_go_of_and_read_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = codes_of(new_worker(large), large)
     monkeypatch.setattr(worker, "_READ", 0)
