@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import re
 import time
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from dllint import worker
+from dllint.api import Context, Finding, Program, Rule
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
+from dllint.context.loading import loads_in
+from dllint.events import Arm, Block, Branch
+from dllint.flow import _tests_ahead
 from dllint.interp.run import machine
 from dllint.interp.source import project as projects
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.project import Project
 from dllint.interp.source.words import PackedWords, Vocabulary, words_of
+from dllint.sites import Guard, Site
+from dllint.testing.linting import Setup, lint
 from dllint.worker import Worker
 
 HEADS = """\
@@ -197,6 +205,42 @@ def test_files_that_are_searched_for_what_keeps_count_are_not_kept(
     (large / "evaluate.py").write_text(EVALUATE.replace("meter(", "accuracy_of("))
     codes = [finding.code for finding in new_worker(large).analyse(large / "evaluate.py").analysis.findings]
     assert codes == ["DL871"]
+
+
+def test_what_a_file_does_not_load_is_known_without_its_tree(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    (large / "config.py").write_text("import json\n\ndef read(file):\n    return json.load(file)\n")
+    project = Project(large)
+    module = project.load(large / "config.py")
+    assert [loads_in(each) for each in project.reading_each([module])] == [()]
+    assert not loads_in(module) and not module.is_parsed
+
+
+def test_who_asks_for_the_modes_of_one_file_looks_at_no_other() -> None:
+    files: list[bool] = []
+
+    class Asking(Rule):
+        code = "AXC99"
+        name = "asking"
+        category = "correctness"
+        triggers = (("torch",),)
+
+        def on_program(self, program: Program, ctx: Context) -> Iterable[Finding]:
+            if program.module.name == "main":
+                assert ctx.modes_set(program.module) == {True}
+                files.extend(module.is_parsed for module in ctx._files if module is not program.module)
+            return ()
+
+    main = "import other\nimport torch\nnet = torch.nn.Linear(2, 2)\nnet.train()\n"
+    lint({"main.py": main, "other.py": "def evaluate(net):\n    net.eval()\n"}, Setup([Asking], sieve=False))
+    assert files == [False]
+
+
+def test_nodes_with_the_same_tests_ahead_hold_them_once(large: Path) -> None:
+    test = Guard("flag", "is", True, True, frozenset(("flag",)))
+    place = Site(Project(large).load(large / "heads.py"), ast.Pass(lineno=1, col_offset=0))
+    body = Block([Branch(place, [Arm((test,), Block())]) for _ in range(50)])
+    assert len({id(subjects) for subjects in _tests_ahead(body).values()}) < 5
 
 
 def test_packed_words_are_the_same_set() -> None:
