@@ -171,26 +171,33 @@ def _tests_ahead(body: Block) -> dict[int, Subjects]:
     tested: dict[int, Subjects] = {}
 
     def collect(node: Node) -> Subjects:
-        found = frozenset().union(*(collect(part) for part in _parts(node)))
+        found: Subjects = frozenset()
         if isinstance(node, Branch):
-            found |= {guard.subject for arm in node.arms for guard in arm.guards}
+            found = frozenset(guard.subject for arm in node.arms for guard in arm.guards)
+        for part in _parts(node):
+            found = _both(found, collect(part))
         tested[id(node)] = found
         return found
 
     ahead: dict[int, Subjects] = {}
 
     def spread(node: Node, behind: Subjects) -> None:
-        ahead[id(node)] = behind | tested[id(node)] if isinstance(node, Block) else behind
+        ahead[id(node)] = _both(behind, tested[id(node)]) if isinstance(node, Block) else behind
         if isinstance(node, Loop):
-            behind |= tested[id(node)]
+            behind = _both(behind, tested[id(node)])
         for part in reversed(_parts(node)):
             spread(part, behind)
             if isinstance(node, Block):
-                behind |= tested[id(part)]
+                behind = _both(behind, tested[id(part)])
 
     collect(body)
     spread(body, frozenset())
     return ahead
+
+
+def _both(some: Subjects, others: Subjects) -> Subjects:
+    """What two sets have in them. Most nodes of a long program have the same tests ahead: that is held once."""
+    return some if others <= some else others if some <= others else some | others
 
 
 Situation = tuple[Any, frozenset[Guard]]

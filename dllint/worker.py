@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import signal
 import sys
 import threading
@@ -88,12 +89,16 @@ class Worker:
 
     def analyse_next(self, file: Path) -> Outcome:
         """Analyze one of any number of files, in a bounded amount of memory."""
+        self._stay_small(coming=_size_of(file))
         outcome = self.analyse(file)
         self._stay_small()
         return outcome
 
-    def _stay_small(self) -> None:
+    def _stay_small(self, coming: int = 0) -> None:
         """Let go of syntax trees once there are many of them, and of garbage once there is much of it.
+
+        Trees of as many characters as ``coming`` have to find room as well: that of a very long file is not made beside
+        all those that others have left.
 
         They are made again where the next file needs them. What was made out of them is little, and stays, as it took
         long: what is imported, and which words the definitions reach.
@@ -103,7 +108,7 @@ class Worker:
             self._projects, self._engine = {}, self._new_engine()
             gc.collect()
             return_memory()
-        elif sum(project.characters_parsed for project in projects) > _PARSED:
+        elif (parsed := sum(project.characters_parsed for project in projects)) and parsed + coming > _PARSED:
             for project in projects:
                 project.forget_trees()
                 self._engine.forget_trees(project)
@@ -157,6 +162,14 @@ class Worker:
         if project is None:
             project = self._projects[root] = Project(root, self._overlay)
         return project
+
+
+def _size_of(file: Path) -> int:
+    """The size of a file in bytes; none if it cannot be told, which who reads it will report."""
+    try:
+        return os.stat(file).st_size if file.suffix == ".py" else 0  # most of a notebook is pictures
+    except OSError:
+        return 0
 
 
 def in_deep_thread(function: Callable[[], T], watch: Callable[[int], None]) -> T:

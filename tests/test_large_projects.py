@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import re
 import time
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from dllint import worker
+from dllint.api import Context, Finding, Program, Rule
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
+from dllint.context.loading import loads_in
+from dllint.events import Arm, Block, Branch
+from dllint.flow import _tests_ahead
 from dllint.interp.run import machine
 from dllint.interp.source import project as projects
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.project import Project
 from dllint.interp.source.words import PackedWords, Vocabulary, words_of
+from dllint.sites import Guard, Site
+from dllint.testing.linting import Setup, lint
 from dllint.worker import Worker
 
 HEADS = """\
@@ -35,6 +44,28 @@ def train{number}(model, loader, optimizer):
         loss = F.cross_entropy(head_of(model(inputs)), targets)
         loss.backward()
         optimizer.step()
+"""
+EVALUATE = """\
+import heads
+import torch
+from meters import Meter, accuracy_of
+
+def validate(model, loader):
+    model.eval()
+    meter = Meter()
+    with torch.no_grad():
+        for x, y in loader:
+            accuracy = meter(model(x).argmax(1), y)
+    return accuracy.item()
+"""
+METERS = """\
+class Meter:
+    def __call__(self, predicted, y):
+        self.right += (predicted == y).sum()
+        return self.right
+
+def accuracy_of(predicted, y):
+    return (predicted == y).float().mean()
 """
 FILES = 6
 
@@ -70,6 +101,19 @@ def test_trees_are_let_go_and_made_again(large: Path, monkeypatch: pytest.Monkey
     forgetful = new_worker(large)
     assert codes_of(forgetful, large) == expected
     assert parsed(forgetful) == 0
+
+
+def test_trees_make_room_for_a_very_long_file(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = new_worker(large)
+    assert codes_of(patient, large) == [["DL101"]] * FILES and parsed(patient) > 0
+    monkeypatch.setattr(worker, "_PARSED", parsed(patient) + 10_000)
+    held: list[int] = []
+    analyse = patient.analyse
+    monkeypatch.setattr(patient, "analyse", lambda file: (held.append(parsed(patient)), analyse(file))[1])
+    (large / "long.py").write_text("# " + "long " * 3_000)
+    patient.analyse_next(large / "train0.py")
+    patient.analyse_next(large / "long.py")
+    assert held[0] > 0 and held[1] == 0
 
 
 def test_everything_is_let_go_of_and_read_again(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,9 +165,82 @@ def test_what_a_file_binds_is_known_without_its_tree(large: Path, monkeypatch: p
     project = Project(large)
     module = project.load(large / "train0.py")
     with project.reading(module):
-        assert module.binds("train0")
-    assert module.binds("train0") and not module.binds("train1")
+        assert module.binds("train0") and not module.binds("loader_")
+    assert module.binds("train0") and module.binds("loss") and not module.binds("train1")
     assert module.has_tree and not module.is_parsed
+
+
+def test_files_that_names_are_only_looked_for_in_are_not_kept(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    train = TRAIN.format(number=9).replace("heads import head_of", "package import head_of")
+    (large / "other.py").write_text(train + "        print(F.softmax(inputs, dim=1))\n")
+    (large / "package.py").write_text("from heads import *\nfrom more import *\n")
+    (large / "more.py").write_text("import torch.nn as nn\n\nclass Loss(nn.Module):\n    pass\n")
+    patient = new_worker(large)
+    assert [finding.code for finding in patient.analyse(large / "other.py").analysis.findings] == ["DL101"]
+    (project,) = patient._projects.values()
+    kept = [name for name in ("heads", "more", "package") if project.load(large / f"{name}.py").is_parsed]
+    assert kept == ["heads"]
+
+
+def test_texts_that_are_searched_stay_packed(large: Path) -> None:
+    project = Project(large)
+    module = project.load(large / "heads.py")
+    module.pack(Vocabulary())
+    assert module.contains(re.compile(r"softmax\(")) and not module.contains(re.compile(r"relu\("))
+    assert module.source.is_packed
+    assert "softmax(" in module.source.text and not module.source.is_packed
+
+
+def test_files_that_are_searched_for_what_keeps_count_are_not_kept(
+    large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    (large / "meters.py").write_text(METERS)
+    (large / "evaluate.py").write_text(EVALUATE)
+    patient = new_worker(large)
+    assert not patient.analyse(large / "evaluate.py").analysis.findings
+    (project,) = patient._projects.values()
+    assert not project.load(large / "heads.py").is_parsed
+    (large / "evaluate.py").write_text(EVALUATE.replace("meter(", "accuracy_of("))
+    codes = [finding.code for finding in new_worker(large).analyse(large / "evaluate.py").analysis.findings]
+    assert codes == ["DL871"]
+
+
+def test_what_a_file_does_not_load_is_known_without_its_tree(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(projects, "_MAX_GLANCED_AT", 0)
+    (large / "config.py").write_text("import json\n\ndef read(file):\n    return json.load(file)\n")
+    project = Project(large)
+    module = project.load(large / "config.py")
+    assert [loads_in(each) for each in project.reading_each([module])] == [()]
+    assert not loads_in(module) and not module.is_parsed
+
+
+def test_who_asks_for_the_modes_of_one_file_looks_at_no_other() -> None:
+    files: list[bool] = []
+
+    class Asking(Rule):
+        code = "AXC99"
+        name = "asking"
+        category = "correctness"
+        triggers = (("torch",),)
+
+        def on_program(self, program: Program, ctx: Context) -> Iterable[Finding]:
+            if program.module.name == "main":
+                assert ctx.modes_set(program.module) == {True}
+                files.extend(module.is_parsed for module in ctx._files if module is not program.module)
+            return ()
+
+    main = "import other\nimport torch\nnet = torch.nn.Linear(2, 2)\nnet.train()\n"
+    lint({"main.py": main, "other.py": "def evaluate(net):\n    net.eval()\n"}, Setup([Asking], sieve=False))
+    assert files == [False]
+
+
+def test_nodes_with_the_same_tests_ahead_hold_them_once(large: Path) -> None:
+    test = Guard("flag", "is", True, True, frozenset(("flag",)))
+    place = Site(Project(large).load(large / "heads.py"), ast.Pass(lineno=1, col_offset=0))
+    body = Block([Branch(place, [Arm((test,), Block())]) for _ in range(50)])
+    assert len({id(subjects) for subjects in _tests_ahead(body).values()}) < 5
 
 
 def test_packed_words_are_the_same_set() -> None:

@@ -130,7 +130,8 @@ class CommandLine(Sources):
         """The default of an option of a command line of the project, where it is written as a constant; else `None`."""
         flags = (f"--{name}", f"--{name.replace('_', '-')}")
         pattern = re.compile(rf"--({'|'.join(flag[2:] for flag in flags)})\b")
-        for module in (self._machine.main, *self._machine.project.mentioning(pattern)):
+        project = self._machine.project
+        for module in project.reading_each((self._machine.main, *project.mentioning(pattern))):
             for call in module.calls.get("add_argument", ()):
                 given = [each.value for each in call.args if isinstance(each, ast.Constant)]
                 default = next((each.value for each in call.keywords if each.arg == "default"), None)
@@ -194,7 +195,9 @@ class CommandLine(Sources):
     def _read_in(self, modules: list[SourceModule]) -> _Read:
         """What each of some files reads; ``None`` where unknown code may read all."""
         files = list(dict.fromkeys(modules))
-        if len(files) > _MOST_FILES or any(self._may_read_all(module) for module in files):
+        if len(files) > _MOST_FILES or any(module.contains(_IMPORTING) for module in files):
+            return None
+        if any(self._may_read_all(module) for module in self._machine.project.reading_each(files)):
             return None
         given = self._handed_in(files)
         if given is None:
@@ -241,8 +244,8 @@ class CommandLine(Sources):
         return any(self._machine.project.find(module, each) is not None for each in prefixes(dotted))
 
     def _may_read_all(self, module: SourceModule) -> bool:
-        """Whether a file has lost statements, imports what nobody can follow, or passes all options to a library."""
-        return module.parse_error is not None or module.contains(_IMPORTING) or self._hands_out(module)
+        """Whether a file has lost statements, or passes all options to a library."""
+        return module.parse_error is not None or self._hands_out(module)
 
     def _hands_out(self, module: SourceModule) -> bool:
         """Whether a file passes a namespace of options on to a library, or reads what a variable names."""

@@ -154,7 +154,7 @@ class Continuing(Filtering):
         pattern, main = re.compile(rf"\b{re.escape(key)}\b"), self.program.module
         own = self._machine.project.closure(main)
         near = (m for m in self._machine.project.mentioning(pattern) if main.file.parent in m.file.parents)
-        for module in (*own, *near):
+        for module in self._machine.project.reading_each((*own, *near)):
             if module.contains(pattern) and any(_is_looked_up(node, key) for node in module.entry_makers):
                 return True
         return False

@@ -46,10 +46,17 @@ class Load:
 
 
 def loads_in(module: SourceModule) -> Sequence[Load]:
-    """The calls of ``torch.load`` in a file: asked for again and again, for each checkpoint that is written."""
+    """The calls of ``torch.load`` in a file: asked for again and again, for each checkpoint that is written.
+
+    Most files that load something else have none: that is known without their trees.
+    """
+    if loads_in in module.told:
+        return ()
     known = module.derived.get(loads_in)
     if known is None:
         known = module.derived[loads_in] = tuple(_find_loads(module))
+        if not known:
+            module.told[loads_in] = known
     return known
 
 

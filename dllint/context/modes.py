@@ -121,9 +121,12 @@ class ModesOfModules(Phases, Sources):
         return not any(False in _modes_set(caller.module, name) for caller in callers)
 
     def modes_set(self, module: Module, name: str = "") -> set[bool | None]:
-        """The modes to which a file sets something of a name, or anything: true for training, ``None`` if computed."""
-        sites = (site for method in ("train", "eval") for site in self.method_calls(method))
-        return {_mode_set(site.node) for site in sites if site.module is module and _is_of(site.node, name)}
+        """The modes to which a file sets something of a name, or anything: true for training, ``None`` if computed.
+
+        It is that of the program, or one that it imports.
+        """
+        is_own = module in self._machine.project.closure(self.program.module)
+        return _modes_set(module, name) if is_own else set()
 
 
 def _is_copy(value: Value) -> bool:
@@ -132,7 +135,7 @@ def _is_copy(value: Value) -> bool:
 
 
 def _modes_set(module: Module, name: str) -> set[bool | None]:
-    """The same of a file that the program does not import."""
+    """The same of any file."""
     calls = [*module.method_calls.get("train", ()), *module.method_calls.get("eval", ())]
     return {_mode_set(call) for call in calls if _is_of(call, name)}
 

@@ -149,7 +149,8 @@ class Releases(Sources):
         return with_companions(found, used, self.versions, self.facts.companions)
 
     def _limits_of_clues(self) -> Iterator[tuple[str, str]]:
-        modules = chain(self._machine.project.closure(self.program.module), self._related(MAY_BE_CLUE))
+        project = self._machine.project
+        modules = project.reading_each(chain(project.closure(self.program.module), self._related(MAY_BE_CLUE)))
         for clue in {clue for module in modules for clue in clues_in(module)}:
             yield from self.facts.clues.get(clue, {}).items()
 

@@ -104,7 +104,8 @@ class Resuming(Optimizers, Paths, Sources):
     def _loads_nearby(self, saved: Saved) -> Iterator[Load]:
         run = {id(read.site.node) for read in self.checkpoints.reads}
         own = saved.event.site.module.source.path.parent
-        for module in self._machine.project.mentioning(LOADS):
+        project = self._machine.project
+        for module in project.reading_each(project.mentioning(LOADS)):
             folder = module.file.parent
             if folder in (own, *own.parents) or own in folder.parents:
                 yield from (load for load in loads_in(module) if id(load.site.node) not in run)

@@ -116,7 +116,8 @@ class Running(Assuming, SwitchedOff):
         project = self._machine.project
         word = re.compile(rf"\b{re.escape(method.name)}\b")
         users = (*project.mentioning(word), *project.notebooks_with(method.name))
-        read = any(not user.has_tree or mentions(user.tree, method.name, by_itself=False) for user in users)
+        each_user = project.reading_each(users)
+        read = any(not user.has_tree or mentions(user.tree, method.name, by_itself=False) for user in each_user)
         return read or project.is_configured(method.name)
 
     def _set_aside(self) -> Iterator[Assumption]:

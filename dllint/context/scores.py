@@ -92,17 +92,21 @@ class Scores(Phases):
         """Whether what a value is computed with adds up by itself: an object of the project whose method, or whose
         call, writes into the object (`accuracy = meter.update(outputs, y)`)."""
         called = {_last(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)} - {""}
-        trees = [module.tree for module in self._machine.project.closure(self.program.module)]
+        project = self._machine.project
+        files = project.closure(self.program.module)
+        naming = [module for module in files if any(name in module.words for name in called)]
         classes = {
             _last(node.value.func)
-            for tree in trees
-            for node in nodes_of(tree).of(ast.Assign)
+            for module in project.reading_each(naming)
+            for node in nodes_of(module.tree).of(ast.Assign)
             if isinstance(node.value, ast.Call) and called & set(map(_last, node.targets))
         }
+        methods = called | {"__call__"} if classes else called
         return any(
             method.name in called or (method.name == "__call__" and owner.name in classes)
-            for tree in trees
-            for owner in nodes_of(tree).of(ast.ClassDef)
+            for module in project.reading_each(files)
+            if any(name in module.words for name in methods)
+            for owner in nodes_of(module.tree).of(ast.ClassDef)
             for method in owner.body
             if isinstance(method, ast.FunctionDef) and _writes_into_self(method)
         )

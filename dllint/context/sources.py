@@ -58,9 +58,7 @@ class Sources(ProgramView):
         return self._machine.project.closure(self.program.module)
 
     def _trees(self, modules: Iterable[SourceModule]) -> Iterator[tuple[SourceModule, ast.Module]]:
-        for module in modules:
-            with self._machine.project.reading(module):
-                yield module, module.tree
+        return ((module, module.tree) for module in self._machine.project.reading_each(modules))
 
     def method_calls(
         self, name: str, receiver: str = "", about: Topic | None = None, *, of: str = "", everywhere: bool = False
@@ -158,9 +156,10 @@ class Sources(ProgramView):
 
         Of a tree that is but a part of a project, callers may be elsewhere, unless the file is a script itself.
         """
-        if not self._machine.project.is_whole_around(module):
+        project = self._machine.project
+        if not project.is_whole_around(module):
             return module.calls_its_own or (module.contains(_MAIN_GUARD) and not is_tried_out(module))
-        guarded = self._machine.project.mentioning(_MAIN_GUARD)
+        guarded = project.reading_each(project.mentioning(_MAIN_GUARD))
         return module.is_script or any(self._importers(module)) or any(not is_tried_out(each) for each in guarded)
 
     def _importers(self, module: SourceModule) -> Iterator[SourceModule]:

@@ -85,6 +85,11 @@ class SourceFile:
             self._text = zlib.decompress(self._packed).decode("utf-8", "surrogatepass")
         return self._text
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether the text is held compressed."""
+        return self._text is None
+
     def pack(self) -> None:
         """Hold the text compressed. Most files of a library are read once; one rare character makes a text fourfold."""
         if self._text is not None:

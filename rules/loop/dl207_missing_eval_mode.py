@@ -101,7 +101,7 @@ def is_of_unknown_layers(event: ModelForward, model: Value, ctx: Context) -> boo
     """nothing is known of the layers of the model, and nobody in the file thinks of modes"""
     if not isinstance(model, Symbol) or model.arguments is None:
         return False
-    return not any(site.module is event.site.module for name in ("eval", "train") for site in ctx.method_calls(name))
+    return not ctx.modes_set(event.site.module)
 
 
 def is_a_part_of_a_model(event: ModelForward, model: Value, ctx: Context) -> bool:

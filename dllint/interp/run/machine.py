@@ -270,7 +270,7 @@ class Machine(State):
         opened = self._opened.get(module)
         if opened is None:
             opened = self._opened[module] = self._characters < MAX_OPENED
-            self._characters += len(module.source.text) if opened else 0
+            self._characters += module.source.characters if opened else 0
         return opened
 
     def may_call(self, function: Function) -> bool:

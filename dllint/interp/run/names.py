@@ -95,9 +95,8 @@ def module_attribute(machine: Machine, module: SourceModule, name: str) -> Value
         return Symbol("unknown", detail=name)
     if not machine.may_open(module):
         return scope.undefined.setdefault(name, Symbol("unknown", detail=name))
-    statements = module.bindings.names.get(name)
-    if statements:
-        return _evaluate_binding(machine, module, scope, name, statements)
+    if machine.project.binds(module, name):
+        return _evaluate_binding(machine, module, scope, name, module.bindings.names[name])
     return _from_star(machine, module, name)
 
 
@@ -156,14 +155,14 @@ def _from_star(machine: Machine, module: SourceModule, name: str) -> Value | Non
 
 
 def _through_stars(machine: Machine, module: SourceModule, name: str) -> Value | None:
-    for statement in reversed(module.bindings.stars):
-        origin = machine.project.find(module, statement.module or "", statement.level)
+    for name_of_origin, level in reversed(module.stars):
+        origin = machine.project.find(module, name_of_origin, level)
         if origin is not None and origin is not module:
             found = module_attribute(machine, origin, name)
             if found is not None:
                 return found
-        elif origin is None and not statement.level and statement.module:
-            full = machine.facts.canonical(f"{statement.module}.{name}")
+        elif origin is None and not level and name_of_origin:
+            full = machine.facts.canonical(f"{name_of_origin}.{name}")
             if full in machine.facts.roles or full in machine.facts.signatures or _is_listed_class(machine, full):
                 return External(full)
     return None

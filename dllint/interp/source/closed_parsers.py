@@ -106,7 +106,9 @@ def may_be_set(name: str, holder: str, modules: Sequence[SourceModule]) -> bool:
         rf"\b(setattr|SimpleNamespace|exec)\s*\(|__dict__|__setattr__|=\s*vars\(|\bvars\([^()]*\)\s*[\[.|]"
         rf"|(?<!\bself)\.{name}\s*(=[^=]|:[^\n]*=|[-+*/|]=)|['\"]{name}['\"]|--[\w-]*{name.replace('_', '-')}\b"
     )
-    if any(module.contains(sets) or module.parse_error is not None for module in modules):
+    if any(module.contains(sets) for module in modules):
+        return True
+    if any(module.parse_error is not None for module in modules):
         return True
     own = {each.name for module in modules for each in nodes_of(module.tree).of(ast.FunctionDef, ast.ClassDef)}
     return any(

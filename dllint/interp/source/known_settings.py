@@ -67,7 +67,8 @@ def known_values(project: Project, main: SourceModule, name: str) -> Known:
     passed: list[Any] = []
     remarks: list[str] = []
     for module in modules:
-        found = _told_in(module, name)
+        with project.reading(module):
+            found = _told_in(module, name)
         if any(told.is_option for told in found) and not _run_together(project, main, module):
             found = tuple(told for told in found if not told.is_option)
         for told in found:

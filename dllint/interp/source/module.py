@@ -28,6 +28,7 @@ _PROSE = re.compile(
     r"""\"{3}[\s\S]*?\"{3}|'{3}[\s\S]*?'{3}|"(?:[^"\\\r\n]|\\[^\r\n])*"|'(?:[^'\\\r\n]|\\[^\r\n])*'|\#[^\r\n]*""",
 )
 _WITH_TREE = ("tree", "bindings", "method_calls", "calls", "_all_calls", "entry_makers", "_code")
+_OF_WORDS = ("words", "_bound", "top_level")
 _MANY_LINES = ('"""', "'''")
 _MANY_ANSWERS = 100  # about as many patterns as rules ask for that are no names
 
@@ -108,7 +109,10 @@ class SourceModule:
             return word in self.words
         known = self._contains.get(pattern)
         if known is None:
+            was_packed = self.source.is_packed
             known = self._contains[pattern] = pattern.search(self.source.text) is not None
+            if was_packed:  # one of very many, which are searched in turn
+                self.source.pack()
         return known
 
     def words_among(self, interesting: frozenset[str]) -> frozenset[str]:
@@ -169,11 +173,10 @@ class SourceModule:
 
     def pack(self, vocabulary: Vocabulary) -> None:
         """Hold the text and the words in it in less memory: they may not be asked for again."""
-        if isinstance(self.words, frozenset):
-            self.words = PackedWords(self.words, vocabulary)
-        bound = vars(self).get("_bound")
-        if isinstance(bound, frozenset):
-            self._bound = PackedWords(bound, vocabulary)
+        self.words  # noqa: B018 -- which are told from the text
+        for name in _OF_WORDS:
+            if isinstance(known := vars(self).get(name), frozenset):
+                setattr(self, name, PackedWords(known, vocabulary))
         self.source.pack()
 
     def is_broken(self, node: ast.AST) -> bool:
@@ -189,6 +192,12 @@ class SourceModule:
     def bindings(self) -> Bindings:
         """The names bound at the top level; none in a file that cannot be parsed (which is reported on its own)."""
         return bindings_of(self.tree.body)
+
+    @cached_property
+    def top_level(self) -> Set[str]:
+        """The names that the top level binds, known without the tree, as the stars are: see ``bindings``."""
+        self.stars  # noqa: B018 -- who finds no name here goes on with these
+        return frozenset(self.bindings.names)
 
     @cached_property
     def is_unparsable(self) -> bool:
@@ -246,7 +255,7 @@ class SourceModule:
 
     def binds(self, name: str) -> bool:
         """Whether anything in the file binds a name, at any depth."""
-        return name in self._bound
+        return name in self.top_level or name in self._bound
 
     @cached_property
     def _bound(self) -> Set[str]:

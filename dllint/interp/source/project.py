@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +21,7 @@ from dllint.interp.source.listings import Listing, digest_of, read_listing
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.other_files import OtherFiles
 from dllint.interp.source.patterns import Pattern
-from dllint.interp.source.search_path import SearchPaths
+from dllint.interp.source.search_path import SearchPaths, path_in_package
 from dllint.interp.source.starting import Obstacles, obstacles
 from dllint.interp.source.words import Vocabulary
 
@@ -135,10 +135,28 @@ class Project:
         try:
             yield
         finally:
-            if not was_parsed and module.is_parsed:
-                self._glanced_at += module.source.characters
-                if self._glanced_at > _MAX_GLANCED_AT:
-                    module.forget_tree(self._vocabulary)
+            if not was_parsed:
+                self._has_read(module)
+
+    def reading_each(self, modules: Iterable[SourceModule]) -> Iterator[SourceModule]:
+        """Files, each for :meth:`reading` until the next one is asked for."""
+        for module in modules:
+            with self.reading(module):
+                yield module
+
+    def _has_read(self, module: SourceModule) -> None:
+        if module.is_parsed:
+            self._glanced_at += module.source.characters
+            if self._glanced_at > _MAX_GLANCED_AT:
+                module.forget_tree(self._vocabulary)
+
+    def binds(self, module: SourceModule, name: str) -> bool:
+        """Whether the top level of a file binds a name. One that does not is not interpreted for it."""
+        was_parsed = module.is_parsed
+        is_bound = name in module.top_level
+        if not is_bound and not was_parsed:
+            self._has_read(module)
+        return is_bound
 
     def change(self, file: Path, text: str | None, module: SourceModule | None = None) -> SourceModule | None:
         """Take a module to have another text from now on; without a text, to be what is on disk.
@@ -238,19 +256,7 @@ class Project:
 
     def path_of(self, module: SourceModule) -> str:
         """The dotted path of a module in the package that it belongs to, outermost package first; empty without one."""
-        return self._remember(self._paths, module.file, lambda: self._path_of(module))
-
-    def _path_of(self, module: SourceModule) -> str:
-        parts = [] if module.is_package else [module.file.stem]
-        folder = module.file.parent
-        if "__init__.py" not in self.names_in(folder):
-            return ""
-        while "__init__.py" in self.names_in(folder):
-            parts.append(folder.name)
-            if folder == self.root:
-                break
-            folder = folder.parent
-        return ".".join(reversed(parts))
+        return self._remember(self._paths, module.file, lambda: path_in_package(module.file, self.root, self.names_in))
 
     def find_submodule(self, package: SourceModule, name: str) -> SourceModule | None:
         """The module ``name`` inside a package."""

@@ -187,3 +187,17 @@ def project_root(file: Path, working_directory: Path, otherwise: Path | None = N
     if packaged is not None:
         return packaged
     return otherwise if otherwise is not None and otherwise in file.parents else file.parent
+
+
+def path_in_package(file: Path, root: Path, names_in: Callable[[Path], frozenset[str]]) -> str:
+    """The dotted path of a module in the package that it belongs to, outermost package first; empty without one."""
+    parts = [] if file.name == "__init__.py" else [file.stem]
+    folder = file.parent
+    if "__init__.py" not in names_in(folder):
+        return ""
+    while "__init__.py" in names_in(folder):
+        parts.append(folder.name)
+        if folder == root:
+            break
+        folder = folder.parent
+    return ".".join(reversed(parts))

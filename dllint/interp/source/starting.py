@@ -73,9 +73,8 @@ def obstacles(project: Project, module: SourceModule) -> Obstacles:
 def _broken_import(project: Project, module: SourceModule) -> SourceModule | None:
     """A file without which a module cannot be imported, as its top level says, and that Python cannot parse."""
     for found in _needed_by(project, module):
-        with project.glancing_at(found):
-            if found.is_unparsable:
-                return found
+        if _look_at(project, found).is_unparsable:
+            return found
     return None
 
 
@@ -88,8 +87,7 @@ def _missing_import(project: Project, module: SourceModule) -> str:
     if not project.is_whole_around(module):
         return ""
     for each in (module, *_needed_by(project, module)):
-        with project.glancing_at(each):
-            imports = each.top_imports
+        imports = _look_at(project, each).top_imports
         is_elsewhere = module.contains(_FOUND_ELSEWHERE) or each.contains(_FOUND_ELSEWHERE)
         for name, level in imports:
             parts = name.split(".") if name else []
@@ -115,9 +113,7 @@ def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceMo
     if any(each.contains(_FOUND_ELSEWHERE) for each in needed):
         return None
     for each in needed:
-        with project.glancing_at(each):
-            imports = each.top_imports
-        for name, level in imports:
+        for name, level in _look_at(project, each).top_imports:
             if level or name.partition(".")[0] in _LIBRARIES or project.find(each, name) is None:
                 continue
             if project.find(module, name) is None and not _is_left_out(project, name.split(".")):
@@ -128,9 +124,7 @@ def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceMo
 def _refused_import(project: Project, module: SourceModule) -> str:
     """``module.name`` that a file needs to be imported, and that its module certainly lacks; empty if there is none."""
     for each in (module, *_needed_by(project, module)):
-        with project.glancing_at(each):
-            imports = each.top_names
-        for name, level, wanted in imports:
+        for name, level, wanted in _look_at(project, each).top_names:
             found = project.find(each, name, level)
             if found is None or found is each or (not level and _is_one_of_several(project, found)):
                 continue
@@ -145,8 +139,7 @@ def _refused_import(project: Project, module: SourceModule) -> str:
 def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]:
     """The dotted names of what a file needs of libraries to be imported: ``torch._six``, ``collections.Iterable``."""
     for each in (module, *_needed_by(project, module)):
-        with project.glancing_at(each):
-            modules, names = each.top_imports, each.top_names
+        modules, names = _look_at(project, each).top_imports, each.top_names
         found = {name for name, level in modules if not level and project.find(each, name) is None}
         yield from found
         yield from (f"{name}.{wanted}" for name, level, wanted in names if not level and name in found)
@@ -157,8 +150,7 @@ def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]
     seen = {module.file}
     pending = [module]
     for each in pending:  # which grows meanwhile
-        with project.glancing_at(each):
-            imports, names = each.top_imports, each.top_names
+        imports, names = _look_at(project, each).top_imports, each.top_names
         dotted = {(part, level): None for name, level in imports for part in prefixes(name)}
         dotted |= {(f"{name}.{wanted}".lstrip("."), level): None for name, level, wanted in names if wanted != "*"}
         for name, level in dotted:
@@ -167,6 +159,13 @@ def _needed_by(project: Project, module: SourceModule) -> Iterator[SourceModule]
                 seen.add(found.file)
                 pending.append(found)
                 yield found
+
+
+def _look_at(project: Project, module: SourceModule) -> SourceModule:
+    """A file of which all that is asked here is known without its tree, which is made once for it."""
+    with project.glancing_at(module):
+        _ = module.is_unparsable, module.top_imports, module.top_names, module.top_level
+    return module
 
 
 def _is_one_of_several(project: Project, module: SourceModule) -> bool:

@@ -53,7 +53,8 @@ class _Search:
         others = [each for each in self._project.mentioning(word) if each.file != module.file]
         notebooks = (each for each in self._project.notebooks_with(name) if each.file != module.file)
         users = (module, *(each for each in others if self._is_importer(each, module)), *notebooks)
-        if any(self._is_run(user, name) for user in users) or self._project.is_configured(name):
+        is_run = any(self._is_run(user, name) for user in self._project.reading_each(users))
+        if is_run or self._project.is_configured(name):
             return True
         return self._is_imported_by_name(module)
 
@@ -68,7 +69,7 @@ class _Search:
     def _is_imported_by_name(self, module: SourceModule) -> bool:
         """Whether no import statement leads to a file of a project that imports files by names which it computes."""
         modules = list(self._project.mentioning())
-        return may_be_imported_by_name(module, modules) and not any(
+        return may_be_imported_by_name(module, self._project.reading_each(modules)) and not any(
             self._is_importer(each, module) for each in modules if each.file != module.file
         )
 
