@@ -33,9 +33,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, Instance, LossCall, Rule, Site, Symbol, replace_range
+from dllint.api import Assumption, Context, Edits, Finding, Instance, LossCall, Rule, Site, Symbol, replace_range
 
 _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
+
+_OF_SAMPLES = Assumption("effect", "the model is given more than one sample, and returns one number for each")
 
 
 def is_of_one_sample(event: LossCall, ctx: Context) -> bool:
@@ -67,8 +69,8 @@ class LossBroadcast(Rule):
         if event.loss not in _LOSSES:
             return
         of_input, of_target = ctx.shape(event.input), ctx.shape(event.target)
-        is_wide = of_input.is_column and of_target.is_row
-        if not is_wide and not (of_input.is_row and of_target.is_column):
+        is_wide = of_input.may_be_column and of_target.is_row
+        if not is_wide and not (of_input.is_row and of_target.may_be_column):
             return
         if ctx.excused(self, event):
             return
@@ -78,6 +80,7 @@ class LossBroadcast(Rule):
             event,
             f"predictions of shape {shapes[0]} and targets of shape {shapes[1]} are broadcast to (N, N)",
             on=[event.input, event.target],
+            assuming=[] if (of_input if is_wide else of_target).is_column else [_OF_SAMPLES],
             effect="each prediction is compared with every target of the batch: the model learns their mean",
             help="give both the same shape, as by `target.view_as(prediction)`",
             trace=[

@@ -1,11 +1,11 @@
-"""What a method of the project does when it is called: asked by one rule after the other, and interpreted once."""
+"""What a method or function of the project does when it is called, where one asks: interpreted once, and aside."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import find_member
-from dllint.values import Arguments, Class, Function, Instance, Symbol
+from dllint.values import Arguments, Class, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine, Trial
@@ -31,3 +31,17 @@ def attempt(machine: Machine, instance: Instance, method: str, given: str) -> Tr
             lambda: machine.invoke(member, given_to, site, receiver=instance)
         )
     return known
+
+
+def returned(machine: Machine, call: Value) -> Value | None:
+    """What a call of a function returns that was not looked into, as it could show no rule anything by itself."""
+    function = call.inputs[0] if isinstance(call, Symbol) and call.name == "call" and call.inputs else None
+    if not isinstance(call, Symbol) or not isinstance(function, Function) or function.owner is not None:
+        return None
+    given, site = call.arguments, call.site
+    if given is None or site is None:
+        return None
+    asked = (call, "", "")
+    if asked not in machine.attempts:
+        machine.attempts[asked] = machine.tried(lambda: machine.invoke(function, given, site))
+    return machine.attempts[asked].result
