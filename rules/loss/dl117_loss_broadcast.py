@@ -19,7 +19,8 @@ targets instead of 73 to 97 %, and its predictions vary by 3 to 6 % of what the 
 
 ## Not reported
 Tensors of which one is not known to be (N, 1) and the other (N,): targets as a dataset of one's own returns them, or
-predictions of one sample; losses that raise when shapes differ; batches of one sample.
+predictions of one sample; losses that raise when shapes differ; batches of one sample. Where of the prediction only the
+last axis is known, the finding is a question: it may be of one sample.
 
 ## Fix (unsafe)
 Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.

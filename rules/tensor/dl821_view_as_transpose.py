@@ -19,8 +19,9 @@ heads viewed as `(batch, heads, time, size)`: .05 instead of 1.00 after 1,500 st
 
 ## Not reported
 Views that split axes, or join neighboring ones, in their order. Sizes of which it is not known that they are different
-axes. Views that a condition on the number of axes, or on a certain size, decides about. Where one of two axes that change places may have a single
-step, or has one by the default of an option, in which case nothing is mixed, the finding is a question.
+axes. Views that a condition on the number of axes, or on a certain size, decides about. Where one of two axes that
+change places may have a single step, or has one by the default of an option, in which case nothing is mixed, the
+finding is a question.
 
 ## Fix (unsafe)
 Views in order, then transposes, where two neighboring axes change places. Unsafe because it changes what the network
