@@ -136,7 +136,7 @@ def findings_of(bug: Bug, text: str) -> list[tuple[int, bool]]:
         target = Path(folder) / bug.repository.name
         subprocess.run(["cp", "-r", "--reflink=auto", bug.repository, target], check=True)
         (target / bug.path).write_text(text, "utf-8")
-        command = [sys.executable, "-m", "dllint", "check", *options, "--output-format", "json", str(target / bug.path)]
+        command = [sys.executable, "-m", "dllint", "check", *options, "--output-format", "json", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode > 1:
         raise RuntimeError(f"{bug.name}: {done.stderr[-500:]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import find_member
+from dllint.interp.run.opaque import NOT_ENTERED
 from dllint.values import Arguments, Class, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
@@ -34,12 +35,11 @@ def attempt(machine: Machine, instance: Instance, method: str, given: str) -> Tr
 
 
 def returned(machine: Machine, call: Value) -> Value | None:
-    """What a call of a function returns that was not looked into, as it could show no rule anything by itself."""
-    function = call.inputs[0] if isinstance(call, Symbol) and call.name == "call" and call.inputs else None
-    if not isinstance(call, Symbol) or not isinstance(function, Function) or function.owner is not None:
+    """What a call of a function returns that was not entered, as it could show no rule anything by itself."""
+    if not isinstance(call, Symbol) or call.name != "call" or call.detail != NOT_ENTERED:
         return None
-    given, site = call.arguments, call.site
-    if given is None or site is None:
+    function, given, site = call.inputs[0], call.arguments, call.site
+    if not isinstance(function, Function) or function.owner is not None or given is None or site is None:
         return None
     asked = (call, "", "")
     if asked not in machine.attempts:

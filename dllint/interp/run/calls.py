@@ -17,7 +17,7 @@ from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
 from dllint.interp.run.joining import CallError, outcome_of
-from dllint.interp.run.opaque import opaque
+from dllint.interp.run.opaque import NOT_ENTERED, opaque
 from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.refusals import refusal
 from dllint.interp.run.supers import SuperProxy
@@ -278,7 +278,8 @@ def invoke(
     if not machine.tick() or not machine.may_call(function) or not is_whole:
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
-        return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+        given = (function, *arguments.all())
+        return Symbol("call", given, site, detail=NOT_ENTERED, arguments=arguments, grad=machine.grad)
     if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
         machine.emit(GradientClip(site, arguments.get(0, None), function.name))
     scope = bind_parameters(machine, function, arguments, receiver)
