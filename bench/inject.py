@@ -130,18 +130,24 @@ class Count:
 
 
 def findings_of(bug: Bug, text: str) -> list[tuple[int, bool]]:
-    """What the rule reports, wherever in the project, once the file has this text: lines, and whether it only asks."""
+    """What the rule reports, wherever in the repository, once the file has this text: lines, and whether it only asks.
+
+    A line of another file is -1: nothing was changed there.
+    """
     options = ["--isolated", "--no-cache", "--jobs", "1", "--notes", "--possible", "--select", bug.rule]
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / bug.repository.name
         subprocess.run(["cp", "-r", "--reflink=auto", bug.repository, target], check=True)
         (target / bug.path).write_text(text, "utf-8")
-        command = [sys.executable, "-m", "dllint", "check", *options, "--output-format", "json", str(target / bug.path)]
+        command = [sys.executable, "-m", "dllint", "check", *options, "--output-format", "json", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     if done.returncode > 1:
         raise RuntimeError(f"{bug.name}: {done.stderr[-500:]}")
     found = [finding for finding in json.loads(done.stdout) if finding["code"] == bug.rule]
-    return [(finding["line"], finding["confidence"] == "possible") for finding in found]
+    return [
+        (finding["line"] if Path(finding["path"]).match(str(bug.path)) else -1, finding["confidence"] == "possible")
+        for finding in found
+    ]
 
 
 def judge(bug: Bug) -> Count:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from textwrap import dedent
 
 from mutating import Code, Edit, keyword_of, mutates, name_of, without_keyword
@@ -205,7 +205,8 @@ _COLUMN = re.compile(r"Linear\([^()]*, *1\)")
 
 @mutates("DL117")
 def loss_broadcast(code: Code) -> Iterator[Edit]:
-    """What makes a row of the (N, 1) that a model returns is left out, before a loss over numbers."""
+    """What makes a row of the (N, 1) of a model is left out, in it or before a loss over numbers; or the targets stay
+    rows."""
     made = [node for node in code.nodes if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
     kinds: dict[str, set[str]] = {}
     for node in made:
@@ -213,7 +214,22 @@ def loss_broadcast(code: Code) -> Iterator[Edit]:
     criteria = {name for name, made_by in kinds.items() if name and made_by <= set(_NUMBERS)}
     calls = [call for call in code.calls(*_NUMBERS, *criteria) if len(call.args) >= 2]
     for call in calls if calls and _has_column(code) else ():
-        yield from _unflattened(code, call, call.args[:2])
+        yield from _without(_column_in, code, call, call.args[:2])
+        yield from _without(_row_in, code, call, [call.args[1]])
+    words = f"{code.text}\n{code.others() if code.imports_own() or 'DataLoader' not in code.text else ''}"
+    if _COLUMN.search(code.text) and any(f"{loss}(" in words for loss in _NUMBERS) and "BCE" not in words:
+        yield from _columns_returned(code)
+
+
+def _columns_returned(code: Code) -> Iterator[Edit]:
+    """What makes a row of the (N, 1) of its last layer is left out, at the end of a forward."""
+    for node in code.nodes:
+        match node:
+            case ast.Return(ast.Call() as made):
+                forward, inner = code.outer(node, ast.FunctionDef), _column_in(made)
+                is_forward = isinstance(forward, ast.FunctionDef) and forward.name == "forward"
+                if is_forward and isinstance(inner, ast.Call) and code.source(inner.func).startswith("self."):
+                    yield code.replace(made, code.source(inner))
 
 
 def _has_column(code: Code) -> bool:
@@ -227,13 +243,15 @@ def stray_axis_broadcast(code: Code) -> Iterator[Edit]:
     for node in code.nodes if "backward()" in code.text and _COLUMN.search(code.text) else ():
         match node:
             case ast.BinOp(ast.BinOp(left, ast.Sub(), right), ast.Pow(), ast.Constant(2)):
-                yield from _unflattened(code, node, [left, right])
+                yield from _without(_column_in, code, node, [left, right])
             case ast.Call(ast.Attribute(ast.BinOp(left, ast.Sub(), right), "pow" | "abs" | "square")):
-                yield from _unflattened(code, node, [left, right])
+                yield from _without(_column_in, code, node, [left, right])
 
 
-def _unflattened(code: Code, at: ast.AST, sides: list[ast.expr]) -> Iterator[Edit]:
-    """The one side that is made a row, in place or where it was bound in the function, as it was before."""
+def _without(
+    inner_of: Callable[[ast.expr], ast.expr | None], code: Code, at: ast.AST, sides: list[ast.expr]
+) -> Iterator[Edit]:
+    """The one side that is given another shape, in place or where it was bound in the function, as it was before."""
     function = code.outer(at, (ast.FunctionDef, ast.Module))
     blocks = _blocks_around(code, at)
     bound = {
@@ -242,11 +260,11 @@ def _unflattened(code: Code, at: ast.AST, sides: list[ast.expr]) -> Iterator[Edi
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
         if id(code.parents.get(id(node))) in blocks and node.lineno <= getattr(at, "lineno", 0)
     }
-    rows = [bound.get(side.id, side) if isinstance(side, ast.Name) else side for side in sides]
-    columns = [_column_in(row) for row in rows]
-    if columns.count(None) == 1:
-        row, column = next((row, column) for row, column in zip(rows, columns, strict=True) if column is not None)
-        yield code.replace(row, code.source(column))
+    made = [_reshaped(bound.get(side.id, side) if isinstance(side, ast.Name) else side) for side in sides]
+    inner = [inner_of(each) for each in made]
+    if len(inner) - inner.count(None) == 1:
+        whole, part = next((whole, part) for whole, part in zip(made, inner, strict=True) if part is not None)
+        yield code.replace(whole, code.source(part))
 
 
 def _blocks_around(code: Code, node: ast.AST) -> set[int]:
@@ -259,13 +277,36 @@ def _blocks_around(code: Code, node: ast.AST) -> set[int]:
     return found
 
 
+def _reshaped(value: ast.expr) -> ast.expr:
+    """What a tensor was before it was moved or converted."""
+    match value:
+        case ast.Call(ast.Attribute(inner, "float" | "to" | "cuda" | "detach")):
+            return _reshaped(inner)
+    return value
+
+
 def _column_in(row: ast.expr) -> ast.expr | None:
     """``x`` of ``x.squeeze(1)``, ``x.view(-1)`` or ``x.flatten()``."""
     match row:
-        case ast.Call(ast.Attribute(inner, "squeeze"), given) if [*map(ast.unparse, given)] in ([], ["1"], ["-1"]):
+        case ast.Call(ast.Attribute(inner, "squeeze"), given, named) if _axis(given, named) in ("", "1", "-1"):
             return inner
         case ast.Call(ast.Attribute(inner, "view" | "reshape"), [size]) if ast.unparse(size) == "-1":
             return inner
         case ast.Call(ast.Attribute(inner, "flatten" | "ravel"), []):
             return inner
     return None
+
+
+def _row_in(column: ast.expr) -> ast.expr | None:
+    """``x`` of ``x.unsqueeze(1)`` or ``x.view(-1, 1)``."""
+    match column:
+        case ast.Call(ast.Attribute(inner, "unsqueeze"), given, named) if _axis(given, named) in ("1", "-1"):
+            return inner
+        case ast.Call(ast.Attribute(inner, "view" | "reshape"), sizes) if [*map(ast.unparse, sizes)] == ["-1", "1"]:
+            return inner
+    return None
+
+
+def _axis(given: list[ast.expr], named: list[ast.keyword]) -> str:
+    """The axis that a call is told, as it is written."""
+    return ", ".join(ast.unparse(each) for each in [*given, *(keyword.value for keyword in named)])

@@ -32,6 +32,12 @@ class AxesOfTensors(ProgramView):
         """The axes of a tensor: their sizes and what they mean. What is unknown is an axis equal to no other."""
         return self._axes.of(tensor) if tensor is not None else Shape((), (Value(), 0))
 
+    def shapes(self, tensor: Value | None) -> list[Shape]:
+        """The shapes that a tensor may have: several where the model that returns it is one of several."""
+        returned = force(self._machine, tensor) if tensor is not None else None
+        options = returned.options if isinstance(returned, Choice) else ()
+        return [self._axes.of(option) for _, option in options] or [self.shape(tensor)]
+
     def mixed_by_view(self, tensor: Value, sizes: Sequence[Value]) -> Mixture | None:
         """The axis that ``tensor.view(*sizes)`` mixes with others, if that is certain."""
         wanted = self._axes.sizes(sizes)

@@ -128,8 +128,9 @@ class CommandLine(Sources):
 
     def default_of_option(self, name: str) -> object:
         """The default of an option of a command line of the project, where it is written as a constant; else `None`."""
-        flags = (f"--{name}", f"--{name.replace('_', '-')}")
-        pattern = re.compile(rf"--({'|'.join(flag[2:] for flag in flags)})\b")
+        spelled = dict.fromkeys((name, name.replace("_", "-")))
+        flags = [f"{dashes}{each}" for dashes in ("--", "-") for each in spelled]
+        pattern = re.compile(rf"-({'|'.join(spelled)})\b")
         project = self._machine.project
         for module in project.reading_each((self._machine.main, *project.mentioning(pattern))):
             for call in module.calls.get("add_argument", ()):

@@ -68,14 +68,16 @@ _BASES = (
     "lightning.LightningModule",
     "lightning.pytorch.LightningModule",
 )
-_LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "vars", "eval", "exec",
-                      "__getattr__", "get_submodule", "locals"))  # fmt: skip
+_NO_FORWARD = ("abc.ABC", "typing.Generic")  # bases that bring no method
+_LOOKUPS = frozenset(("children", "named_children", "_modules", "getattr", "__dict__", "__getattr__", "get_submodule"))
+_LOOKING = frozenset(("vars", "eval", "exec", "locals"))  # functions: `self.eval()` is another matter
 
 _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
 _MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
-_OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented|unused|not used)")
+_OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented)")
+_LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forward` it may be said of anything
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -83,13 +85,16 @@ _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implement
 
 def is_looked_up(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """the class goes over its layers, or looks them up by a name that is computed"""
-    nodes = (node for each in cls.lineage for node in ast.walk(each.node))
-    return any(getattr(node, "attr", getattr(node, "id", "")) in _LOOKUPS for node in nodes)
+    nodes = [node for each in cls.lineage for node in ast.walk(each.node)]
+    return any(
+        getattr(node, "attr", getattr(node, "id", "")) in _LOOKUPS or getattr(node, "id", "") in _LOOKING
+        for node in nodes
+    )
 
 
 def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """a library has written `forward`, or the class has none of its own"""
-    return ctx.member(event.target, "forward") is None or any(base not in _BASES for base in cls.library_bases)
+    return ctx.member(event.target, "forward") is None or not {*cls.library_bases} <= {*_BASES, *_NO_FORWARD}
 
 
 def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -138,10 +143,19 @@ def is_unfinished(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     forward = ctx.member(event.target, "forward")
     if forward is None or forward.site is None:
         return False
+    lines = ctx.lines_at(event.site)
+    if any(_LEFT_OUT.search(line) for line in lines):
+        return True
     tests = (node for node in ast.walk(forward.node) if isinstance(node, ast.If))
-    arms = (arm for test in tests for arm in (test.body, test.orelse) if arm)
-    texts = (*ctx.comments_in(forward.site), *ctx.lines_at(event.site))
+    arms = (arm for test in tests if not _is_check(test) for arm in (test.body, test.orelse) if arm)
+    texts = (*ctx.comments_in(forward.site), *lines)
     return any(all(map(is_placeholder, arm)) for arm in arms) or any(_OPEN.search(text) for text in texts)
+
+
+def _is_check(test: ast.If) -> bool:
+    """Whether a condition is only there to refuse what does not hold: `if fits: pass`, `else: raise`."""
+    others = test.orelse[0] if len(test.orelse) == 1 else None
+    return isinstance(others, ast.Raise | ast.Assert) and not is_placeholder(others)
 
 
 class UnusedSubmodule(Rule):

@@ -19,7 +19,8 @@ targets instead of 73 to 97 %, and its predictions vary by 3 to 6 % of what the 
 
 ## Not reported
 Tensors of which one is not known to be (N, 1) and the other (N,): targets as a dataset of one's own returns them, or
-predictions of one sample; losses that raise when shapes differ; batches of one sample.
+predictions of one sample; losses that raise when shapes differ; batches of one sample. Where of the prediction only the
+last axis is known, the finding is a question: it may be of one sample.
 
 ## Fix (unsafe)
 Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.
@@ -33,9 +34,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Context, Edits, Finding, Instance, LossCall, Rule, Site, Symbol, replace_range
+from dllint.api import Assumption, Context, Edits, Finding, Instance, LossCall, Rule, Shape, Site, Symbol, replace_range
 
 _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
+
+_OF_THIS_SHAPE = Assumption("alternative", "the model is one of those that return one number for each sample")
+_OF_SAMPLES = Assumption("effect", "the model is given more than one sample, and returns one number for each")
 
 
 def is_of_one_sample(event: LossCall, ctx: Context) -> bool:
@@ -66,18 +70,21 @@ class LossBroadcast(Rule):
     def on_loss_call(self, event: LossCall, ctx: Context) -> Iterator[Finding]:
         if event.loss not in _LOSSES:
             return
-        of_input, of_target = ctx.shape(event.input), ctx.shape(event.target)
-        is_wide = of_input.is_column and of_target.is_row
-        if not is_wide and not (of_input.is_row and of_target.is_column):
+        inputs, of_target = ctx.shapes(event.input), ctx.shape(event.target)
+        of_input = next((each for each in inputs if _are_broadcast(each, of_target)), None)
+        if of_input is None or ctx.excused(self, event):
             return
-        if ctx.excused(self, event):
-            return
+        is_wide = of_target.is_row
         shapes = ("(N, 1)", "(N,)") if is_wide else ("(N,)", "(N, 1)")
         yield ctx.finding(
             self,
             event,
             f"predictions of shape {shapes[0]} and targets of shape {shapes[1]} are broadcast to (N, N)",
             on=[event.input, event.target],
+            assuming=[
+                *([_OF_THIS_SHAPE] if len(inputs) > 1 else ()),
+                *(() if (of_input if is_wide else of_target).is_column else [_OF_SAMPLES]),
+            ],
             effect="each prediction is compared with every target of the batch: the model learns their mean",
             help="give both the same shape, as by `target.view_as(prediction)`",
             trace=[
@@ -87,6 +94,11 @@ class LossBroadcast(Rule):
             ],
             fix=("Give the target the shape of the prediction", _same_shape(event, ctx)),
         )  # fmt: skip
+
+
+def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:
+    """Whether one is a column and the other a row."""
+    return (of_input.may_be_column and of_target.is_row) or (of_input.is_row and of_target.may_be_column)
 
 
 def _same_shape(event: LossCall, ctx: Context) -> Edits:

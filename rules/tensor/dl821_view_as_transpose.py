@@ -19,8 +19,9 @@ heads viewed as `(batch, heads, time, size)`: .05 instead of 1.00 after 1,500 st
 
 ## Not reported
 Views that split axes, or join neighboring ones, in their order. Sizes of which it is not known that they are different
-axes. Views that a condition on the shape decides about. Where one of two axes that change places may have a single
-step, or has one by the default of an option, in which case nothing is mixed, the finding is a question.
+axes. Views that a condition on the number of axes, or on a certain size, decides about. Where one of two axes that
+change places may have a single step, or has one by the default of an option, in which case nothing is mixed, the
+finding is a question.
 
 ## Fix (unsafe)
 Views in order, then transposes, where two neighboring axes change places. Unsafe because it changes what the network
@@ -38,6 +39,7 @@ Off by default: of the 5 findings that were read and settled in all batches, 1 w
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -46,6 +48,7 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
+    Guard,
     LibraryCall,
     Mixture,
     Rule,
@@ -57,13 +60,29 @@ from dllint.api import (
 
 T = TypeVar("T")
 
+_ASKS_RANK = re.compile(r"\bdim\(|\bndim\b|\blen\(.*(\.shape|\.size\()")
+_ASKS_SIZE = re.compile(r"\bshape\b|\bsize\(")
+_MATRIX = 2  # axes: of a vector or a matrix nothing is mixed
 _VIEWS = ("torch.Tensor.view", "torch.Tensor.reshape", "torch.reshape")
 
 
 def is_for_another_shape(event: LibraryCall, ctx: Context) -> bool:
-    """a condition on the shape decides whether the view is taken: the tensor may have other axes there"""
-    asked = ("shape", "dim(", "size(", "ndim")
-    return any(word in str(guard.subject) for guard in event.guards for word in asked)
+    """a condition on the number of axes, or on a certain size, decides whether the view is taken: the tensor may have
+    other axes there"""
+    rank = ctx.shape(event.arguments.positional[0]).rank
+    return any(_is_of_others(guard, rank) for guard in event.guards)
+
+
+def _is_of_others(guard: Guard, rank: int | None) -> bool:
+    """Whether a condition may hold for tensors only that have other axes than one of so many.
+
+    That two sizes are equal, or that one is large enough, says nothing of the axes: such tests refuse what cannot fit.
+    """
+    text, is_equal = str(guard.subject), guard.relation == "==" and isinstance(guard.operand, int)
+    if _ASKS_RANK.search(text):
+        is_this = is_equal and (guard.operand == rank if rank is not None else guard.operand > _MATRIX)
+        return not is_equal or is_this is not guard.holds
+    return _ASKS_SIZE.search(text) is not None and (is_equal or guard.relation == "truthy")
 
 
 class ViewAsTranspose(Rule):
@@ -87,11 +106,13 @@ class ViewAsTranspose(Rule):
             return
         sizes = _written_sizes(event.site)
         axis = f"axis {mixture.before}" + (f" (`{ast.unparse(sizes[mixture.after])}`)" if sizes else "")
+        is_elsewhere = mixture.after != mixture.before
+        becomes = f"becomes axis {mixture.after}" if is_elsewhere else "gets other neighbors"
         function = event.name.rpartition(".")[2]
         yield ctx.finding(
             self,
             event,
-            f"`{function}` mixes axes: {axis} becomes axis {mixture.after}, and no number moves",
+            f"`{function}` mixes axes: {axis} {becomes}, and no number moves",
             assuming=_assumed(given[0], mixture, ctx),
             effect="every row is a mixture of what belongs to different samples, steps or channels; the sizes fit",
             help=f"use `transpose` or `permute` to exchange axes, and `{function}` only to split or join them in order",

@@ -41,6 +41,10 @@ MIXED += [
     "b, t, c = x.shape; q, k = self.norm(x).split(c // 2, dim=2); y = k.view(b, self.heads, t, -1)",
     "b, t, c = x.shape; y = self.linear(x).chunk(3, dim=-1)[1].view(b, self.heads, t, -1)",
 ]
+MIXED += [
+    "n = x.size(0); y = x.view(n // 2, x.size(1), 2, x.size(2))",
+    "y = self.linear(x) if self.heads else self.norm(x); b, t, _ = y.shape; y = y.view(t, b, -1)",
+]
 KEPT = [
     "b, t, c = x.shape; q, k = self.norm(x).split(c // 2, dim=2); y = k.view(b, t, self.heads, -1)",
     "b, t, c = x.shape; q, k = x.split(t // 2, dim=1); y = k.view(b, -1, c)",
@@ -56,6 +60,8 @@ KEPT = [
     "n, n2 = x.shape; y = x.view(-1, n2)",
     "b, t, c = x.shape; y = x.view(b // 2, 2, t, c)",
     "b, t, c = x.shape; y = x.view(b, t // 4, 4, c)",
+    "n = x.size(0); y = x.view(n // 2, 2, x.size(1), x.size(2))",
+    "y = self.linear(x) if self.heads else self.norm(x); b, t, _ = y.shape; y = y.view(b * t, -1)",
     "b, t, c = x.shape; y = x.view(*x.shape[:2], self.heads, -1)",
     "b, t, c = x.shape; x = some_call(x); y = x.view(t, b, c)",
     "b, t = x.shape[0], 1; y = x.view(t, b, -1)",
@@ -81,3 +87,35 @@ def test_views_that_keep_the_order(code: str) -> None:
 def test_axes_that_may_have_one_step_are_a_question() -> None:
     (finding,) = found("DL821", f"{HEAD}        return x.view(x.size(0), x.size(2), x.size(1))\n")
     assert "effect" in {each.kind for each in finding.assumptions}
+
+
+COLLECTED = """
+import gym
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+critic = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 1))
+environment = gym.make("CartPole-v1")
+state, ended, states, rewards = environment.reset(), False, [], []
+while not ended:
+    states.append(state)
+    state, reward, ended, _ = environment.step(0)
+    rewards.append(reward)
+returns, running = [], 0
+for reward in reversed(rewards):
+    running = reward + 0.99 * running
+    returns.insert(0, running)
+returns = torch.tensor(returns)
+values = critic(torch.tensor(states))
+"""
+
+
+def test_numbers_that_a_loop_collects_are_a_row() -> None:
+    (finding,) = found("DL117", f"{COLLECTED}F.mse_loss(values, returns).backward()\n")
+    assert "effect" in {each.kind for each in finding.assumptions}
+
+
+@pytest.mark.parametrize("given", ["values.squeeze(1), returns", "values, returns.unsqueeze(1)"])
+def test_rows_and_columns_of_numbers_that_a_loop_collects(given: str) -> None:
+    assert found("DL117", f"{COLLECTED}F.mse_loss({given}).backward()\n") == []

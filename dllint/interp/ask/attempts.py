@@ -1,11 +1,12 @@
-"""What a method of the project does when it is called: asked by one rule after the other, and interpreted once."""
+"""What a method or function of the project does when it is called, where one asks: interpreted once, and aside."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dllint.interp.run.classes import find_member
-from dllint.values import Arguments, Class, Function, Instance, Symbol
+from dllint.interp.run.opaque import NOT_ENTERED
+from dllint.values import Arguments, Class, Function, Instance, Symbol, Value
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine, Trial
@@ -31,3 +32,16 @@ def attempt(machine: Machine, instance: Instance, method: str, given: str) -> Tr
             lambda: machine.invoke(member, given_to, site, receiver=instance)
         )
     return known
+
+
+def returned(machine: Machine, call: Value) -> Value | None:
+    """What a call of a function returns that was not entered, as it could show no rule anything by itself."""
+    if not isinstance(call, Symbol) or call.name != "call" or call.detail != NOT_ENTERED:
+        return None
+    function, given, site = call.inputs[0], call.arguments, call.site
+    if not isinstance(function, Function) or function.owner is not None or given is None or site is None:
+        return None
+    asked = (call, "", "")
+    if asked not in machine.attempts:
+        machine.attempts[asked] = machine.tried(lambda: machine.invoke(function, given, site))
+    return machine.attempts[asked].result

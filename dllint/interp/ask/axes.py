@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dllint.choices import Choice
 from dllint.forms import shaped_tensor
 from dllint.interp.ask import axis_indexing, axis_moves, data_shapes, sequences
+from dllint.interp.ask.attempts import returned
 from dllint.interp.ask.axis_annotations import annotated
 from dllint.interp.ask.axis_patterns import by_einsum, by_pattern, rearranged
 from dllint.interp.ask.pipelines import sample_of
@@ -107,6 +108,9 @@ class Axes:
         forced = self._through_sequence(tensor) or force(self._machine, tensor)
         if forced is not tensor:
             return self._of_model(tensor, forced)
+        result = returned(self._machine, tensor)
+        if result is not None:
+            return self.of(result)
         if tensor.name.endswith("()"):
             return self._of_layer(tensor)
         if tensor.name == "item":
@@ -153,6 +157,8 @@ class Axes:
             return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
         if tensor.name in _ELEMENTWISE:
             left, right = tensor.inputs[:2] if len(tensor.inputs) >= 2 else (tensor.inputs[0], Const(1))
+            if _is_running(left) or _is_running(right):
+                return self.of(left if _is_running(right) else right)
             return combined(self.of(left), self.of(right), tensor)
         same = tensor.inputs[0] if tensor.name == "negative" else axis_moves.before_same_axes(tensor)
         if same is not None:
@@ -165,6 +171,10 @@ class Axes:
             return by_einsum(tensor, self.of)
         if tensor.name.startswith("einops."):
             return by_pattern(tensor, self.of)
+        if tensor.name.startswith(data_shapes.TABLE_CALLS):
+            return data_shapes.of_table(tensor)
+        if tensor.name in data_shapes.POOLS_OF_GRAPHS:
+            return data_shapes.of_graphs(tensor, self.of(tensor.inputs[0]))
         several = axis_moves.OF_SEVERAL.get(tensor.name)
         if several is not None:
             return several(self, tensor)
@@ -186,7 +196,7 @@ class Axes:
             return data_shapes.of_memory(tensor)
         base = self.of(tensor.inputs[0])
         if tensor.detail == "values" and base.is_unknown:
-            return data_shapes.of_column(tensor)
+            return data_shapes.of_column(tensor) or data_shapes.of_table(tensor.inputs[0])
         if tensor.detail in ("values", "indices", "data", "real", "grad"):
             return base
         if tensor.detail == "T":
@@ -259,9 +269,9 @@ class Axes:
         found = data_shapes.from_data(item, self.of, self._sample_of)
         if found is not None or not isinstance(base, Symbol):
             return found
-        returned = force(self._machine, base)
-        if isinstance(returned, Items) and returned.exact and isinstance(item.detail, int):
-            return self.of(returned.items[item.detail]) if -1 <= item.detail < len(returned.items) else None
+        whole = returned(self._machine, base) or force(self._machine, base)
+        if isinstance(whole, Items) and whole.exact and isinstance(item.detail, int):
+            return self.of(whole.items[item.detail]) if -1 <= item.detail < len(whole.items) else None
         layer = base.inputs[0] if base.inputs else None
         if base.name.removesuffix("()") in self._facts.sequence and isinstance(layer, Instance):
             return self._of_sequence_layer(item, base, layer)
@@ -305,6 +315,15 @@ def _with_last(result: Symbol, given: Shape, last: Size, *, is_added: bool = Fal
     may_be_last = len(given.sizes) > 1 and not given.back and not is_added
     front = given.sizes[:-1] if may_be_last else given.sizes
     return Shape(front, (result, len(front)), (*(given.back if is_added else given.back[:-1]), last))
+
+
+def _is_running(value: Value) -> bool:
+    """Whether a value began as a number before a loop that adds to it: it is as wide as what is added."""
+    if isinstance(value, Choice):
+        options = [option for _, option in value.options]
+        return any(map(_is_running, options)) and all(_is_running(each) or isinstance(each, Const) for each in options)
+    began = value.inputs[0] if isinstance(value, Symbol) and value.name == "unknown" and value.inputs else None
+    return isinstance(began, Const) and isinstance(began.value, int | float)
 
 
 def _of_known_rank(tensor: Value, shape: Shape) -> Shape:

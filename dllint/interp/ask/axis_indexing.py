@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dllint.interp.ask.axis_moves import keyword, number
 from dllint.interp.ask.shape import Shape
 from dllint.interp.ask.sizes import Size, of_axis
-from dllint.values import Const, Items, Symbol, Value
+from dllint.values import Const, Items, Setting, Symbol, Value
 
 _ALL_PLACES = ("numpy.arange", "numpy.random.permutation", "torch.randperm", "torch.arange")
 
@@ -90,8 +90,16 @@ def is_place(part: Value) -> bool:
     """Whether a part of an index is a number: one step of an axis."""
     if isinstance(part, Const):
         return isinstance(part.value, int) and not isinstance(part.value, bool)
-    is_asked_for = isinstance(part, Symbol) and part.name == "index" and not part.inputs  # a sample of a dataset
-    return is_asked_for or (isinstance(part, Symbol) and part.name == "counter")
+    if not isinstance(part, Symbol):
+        return False
+    is_asked_for = part.name == "index" and not part.inputs  # a sample of a dataset
+    is_farther = part.name in ("+", "-") and is_place(part.inputs[0]) and all(map(_may_be_number, part.inputs[1:]))
+    return is_asked_for or part.name == "counter" or is_farther
+
+
+def _may_be_number(value: Value) -> bool:
+    """Whether a value that is added to a place may be a number of steps: of a tensor more would be known."""
+    return is_place(value) or isinstance(value, Setting) or getattr(value, "name", "") in ("parameter", "attribute")
 
 
 def is_new_axis(part: Value) -> bool:

@@ -175,8 +175,9 @@ def _squeezed(known: Known, result: Symbol, shape: Shape) -> Shape | None:
     """An axis that is named has one step, or nobody would squeeze it; without a name all must be known."""
     index = number(keyword(result, 0, "dim", "axis"))
     if shape.rank is None:
-        if shape.is_column and index in (None, 1, -1):
-            return Shape(shape.sizes)
+        is_matrix = shape.is_layer_output and shape.back == (Size(),) and shape.rest is not None
+        if is_matrix and shape.rest is not None and (index in (1, -1) or (index is None and shape.is_column)):
+            return Shape(shape.sizes or (of_axis(shape.rest[0], 0),))
         before = shape.first(max(index + 1, len(shape.sizes))) if index is not None and index >= 0 else None
         if before is None or index is None or before[index].known not in (None, 1):
             return None

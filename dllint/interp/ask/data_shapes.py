@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from dllint.interp.ask.shape import Shape
+from dllint.interp.ask.axis_indexing import is_place
+from dllint.interp.ask.shape import Shape, joined
 from dllint.interp.ask.sizes import Size, of_axis
 from dllint.values import Class, Const, Function, Instance, Items, Symbol, Table, Value
 
 _TABLES = ("pandas.read_", "pandas.DataFrame")
 _LOADER = "torch.utils.data.DataLoader"
+_ENVIRONMENTS = ("gym.make", "gymnasium.make")
+_OF_STEP = (1, 2, 3)  # the reward and whether the episode has ended; the fourth may be what else there is to know
+_SAME_TABLE = (".drop", ".dropna", ".fillna", ".sample", ".reset_index", ".drop_duplicates", ".head")
+TABLE_CALLS = (*_TABLES, *_SAME_TABLE)
+POOLS_OF_GRAPHS = frozenset(
+    f"{package}.global_{kind}_pool"
+    for package in ("torch_geometric.nn", "torch_geometric.nn.pool", "torch_geometric.nn.glob")
+    for kind in ("mean", "add", "max")
+)
+_MASKS = ("compare", "&", "|", "not", ".isin")
+_WITH_CELLS = ("pandas.read_csv", "pandas.read_table", "pandas.read_excel")  # of which each holds a number or a text
+_ROWS = ("iloc", "loc")
 _MEMORY = re.compile(r"(?i)replay|memory|buffer")
 
 
@@ -31,7 +44,30 @@ def from_data(
         return _of_part(item, shape_of(base.inputs[place])) if place < len(base.inputs) else None
     if base.name.startswith(_TABLES) and _is_name(item):
         return Shape((of_axis(item, 0),))
-    return None
+    if isinstance(item.inputs[-1], Items) and _is_table(item):
+        return of_table(item)
+    is_number = _is_of_step(item, base) or _is_cell(item, base)
+    return Shape(()) if is_number else None
+
+
+def _is_of_step(item: Symbol, base: Symbol) -> bool:
+    """Whether a value is the reward, or the end, of one step of one environment: a number."""
+    environment = base.inputs[0] if base.name == ".step" and base.inputs else None
+    return getattr(environment, "name", "") in _ENVIRONMENTS and item.detail in _OF_STEP
+
+
+def _is_cell(item: Symbol, base: Symbol) -> bool:
+    """Whether a value is ``frame.iloc[i]["price"]`` or ``frame.loc[i, "price"]``: one number of a table."""
+    index = item.inputs[1] if len(item.inputs) > 1 else None
+    if isinstance(index, Items):
+        is_pair = index.exact and len(index.items) == 2 and is_place(index.items[0])
+        return is_pair and _is_of_rows(base) and isinstance(index.items[1], Const)
+    row = base.inputs[0] if base.name == "item" and len(base.inputs) > 1 and is_place(base.inputs[1]) else None
+    return _is_name(item) and isinstance(row, Symbol) and _is_of_rows(row)
+
+
+def _is_of_rows(value: Symbol) -> bool:
+    return value.name == "attribute" and value.detail in _ROWS and _is_table(value.inputs[0], _WITH_CELLS)
 
 
 def is_drawn_from_memory(value: Value) -> bool:
@@ -60,6 +96,39 @@ def of_column(values: Symbol) -> Shape | None:
     column = values.inputs[0]
     is_column = isinstance(column, Symbol) and column.name == "item" and _is_name(column)
     return Shape((of_axis(column, 0),)) if is_column else None
+
+
+def of_table(value: Value) -> Shape | None:
+    """A table as a tensor: rows and columns, if it was read as one and lost some of them at most."""
+    return Shape((of_axis(value, 0), of_axis(value, 1))) if _is_table(value) else None
+
+
+def of_graphs(pooled: Symbol, nodes: Shape) -> Shape:
+    """What a pooling makes of the nodes of a batch of graphs: a row for each graph."""
+    return Shape((of_axis(pooled, 0, meaning="batch"), nodes.axis(-1) or of_axis(pooled, 1)))
+
+
+def _is_table(value: Value, made_by: tuple[str, ...] = _TABLES) -> bool:
+    """Whether a value is a table, or some rows and columns of one."""
+    while (before := _table_before(value)) is not None:
+        value = before
+    return isinstance(value, Symbol) and value.name.startswith(made_by)
+
+
+def _table_before(value: Value) -> Value | None:
+    """The table of which another is a part."""
+    if not isinstance(value, Symbol) or not value.inputs:
+        return None
+    base = value.inputs[0]
+    if value.name in _SAME_TABLE:
+        return base
+    if value.name != "item" or not isinstance(base, Symbol):
+        return None
+    if base.name.endswith(".train_test_split") and isinstance(value.detail, int):
+        return base.inputs[value.detail // 2] if value.detail // 2 < len(base.inputs) else None
+    index = value.inputs[1] if len(value.inputs) > 1 else None
+    is_mask = isinstance(index, Symbol) and index.name in _MASKS
+    return base if isinstance(index, Items) or is_mask else None
 
 
 def _is_name(item: Symbol) -> bool:
@@ -146,8 +215,9 @@ def _is_default(collate: Value) -> bool:
 
 
 def listed(value: Items, shape_of: Callable[[Value], Shape]) -> Shape | None:
-    """A tensor made of a list of numbers or of lists."""
-    if not value.exact or not value.items:
+    """A tensor made of a list of numbers or of lists, of which all have one shape; there may be more than are known."""
+    if not value.items:
         return None
-    inner = shape_of(value.items[0])
-    return Shape((Size(len(value.items)), *inner.sizes)) if inner.rank is not None else None
+    inner = shape_of(value.items[0]) if value.exact else joined([shape_of(each) for each in value.items], value)
+    count = Size(len(value.items)) if value.exact else of_axis(value, 0)
+    return Shape((count, *inner.sizes)) if inner is not None and inner.rank is not None else None

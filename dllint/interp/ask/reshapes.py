@@ -138,7 +138,8 @@ def _moved(shape: Shape, before: int, sizes: Sequence[Size | None], after: int) 
         known = [size for size in theirs if size is not None]
         if ours is None or len(known) != len(theirs):
             continue
-        gone, new = without_common(product(ours), product(known))
+        before_it, after_view = product(ours), product(known)
+        gone, new = without_common(_in_parts(before_it, after_view), _in_parts(after_view, before_it))
         if gone == new == Size():
             return None
         if new == Size() and named.issuperset(gone.factors):
@@ -146,3 +147,14 @@ def _moved(shape: Shape, before: int, sizes: Sequence[Size | None], after: int) 
         elif gone == Size():
             moved = moved or new
     return moved
+
+
+def _in_parts(size: Size, other: Size) -> Size:
+    """A size with each whole of which the other one has a part written as its parts: ``n`` as ``n // 2 * 2``."""
+    for factor in other.factors:
+        if factor.quotient is not None:
+            whole, count = factor.quotient
+            left, surplus = without_common(size, whole)
+            if surplus == Size() and whole.factors:
+                size = product((left, Size(1, (factor,)), count))
+    return size

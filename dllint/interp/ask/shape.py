@@ -94,6 +94,11 @@ class Shape:
         return self.back == (Size(),) and self.is_batch
 
     @property
+    def may_be_column(self) -> bool:
+        """Whether it is a column if it is a batch at all: what a linear layer with one output returns."""
+        return self.is_column or (self.is_layer_output and self.back == (Size(),))
+
+    @property
     def is_layer_output(self) -> bool:
         """Whether only the last axis is known, and perhaps the batch: what a linear layer returns."""
         return self.rest is not None and len(self.back) == 1 and len(self.sizes) <= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -16,7 +17,7 @@ from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.classes import find_member, framework_of, is_foreign_trainer, is_module_class, role_of
 from dllint.interp.run.guards import as_option, text_of
 from dllint.interp.run.joining import CallError, outcome_of
-from dllint.interp.run.opaque import opaque
+from dllint.interp.run.opaque import NOT_ENTERED, opaque
 from dllint.interp.run.parameters import bind_parameters
 from dllint.interp.run.refusals import refusal
 from dllint.interp.run.supers import SuperProxy
@@ -72,7 +73,7 @@ def call(machine: Machine, callee: Value, arguments: Arguments, site: Site) -> V
     if isinstance(callee, Choice):
         if roles.are_modules(machine, callee) and not any(_is_method_of_modules(o) for _, o in callee.options):
             return modules.call_module(machine, callee, arguments, site)
-        return _each_option(machine, callee, site, lambda option: call(machine, option, arguments, site))
+        return _each_option(machine, callee, site, lambda o: call(machine, o, _under_path(machine, arguments), site))
     if isinstance(callee, Setting):
         return call(machine, callee.default, arguments, site)
     if isinstance(callee, Items | Table) and machine.block is not None:
@@ -124,7 +125,9 @@ def call_method(machine: Machine, base: Value, name: str, arguments: Arguments, 
         if isinstance(base, Choice):
             if _is_called_as_one(machine, base, name):
                 return methods.call_unknown_method(machine, base, name, arguments, site)
-            return _each_option(machine, base, site, lambda o: call_method(machine, o, name, arguments, site))
+            return _each_option(
+                machine, base, site, lambda o: call_method(machine, o, name, _under_path(machine, arguments), site)
+            )
         return call_method(machine, base, name, arguments, site)
     if isinstance(base, Setting) and base.has_default and not isinstance(base.default, Const):
         return call_method(machine, base.default, name, arguments, site)
@@ -170,6 +173,17 @@ def _each_option(machine: Machine, choice: Choice, site: Site, action: Callable[
         for index, (_, value) in enumerate(options)
     ]
     return outcome_of(machine.branch(site, arms), [guards for guards, _ in arms], site)
+
+
+def _under_path(machine: Machine, arguments: Arguments) -> Arguments:
+    """The arguments of a call of one option: ``x.size(0)`` in ``x.view(x.size(0), -1)`` is of the same ``x``."""
+    if not any(isinstance(given, Choice) for given in arguments.all()):
+        return arguments
+    return replace(
+        arguments,
+        positional=tuple(names.under_path(machine, given) for given in arguments.positional),
+        keywords={name: names.under_path(machine, given) for name, given in arguments.keywords.items()},
+    )
 
 
 def _without_leaving(action: Callable[[Value], Value], value: Value) -> tuple[None, Value]:
@@ -264,7 +278,8 @@ def invoke(
     if not machine.tick() or not machine.may_call(function) or not is_whole:
         return opaque(machine, function, arguments, site, receiver)
     if _is_irrelevant(machine, function, arguments, receiver):
-        return Symbol("call", (function, *arguments.all()), site, arguments=arguments, grad=machine.grad)
+        given = (function, *arguments.all())
+        return Symbol("call", given, site, detail=NOT_ENTERED, arguments=arguments, grad=machine.grad)
     if _CLIPS.search(function.name) and not modules.is_none(arguments.get(1, None)):
         machine.emit(GradientClip(site, arguments.get(0, None), function.name))
     scope = bind_parameters(machine, function, arguments, receiver)

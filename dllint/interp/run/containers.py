@@ -298,6 +298,8 @@ def _insert(machine: Machine, base: Items, position: Value, item: Value) -> None
     if isinstance(position, Const) and isinstance(position.value, int):
         items.insert(position.value, item)
         machine.write(base.contents, "items", tuple(items))
+        if machine.in_foreign_loop(base):
+            machine.write(base.contents, "exact", False)
     else:
         extend(machine, base, (item,), exact=False)
 

@@ -11,6 +11,9 @@ from dllint.values import Arguments, Symbol, Value
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
 
+NOT_ENTERED = "not entered"
+"""The detail of a call of a function that could be interpreted, and was not, as no rule that runs asks for it."""
+
 
 def opaque(machine: Machine, callee: Value, arguments: Arguments, site: Site, receiver: Value | None = None) -> Symbol:
     """A call that is not interpreted: anything may happen to what it is given."""
