@@ -78,6 +78,12 @@ class Chance(Objects):
 
 
 def _is_nothing(value: Value) -> bool:
+    """Whether a strength is 0, or from one number to the same."""
     if isinstance(value, Items):
-        return all(_is_nothing(item) for item in value.items)
+        is_one_number = len(value.items) == 2 and _is_same(*value.items)
+        return is_one_number or all(_is_nothing(item) for item in value.items)
     return not isinstance(value, Const) or not value.value
+
+
+def _is_same(low: Value, high: Value) -> bool:
+    return low is high or (isinstance(low, Const) and isinstance(high, Const) and low.value == high.value)

@@ -135,7 +135,7 @@ class Running(Assuming, SwitchedOff):
     def _failing(self, site: Site) -> Iterator[Assumption]:
         """That a script which certainly fails at some line is mended, if no other file imports it.
 
-        A call that Python refuses is reported itself, and is mended by who reads that.
+        A call that Python refuses is reported itself, and is mended by who reads that, if somebody runs the script.
         """
         failure = self._machine.failed_at
         if failure is None or (self.program.kind == "module" and self._comes_first(site, failure)):
@@ -146,7 +146,7 @@ class Running(Assuming, SwitchedOff):
     def _comes_first(self, site: Site, failure: Site) -> bool:
         """Whether what is found at a place has its effect although the script fails: it trained, or is the failure."""
         is_failure = failure.module is site.module and failure.line == site.line
-        is_reported = is_failure or isinstance(failure.node, ast.Call)
+        is_reported = is_failure or (isinstance(failure.node, ast.Call) and not self.assumed_run())
         return is_reported or any(isinstance(event, OptimizerStep) for event in self.events)
 
     @cached_property

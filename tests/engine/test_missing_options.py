@@ -109,3 +109,34 @@ def test_a_file_of_options(tmp_path: Path, imports: str, option: str, ends: bool
     code = f"{imports}\nprint(args.lr)\nprint(args.{option}){CALL}"
     refused = run(tmp_path, code, options=f"{PARSER}\nargs = parser.parse_args()\n").all_of(CallRefused)
     assert bool(refused) is not ends
+
+
+TWICE = "parser.add_argument('--depth', type=int)\n"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"{TWICE}{TWICE}",
+        f"{TWICE}group.add_argument('--depth', '-d')\n",
+        "def add(parser):\n    parser.add_argument('--lr')\nadd(parser)\n",
+    ],
+)
+def test_an_option_that_is_there_already_ends_the_script(tmp_path: Path, use: str) -> None:
+    assert not run(tmp_path, PARSER + use + CALL).all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        TWICE,
+        f"{TWICE}parser.add_argument('-d', dest='depth')\n",
+        f"{TWICE}parser = argparse.ArgumentParser()\n{TWICE}",
+        f"parser = argparse.ArgumentParser(conflict_handler='resolve')\n{TWICE}{TWICE}",
+        f"if torch.cuda.is_available():\n    {TWICE}else:\n    {TWICE}",
+        f"parser.set_defaults(depth=3)\n{TWICE}",
+        f"try:\n    {TWICE}    {TWICE}except argparse.ArgumentError:\n    pass\n",
+    ],
+)
+def test_other_options_may_be_added(tmp_path: Path, use: str) -> None:
+    assert run(tmp_path, f"import torch\n{PARSER}{use}{CALL}").all_of(CallRefused)

@@ -122,6 +122,8 @@ UNBOUND = [
     "print(names)",
     "stop = [*texts]",
     "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
+    "def fit():\n    rounds = 3\nfor i in range(rounds):\n    fit()",
+    "def fit(i):\n    print(i)\nprint([i for i in range(3)])\nprint(i)",
 ]
 
 
@@ -141,6 +143,13 @@ def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path,
         "if torch.cuda.is_available():\n    model.eval()",
         "print(__file__, __doc__, raw_input)",
         "get_ipython().system('pip install timm')",
+        "print([i for i in range(3)], {i: j for i, j in zip('ab', 'cd')}, (lambda i: i)(3))",
+        "for i, (a, *b) in enumerate(zip('ab', 'cd')):\n    pass\nprint(i, a, b)",
+        "try:\n    pass\nexcept ValueError as error:\n    print(error)\nwith open('a') as file:\n    print(file)",
+        "if (size := len('ab')) > 1:\n    print(size)\nclass Net:\n    width = 3\n    height = width",
+        "def make():\n    global rounds\n    rounds = 3\nmake()\nprint(rounds)",
+        "import torch.nn as layers\nfrom torch import optim as o\nprint(layers, o, torch)",
+        "def evaluate():\n    model.eval()",
         "def evaluate():\n    model.eval()",
         "@profile\ndef evaluate():\n    pass",
     ],

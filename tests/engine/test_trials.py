@@ -206,11 +206,16 @@ if __name__ == '__main__':
             {"nets/__init__.py": "from .net import Net\n"},
             ["effect"],
         ),
+        (
+            "print(net(torch.FloatTensor(2, args.width).random_(0, 9)).shape)",
+            {"nets/__init__.py": "from .net import Net\n"},
+            ["effect"],
+        ),
         ("print(net.layer.weight.shape)", {"run.py": f"from nets.net import Net\nNet(3)\n{FITS}"}, ["effect"]),
         ("print(net.layer.weight.shape)", {"run.py": FITS}, []),
         ("print(net(load()).size())", {"nets/__init__.py": "from .net import Net\n"}, []),
     ],
-    ids=["of-a-package", "imported", "by-itself", "on-data"],
+    ids=["of-a-package", "on-numbers", "imported", "by-itself", "on-data"],
 )
 def test_a_trial_may_take_the_options_of_its_model(use: str, files: dict[str, str], expected: list[str]) -> None:
     assert kinds("DL846", "", {"nets/net.py": TRIAL_WITH_OPTIONS.format(use), "run.py": FITS, **files}) == expected

@@ -242,6 +242,14 @@ def test_what_a_script_does_not_get_to_has_no_effect(name: str, expected: list[s
     assert [kind for kind in kinds("DL842", FAILING.format(name), files) if kind == "effect"] == expected
 
 
+@pytest.mark.parametrize(("command", "expected"), [("python run.py", ["effect"]), ("python main.py", []), ("", [])])
+def test_a_call_that_is_refused_is_mended_by_who_runs_the_script(command: str, expected: list[str]) -> None:
+    """What no command of the project runs fails unseen, and what else is wrong there has no effect."""
+    source = FAILING.format("flip").replace("flip = args.flip", "def make(depth):\n    return depth\nmake()")
+    files = {"tools.py": "def trained(x, flip):\n    return x\n", "run.py": "print(1)\n", "README.md": command}
+    assert kinds("DL841", source, files) == expected
+
+
 def test_what_trained_before_the_script_fails_has_trained() -> None:
     training = """
 import argparse
@@ -260,7 +268,8 @@ name = str(args.name)
 
 
 @pytest.mark.parametrize(
-    ("folder", "is_question"), [("old", True), ("code_archive", True), (".Archive", True), ("cold", False), ("", False)]
+    ("folder", "is_question"),
+    [("old", True), ("code_archive", True), ("discarded_src", True), (".Archive", True), ("cold", False), ("", False)],
 )
 def test_a_folder_of_old_files_is_set_aside(folder: str, is_question: bool) -> None:
     (finding,) = found("DL842", "", {f"{folder}/run.py".lstrip("/"): "import numpy as np\nprint(np.float(3))\n"})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from dllint.events import LibraryCall
+from dllint.interp.run.joining import CallError
 from dllint.sites import Site
 from dllint.values import Arguments, Class, Const, External, Instance, Items, Setting, Symbol, Value
 
@@ -73,8 +75,25 @@ def _add_option(machine: Machine, parser: Instance, arguments: Arguments, site: 
             return
         name = long[0].lstrip("-").replace("-", "_")
     is_positional = any(not flag.startswith("-") for flag in flags)
+    if _is_there_already(parser, name, flags, site):
+        raise CallError(site)
     default = None if _is_required(arguments, is_positional) else _default(machine, arguments, site)
     machine.write(parser.attributes, name, Setting(name, default, site))
+
+
+def _is_there_already(parser: Instance, name: str, flags: list[str], site: Site) -> bool:
+    """Whether the parser certainly has an option of these flags, so that it raises `ArgumentError`."""
+    known = parser.attributes.get(name)
+    if not isinstance(known, Setting) or known.site is None or "conflict_handler" in parser.arguments.keywords:
+        return False
+    call = known.site.node
+    if (
+        known.site.node is site.node
+        or not isinstance(call, ast.Call)
+        or getattr(call.func, "attr", "") != "add_argument"
+    ):
+        return False
+    return any(isinstance(each, ast.Constant) and each.value in flags for each in call.args)
 
 
 def _is_required(arguments: Arguments, is_positional: bool) -> bool:

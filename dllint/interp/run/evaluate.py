@@ -37,7 +37,7 @@ def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
 
 def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
     value = names.lookup(machine, node.id, scope)
-    if isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node.id, scope.module):
+    if isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node.id, scope):
         raise CallError(Site(scope.module, node))
     return value
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
+from dllint.interp.source.nodes import nodes_of
 from dllint.values import Instance, ModuleReference
 
 # What is there without being bound: in Python 3, in Python 2 (for which a file may be), and where tools run a file.
@@ -26,7 +27,7 @@ _PROVIDED = frozenset(dir(builtins)) | {
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
-    from dllint.values import Value
+    from dllint.values import Scope, Value
 
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
@@ -40,15 +41,24 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
         return any(lacks(machine.project, module, alias.name) for alias in statement.names)
 
 
-def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
-    """Whether a name raises `NameError`: nothing in the file binds it, at any depth, and Python has none of its own.
+def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
+    """Whether a name raises `NameError`: nothing in the file binds it, and Python has none of its own.
 
-    Of a file alone, which may be a part of something, only modules of Python's that it does not import are such names.
+    At the top of a file what its functions bind for themselves is not there; in a function anything may be that is
+    bound at any depth. Of a file alone, which may be a part of something, only modules of Python's that it does not
+    import are such names.
     """
     if name in _PROVIDED or name.startswith("__") or not _is_run(machine):
         return False
+    module = scope.module
     is_whole = name in sys.stdlib_module_names or machine.project.is_whole_around(module)
-    return is_whole and not module.binds(name) and has_only_what_is_written(module)
+    if not is_whole or not has_only_what_is_written(module):
+        return False
+    if scope.parent is not None or not module.binds(name):
+        return not module.binds(name)
+    return name not in module.bindings.names and not any(
+        name in each.names for each in nodes_of(module.tree).of(ast.Global)
+    )
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:

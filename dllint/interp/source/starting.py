@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dllint.interp.source.imported import ALSO_KNOWN, KNOWN, prefixes
 from dllint.interp.source.missing_names import lacks
+from dllint.interp.source.trials import has_main_guard
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
@@ -86,16 +87,28 @@ def _missing_import(project: Project, module: SourceModule) -> str:
     """
     if not project.is_whole_around(module):
         return ""
+    is_run = (module.is_script or has_main_guard(module)) and not project.sets_search_path
     for each in (module, *_needed_by(project, module)):
-        imports = _look_at(project, each).top_imports
         is_elsewhere = module.contains(_FOUND_ELSEWHERE) or each.contains(_FOUND_ELSEWHERE)
-        for name, level in imports:
+        for name, level in _looked_for(project, each):
             parts = name.split(".") if name else []
             if (is_elsewhere and not level) or project.find(each, name, level) is not None:
                 continue
-            if _is_missing(project, each, parts, level) and not _is_left_out(project, parts):
+            is_missing = _is_missing(project, each, parts, level, is_run=is_run and each is module)
+            if is_missing and not _is_left_out(project, parts):
                 return "." * level + name
     return ""
+
+
+def _looked_for(project: Project, module: SourceModule) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports at its top, and those that it imports from folders without `__init__.py`."""
+    top = _look_at(project, module)
+    yield from top.top_imports
+    for name, level, wanted in top.top_names:
+        if level or wanted == "*" or name not in _OWN or project.find(module, name) is not None:
+            continue
+        if any(_is_folder_of_modules(project, base / name) for base in project.search_path(module.folder)):
+            yield f"{name}.{wanted}", 0
 
 
 def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceModule] | None:
@@ -174,8 +187,13 @@ def _is_one_of_several(project: Project, module: SourceModule) -> bool:
     return sum(file.parts[-2:] == tail for file in project.files) > 1
 
 
-def _is_missing(project: Project, importer: SourceModule, parts: list[str], level: int) -> bool:
-    """Whether nothing in the project can be what an import means, though the folder around it is there."""
+def _is_missing(
+    project: Project, importer: SourceModule, parts: list[str], level: int, *, is_run: bool = False
+) -> bool:
+    """Whether nothing in the project can be what an import means, though the folder around it is there.
+
+    A file that is run itself (``is_run``) looks beside it and above alone, not in folders of other scripts.
+    """
     if not parts or _NOT_PUBLISHED.fullmatch(parts[-1]) or (not level and parts[0] in KNOWN):
         return False
     if level:
@@ -186,7 +204,9 @@ def _is_missing(project: Project, importer: SourceModule, parts: list[str], leve
         is_around = parts[0] in _OWN or (
             len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases)
         )
-    return is_around and not any(_is_there(project, base, parts) for base in bases) and not _is_further(project, parts)
+    if not is_around or any(_is_there(project, base, parts) for base in bases):
+        return False
+    return (is_run and len(parts) == 1) or not _is_further(project, parts)
 
 
 def _is_folder_of_modules(project: Project, folder: Path) -> bool:

@@ -20,18 +20,21 @@ _LOOKS = frozenset(
     ("size", "shape", "dim", "numel", "nelement", "element_size", "parameters", "named_parameters", "buffers",
      "modules", "named_modules", "children", "to", "cuda", "cpu", "eval", "float", "half", "item", "mean", "sum",
      "forward", "state_dict", "keys", "items", "values", "format", "tolist", "detach", "numpy", "view", "reshape",
-     "permute", "unsqueeze", "squeeze", "append", "join")
+     "permute", "unsqueeze", "squeeze", "append", "join", "random_",
+     "normal_", "uniform_")
 )  # fmt: skip
 _HARMLESS = frozenset(
-    ("summary", "profile", "get_model_complexity_info", "Variable", "FlopCountAnalysis", "clever_format")
-)
+    ("summary", "profile", "get_model_complexity_info", "Variable", "LongTensor", "FloatTensor", "Tensor",
+     "FlopCountAnalysis", "clever_format")
+)  # fmt: skip
 _WORKERS = re.compile(r"Loader|Dataset|Data$|Trainer|Parser|Config|Optim|Adam|SGD|Env|Agent|App|Tk|Server")
 _WORK = re.compile(
     r"(?:\w+_)?(?:train|fit|main|run|save|backward|dump|export|generate|predict|preprocess|evaluate|test)(?:_\w+)?"
     r"|\w*parse\w*_args|ArgumentParser|Fire|write\w*|to_(?:csv|json|excel)|savez\w*|imwrite|\w*Trainer|launch"
 )
 _EXAMPLE = re.compile(r"(?i)\bexamples?\b")
-_PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "parse_args", "parse_known_args"))
+_PARSING = frozenset(("ArgumentParser", "add_argument", "add_argument_group", "set_defaults", "parse_args",
+                      "parse_known_args"))  # fmt: skip
 _MAX_DEPTH = 4
 
 
