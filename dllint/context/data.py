@@ -118,17 +118,10 @@ class DataView(Passes):
             for whole in self.inner(part)
         ]
 
-    def moves_pixels(self, transform: Value) -> TransformStep | None:
-        """The first step of a transform that flips, crops or turns an image at random, each time otherwise."""
+    def moving_pixels(self, transform: Value) -> list[TransformStep]:
+        """The steps of a transform that flip, crop or turn an image; `is_random` tells whether each time otherwise."""
         geometric = self._machine.facts.transforms["geometric"]
-        steps = (step for step in self.steps(transform) if step.kind in geometric and isinstance(step.value, Instance))
-        return next((step for step in steps if self._is_random(step)), None)
-
-    @staticmethod
-    def _is_random(step: TransformStep) -> bool:
-        given = step.value.arguments.get(0, "p") if isinstance(step.value, Instance) else None
-        is_flip = step.kind.endswith("Flip")
-        return not (is_flip and isinstance(given, Const) and given.value in (0, 1))
+        return [step for step in self.steps(transform) if step.kind in geometric and isinstance(step.value, Instance)]
 
     def picture_use(self, transform: Value) -> tuple[Guards, Site] | None:
         """Where, and when, a transform of the project does what only images of PIL can (``image.convert("L")``)."""

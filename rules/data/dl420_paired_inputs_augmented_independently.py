@@ -146,8 +146,9 @@ class PairedInputsAugmentedIndependently(Rule):
 
 
 def _random_step(call: TransformCall, other: TransformCall, ctx: Context) -> TransformStep | None:
-    """The step that moves the pixels of one of two images."""
-    return ctx.data.moves_pixels(call.transform) or ctx.data.moves_pixels(other.transform)
+    """The step that moves the pixels of one of two images, each time otherwise."""
+    steps = (*ctx.data.moving_pixels(call.transform), *ctx.data.moving_pixels(other.transform))
+    return next((step for step in steps if ctx.is_random(step)), None)
 
 
 def _read_by(value: Value, ctx: Context) -> list[Value]:
