@@ -130,7 +130,7 @@ UNBOUND = [
 @pytest.mark.parametrize("text", UNBOUND)
 def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path, text: str) -> None:
     (tmp_path / "README.md").write_text("# Models\n")
-    assert not run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+    assert not run(tmp_path, f"import torch, data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +156,16 @@ def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path,
 )
 def test_a_script_of_a_project_goes_on_elsewhere(tmp_path: Path, text: str) -> None:
     (tmp_path / "README.md").write_text("# Models\n")
-    assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+    assert run(tmp_path, f"import torch, data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
 
 
 @pytest.mark.parametrize("text", UNBOUND)
-def test_a_file_alone_may_be_a_part_of_a_script(tmp_path: Path, text: str) -> None:
-    assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
+@pytest.mark.parametrize(("head", "readme"), [("import torch, data", ""), ("import torch", "# Models\n")])
+def test_a_file_alone_may_be_a_piece_of_a_script(tmp_path: Path, head: str, readme: str, text: str) -> None:
+    """Such as an example of a page, in whose folder there is a project."""
+    if readme:
+        (tmp_path / "README.md").write_text(readme)
+    assert run(tmp_path, f"{head}\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
 
 
 @pytest.mark.parametrize("text", ["from data import Missing", "os.makedirs('out')"])

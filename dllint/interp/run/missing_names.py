@@ -45,13 +45,13 @@ def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
     """Whether a name raises `NameError`: nothing in the file binds it, and Python has none of its own.
 
     At the top of a file what its functions bind for themselves is not there; in a function anything may be that is
-    bound at any depth. Of a file alone, which may be a part of something, only modules of Python's that it does not
-    import are such names.
+    bound at any depth. Of a file that stands alone, which may be a piece of something, only modules of Python's that it
+    does not import are such names: a script of a project imports others of its files.
     """
     if name in _PROVIDED or name.startswith("__") or not _is_run(machine):
         return False
     module = scope.module
-    is_whole = name in sys.stdlib_module_names or machine.project.is_whole_around(module)
+    is_whole = name in sys.stdlib_module_names or _is_of_project(machine, module)
     if not is_whole or not has_only_what_is_written(module):
         return False
     if scope.parent is not None or not module.binds(name):
@@ -59,6 +59,13 @@ def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
     return name not in module.bindings.names and not any(
         name in each.names for each in nodes_of(module.tree).of(ast.Global)
     )
+
+
+def _is_of_project(machine: Machine, module: SourceModule) -> bool:
+    """Whether a file imports others of its project, which is there as a whole."""
+    project = machine.project
+    others = (project.find(module, name, level) for name, level in module.top_imports)
+    return project.is_whole_around(module) and any(each not in (None, module) for each in others)
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:
