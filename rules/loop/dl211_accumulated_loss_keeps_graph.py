@@ -55,6 +55,7 @@ from dllint.api import (
     LossCall,
     Program,
     Rule,
+    Site,
     Symbol,
     Value,
     replace_range,
@@ -89,13 +90,23 @@ def is_added_without_gradients(event: Event, kept: Kept, loop: Loop, ctx: Contex
 
 
 def is_begun_anew(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
-    """the sum starts again in each iteration, or is nothing but the variable of the loss"""
+    """the sum starts again in each iteration, or is nothing but the variable of the loss, or of a call in it"""
+    around = next(ctx.ancestors(kept.site, ast.FunctionDef), None)
+    is_of_call = around is not None and not ctx.is_within(loop.site, Site(kept.site.module, around))
+    if around is not None and is_of_call and kept.target.isidentifier() and not _is_shared(kept.target, around):
+        return True
     stores = (node for node in ast.walk(loop.site.node) if isinstance(node, ast.Assign))
     return any(
         ast.unparse(target) == kept.target and kept.target not in ast.unparse(store.value)
         for store in stores
         for target in store.targets
     )
+
+
+def _is_shared(name: str, function: ast.FunctionDef) -> bool:
+    """Whether a variable of a function is one of the file or of a function around it, too."""
+    shared = (node for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal))
+    return any(name in node.names for node in shared)
 
 
 class AccumulatedLossKeepsGraph(Rule):
