@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -16,9 +17,13 @@ from dllint.interp.ask.shape import Shape
 from dllint.interp.run.graph import inputs_of
 from dllint.interp.run.modules import force
 from dllint.interp.source.axis_facts import axis_facts
+from dllint.sites import Guard
 from dllint.values import Instance, Symbol, Value
 
 _MAX_SOURCES = 400
+_ASKS_RANK = re.compile(r"\bdim\(|\bndim\b|\blen\(.*(\.shape|\.size\()")
+_ASKS_SIZE = re.compile(r"\bshape\b|\bsize\(")
+_MATRIX = 2  # axes: of a vector or a matrix nothing is mixed
 
 
 class AxesOfTensors(ProgramView):
@@ -116,3 +121,15 @@ class AxesOfTensors(ProgramView):
     def is_of_products(self, value: Value) -> bool:
         """Whether a tensor holds products of vectors, perhaps scaled and masked: the scores of attention."""
         return is_of_products(value)
+
+    def asks_of_other_axes(self, guard: Guard, rank: int | None) -> bool:
+        """Whether a condition may hold for tensors only that have other axes than one of so many (``rank``).
+
+        That two sizes are equal, or that one is large enough, says nothing of the axes: such tests refuse what cannot
+        fit.
+        """
+        text, is_equal = str(guard.subject), guard.relation == "==" and isinstance(guard.operand, int)
+        if _ASKS_RANK.search(text):
+            is_this = is_equal and (guard.operand == rank if rank is not None else guard.operand > _MATRIX)
+            return not is_equal or is_this is not guard.holds
+        return _ASKS_SIZE.search(text) is not None and (is_equal or guard.relation == "truthy")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple, TypeGuard
@@ -33,6 +32,7 @@ _DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
 _BY_TEXT = frozenset(("vars", "__dict__", "_get_kwargs", "getattr", "attrgetter", "asdict"))
 _MAX_CALLS = 3  # from the parser to what reads the options
 _MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
+_MOST_IMPORTING = 40  # that get the options of one parser: more are a library, whose users are not seen
 _WORD = re.compile(r"\w+")
 _LOADING = re.compile(r"\b(?:safe_|full_)?loads?\(|\bload_(?:args|config|hparams|hyperparams|params)|\bNamespace\(")
 _IMPORTING = re.compile(
@@ -73,9 +73,14 @@ class CommandLine(Sources):
             read = self._read_by_sharing(where)
             return read is None or any(each.have(name) for each in read.values())
         sharing = self._sharing(where)
-        read = self._read_anywhere
-        return read is None or any(
-            names.have(name) and (module in sharing or not _has_its_own(module, name)) for module, names in read.items()
+        read = self._read_anywhere if sharing is not None else None
+        return (
+            sharing is None
+            or read is None
+            or any(
+                names.have(name) and (module in sharing or not _has_its_own(module, name))
+                for module, names in read.items()
+            )
         )
 
     def has_reader(self, name: str, where: Module) -> bool:
@@ -148,8 +153,8 @@ class CommandLine(Sources):
     def _read_by_sharing(self, where: Module) -> _Read:
         """What the files that may get the options of a parser read; ``None`` where unknown code may read all."""
         if where not in self._known_to_share:
-            files = list(self._sharing(where))
-            is_library = len(files) > _MOST_FILES
+            files = list(self._sharing(where) or ())
+            is_library = not files or len(files) > _MOST_FILES
             found = None if is_library else self._read_in([*files, *self._meant_by_other_names(files)])
             self._known_to_share[where] = found
         return self._known_to_share[where]
@@ -158,27 +163,26 @@ class CommandLine(Sources):
     def _known_to_share(self) -> dict[Module, _Read]:
         return {}
 
-    def _sharing(self, where: Module) -> dict[SourceModule, None]:
+    def _sharing(self, where: Module) -> dict[SourceModule, None] | None:
         """The files that may get what a parser in some file returns: all that import the file, and what they import.
 
-        What a script parses itself is not passed on by those that import it.
+        What a script parses itself is not passed on by those that import it. ``None`` where very many do.
         """
         project, main = self._machine.project, self.program.module
         importing = [where if isinstance(where, SourceModule) else main]
         for parser in importing:  # which grows meanwhile
-            importing.extend(each for each in self._importing.get(parser, ()) if each not in importing)
+            importing.extend(each for each in self._importing(parser) if each not in importing)
             if where is main:
                 break
+            if len(importing) > _MOST_IMPORTING:
+                return None
         return dict.fromkeys(each for module in (main, *importing) for each in project.closure(module))
 
-    @cached_property
-    def _importing(self) -> Mapping[SourceModule, list[SourceModule]]:
-        """The files that import each file of the project."""
-        importing: dict[SourceModule, list[SourceModule]] = defaultdict(list)
-        for module in self._machine.project.mentioning():
-            for each in self._machine.project.imported_by(module):
-                importing[each].append(module)
-        return importing
+    def _importing(self, module: SourceModule) -> Iterator[SourceModule]:
+        """The files that import a file of the project, whose name they have in them."""
+        name = module.file.parent.name if module.is_package else module.file.stem
+        named = self._machine.project.mentioning(re.compile(rf"\b{re.escape(name)}\b"))
+        return (each for each in named if module in self._machine.project.imported_by(each))
 
     def _meant_by_other_names(self, modules: list[SourceModule]) -> Iterator[SourceModule]:
         """The files that imports may mean which lead nowhere: their package has another name where it is installed."""

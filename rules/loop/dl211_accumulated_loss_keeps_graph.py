@@ -93,7 +93,7 @@ def is_begun_anew(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
     """the sum starts again in each iteration, or is nothing but the variable of the loss, or of a call in it"""
     around = next(ctx.ancestors(kept.site, ast.FunctionDef), None)
     is_of_call = around is not None and not ctx.is_within(loop.site, Site(kept.site.module, around))
-    if around is not None and is_of_call and kept.target.isidentifier() and not _is_shared(kept.target, around):
+    if around is not None and is_of_call and kept.target.isidentifier() and not _is_of_outside(kept.target, around):
         return True
     stores = (node for node in ast.walk(loop.site.node) if isinstance(node, ast.Assign))
     return any(
@@ -103,7 +103,7 @@ def is_begun_anew(event: Event, kept: Kept, loop: Loop, ctx: Context) -> bool:
     )
 
 
-def _is_shared(name: str, function: ast.FunctionDef) -> bool:
+def _is_of_outside(name: str, function: ast.FunctionDef) -> bool:
     """Whether a variable of a function is one of the file or of a function around it, too."""
     shared = (node for node in ast.walk(function) if isinstance(node, ast.Global | ast.Nonlocal))
     return any(name in node.names for node in shared)

@@ -39,7 +39,6 @@ Off by default: of the 5 findings that were read and settled in all batches, 1 w
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TypeVar
 
@@ -48,7 +47,6 @@ from dllint.api import (
     Context,
     Edits,
     Finding,
-    Guard,
     LibraryCall,
     Mixture,
     Rule,
@@ -60,9 +58,6 @@ from dllint.api import (
 
 T = TypeVar("T")
 
-_ASKS_RANK = re.compile(r"\bdim\(|\bndim\b|\blen\(.*(\.shape|\.size\()")
-_ASKS_SIZE = re.compile(r"\bshape\b|\bsize\(")
-_MATRIX = 2  # axes: of a vector or a matrix nothing is mixed
 _VIEWS = ("torch.Tensor.view", "torch.Tensor.reshape", "torch.reshape")
 
 
@@ -70,19 +65,7 @@ def is_for_another_shape(event: LibraryCall, ctx: Context) -> bool:
     """a condition on the number of axes, or on a certain size, decides whether the view is taken: the tensor may have
     other axes there"""
     rank = ctx.shape(event.arguments.positional[0]).rank
-    return any(_is_of_others(guard, rank) for guard in event.guards)
-
-
-def _is_of_others(guard: Guard, rank: int | None) -> bool:
-    """Whether a condition may hold for tensors only that have other axes than one of so many.
-
-    That two sizes are equal, or that one is large enough, says nothing of the axes: such tests refuse what cannot fit.
-    """
-    text, is_equal = str(guard.subject), guard.relation == "==" and isinstance(guard.operand, int)
-    if _ASKS_RANK.search(text):
-        is_this = is_equal and (guard.operand == rank if rank is not None else guard.operand > _MATRIX)
-        return not is_equal or is_this is not guard.holds
-    return _ASKS_SIZE.search(text) is not None and (is_equal or guard.relation == "truthy")
+    return any(ctx.asks_of_other_axes(guard, rank) for guard in event.guards)
 
 
 class ViewAsTranspose(Rule):

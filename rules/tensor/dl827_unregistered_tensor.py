@@ -101,7 +101,7 @@ def is_handled(event: AttributeAssigned, owner: Instance, value: Value, ctx: Con
 def is_drawn_anew(event: AttributeAssigned, owner: Instance, value: Value, ctx: Context) -> bool:
     """the class draws such numbers in other methods, too: any will do, and these are for looking at results"""
     assert isinstance(owner.cls, Class)
-    made, statement = _made(value), statement_around(event.site)
+    made, statement = _before_move(value), statement_around(event.site)
     if statement is None or not isinstance(made, Symbol) or made.name not in _RANDOM:
         return False
     calls = {ast.unparse(each.func) for each in ast.walk(statement) if isinstance(each, ast.Call)}
@@ -170,7 +170,7 @@ class UnregisteredTensor(Rule):
 def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
     if isinstance(value, Instance):
         return "moved" if value.library_name == "torch.nn.Parameter" and _is_moved(event, value) else ""
-    made = _made(value)
+    made = _before_move(value)
     if not isinstance(made, Symbol) or not made.name.startswith("torch.") or made.arguments is None:
         return ""
     flag = made.arguments.keywords.get("requires_grad")
@@ -179,7 +179,7 @@ def _what_is_wrong(event: AttributeAssigned, value: Value, ctx: Context) -> str:
     return "random" if made.name in _RANDOM else ""
 
 
-def _made(value: Value) -> Value:
+def _before_move(value: Value) -> Value:
     """What was made, before it was moved."""
     return value.inputs[0] if isinstance(value, Symbol) and value.name in (".to", ".cuda") and value.inputs else value
 
