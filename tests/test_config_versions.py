@@ -170,7 +170,7 @@ class TestVersions:
                 "-Python 3.7--3.9\n* PyTorch1.6~1.8, numpy 1.19 to 1.21\n",
                 {"numpy": "1.21.0.1", "python": "3.9.0.1", "torch": "1.8.0.1"},
             ),
-            ("README.md", "pip install sentence-transformers==2.2.0 numpy\n", {}),
+            ("README.md", "pip install vit-pytorch==0.20.3 numpy\n", {}),
             ("INSTALLING.md", "    pip install datasets==1.5.0 'numpy<2'\n", {"datasets": "1.5.0.1", "numpy": "2"}),
             ("docs/setup.md", "conda create --name x \\\n  python=3.6\n", {"python": "3.7"}),
             ("a/b/notes.md", "conda install pytorch==1.6.0 -c pytorch\n", {"torch": "1.6.0.1"}),

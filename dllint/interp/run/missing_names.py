@@ -29,7 +29,8 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
     module = machine.project.find(importer, statement.module or "", statement.level)
     if module is None or module is importer or not _is_the_one(machine, statement, importer, module):
         return False
-    return any(lacks(machine.project, module, alias.name) for alias in statement.names)
+    with machine.project.reading(module):
+        return any(lacks(machine.project, module, alias.name) for alias in statement.names)
 
 
 def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
@@ -43,8 +44,9 @@ def is_not_in(machine: Machine, base: Value, name: str) -> bool:
     if not isinstance(base, ModuleReference) or not _is_run(machine):
         return False
     module, assigned = base.module, re.compile(rf"\.{name}\s*(:[^=\n]+)?=[^=]")
-    if module.folder != machine.main.folder or module.is_package or not lacks(machine.project, module, name):
-        return False
+    with machine.project.reading(module):
+        if module.folder != machine.main.folder or module.is_package or not lacks(machine.project, module, name):
+            return False
     return not any(each.contains(assigned) for each in machine.project.closure(machine.main))
 
 
