@@ -13,6 +13,7 @@ _POSITION_OF_P = {"RandomPerspective": 1, "RandomPosterize": 1, "RandomSolarize"
                   "RandomApply": 1}
 _STRENGTHS = {"RandomRotation": ("degrees",), "RandomAffine": ("degrees", "translate", "scale", "shear"),
               "ColorJitter": ("brightness", "contrast", "saturation", "hue"), "RandomResizedCrop": ()}
+_FOR_EACH_AXIS = ("translate",)  # two numbers that are a width and a height, and no range
 _ALL_OR_NOTHING = frozenset(
     ("HorizontalFlip", "VerticalFlip", "Grayscale", "Invert", "Equalize", "AutoContrast", "Autocontrast", "Posterize",
      "Solarize", "AdjustSharpness")
@@ -73,14 +74,18 @@ class Chance(Objects):
         if kind == "RandomResizedCrop":
             scale = self.argument(transform, 1, "scale")
             return not (isinstance(scale, Items) and all(self.constant(bound) == 1 for bound in scale.items))
-        given = [self.argument(transform, index, name) for index, name in enumerate(_STRENGTHS[kind])]
-        return any(value is not None and not _is_nothing(value) for value in given)
+        names = _STRENGTHS[kind]
+        given = {name: self.argument(transform, index, name) for index, name in enumerate(names)}
+        return any(
+            value is not None and not _is_nothing(value, is_range=name not in _FOR_EACH_AXIS)
+            for name, value in given.items()
+        )
 
 
-def _is_nothing(value: Value) -> bool:
-    """Whether a strength is 0, or from one number to the same."""
+def _is_nothing(value: Value, *, is_range: bool = True) -> bool:
+    """Whether a strength is 0 or, where two numbers are a range, from one to the same."""
     if isinstance(value, Items):
-        is_one_number = len(value.items) == 2 and _is_same(*value.items)
+        is_one_number = is_range and len(value.items) == 2 and _is_same(*value.items)
         return is_one_number or all(_is_nothing(item) for item in value.items)
     return not isinstance(value, Const) or not value.value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from dllint.context.base import E
@@ -50,12 +51,17 @@ class Decisions(Paths):
         return self._last_tested[1]
 
     def happens_once(self, event: Event, loop: Loop) -> bool:
-        """Whether an event happens in one iteration of a loop: where a variable of it equals something.
+        """Whether an event happens in one iteration of a loop: where what the loop counts equals something.
 
         Not that of every so many iterations, as ``step % 100 == 0`` says.
         """
+        target = loop.site.node.target if isinstance(loop.site.node, ast.For) else None
+        counted = {node.id for node in ast.walk(target) if isinstance(node, ast.Name)} if target is not None else set()
         return any(
-            guard.holds and guard.relation == "==" and not guard.periodic and not guard.names.isdisjoint(loop.targets)
+            guard.holds
+            and guard.relation == "=="
+            and not guard.periodic
+            and not counted.isdisjoint(name.rpartition(":")[2] for name in guard.names & loop.targets)
             for guard in event.guards
         )
 

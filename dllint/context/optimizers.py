@@ -100,7 +100,7 @@ class Optimizers(Modules):
         given = [
             event.parameters for event in self.all_of(OptimizerCreated) if self.is_same(event.optimizer, optimizer)
         ]
-        items = [item for each in given for item in (each.items if isinstance(each, Items) else (each,))]
+        items = [item for each in given for item in (each.items if isinstance(each, Items) and each.exact else (each,))]
         return bool(items) and all(map(self._has_no_gradient, items))
 
     def _has_no_gradient(self, value: Value | None) -> bool:

@@ -147,7 +147,8 @@ class DiscardedResult(Rule):
     def _report(self, site: Site, message: str, edits: Edits, ctx: Context) -> Finding:
         is_call = isinstance(site.node, ast.Call)
         function = site.node.func if isinstance(site.node, ast.Call) else site.node
-        changes_no_number = getattr(function, "attr", getattr(function, "id", "")) in _TIDY | _CHANGING_MODULES
+        name = getattr(function, "attr", getattr(function, "id", ""))
+        changes_no_number = name in _TIDY or (is_call and name in _CHANGING_MODULES)
         return ctx.finding(
             self,
             site,
@@ -156,7 +157,7 @@ class DiscardedResult(Rule):
             help="assign the result" if is_call else "write the brackets",
             trace=[(site, "stands as a statement by itself")],
             fix=("Assign the result" if is_call else "Call the method", edits),
-            severity="info" if is_call and changes_no_number else None,
+            severity="info" if changes_no_number else None,
         )
 
 

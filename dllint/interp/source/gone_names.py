@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dllint.interp.source.imported import dotted_name, imported_names
+from dllint.interp.source.imported import dotted_name, imported_names, prefixes
 from dllint.interp.source.library_names import Gone, gone
 from dllint.interp.source.patterns import AnyOf
 from dllint.interp.source.trials import is_main_guard
@@ -90,8 +90,7 @@ class _Start:
         """The files of the project that a line imports, packages first."""
         if step.module is None:
             return []
-        parts = step.module.split(".") if step.module else []
-        names = [".".join(parts[: size + 1]) for size in range(len(parts))] or [""]
+        names = list(prefixes(step.module))
         if step.name and step.name != "*":
             names.append(f"{step.module}.{step.name}" if step.module else step.name)
         found = (self.project.find(module, name, step.level) for name in names)

@@ -20,8 +20,8 @@ _LOOKS = frozenset(
     ("size", "shape", "dim", "numel", "nelement", "element_size", "parameters", "named_parameters", "buffers",
      "modules", "named_modules", "children", "to", "cuda", "cpu", "eval", "float", "half", "item", "mean", "sum",
      "forward", "state_dict", "keys", "items", "values", "format", "tolist", "detach", "numpy", "view", "reshape",
-     "permute", "unsqueeze", "squeeze", "append", "join", "random_",
-     "normal_", "uniform_")
+     "permute", "unsqueeze", "squeeze", "append", "join", "random_", "normal_",
+     "uniform_")
 )  # fmt: skip
 _HARMLESS = frozenset(
     ("summary", "profile", "get_model_complexity_info", "Variable", "LongTensor", "FloatTensor", "Tensor",
