@@ -39,15 +39,16 @@ the statistics of the new data can also help (.993 instead of .822), so decide w
 
 ## Not reported
 Networks that are not known to have batch norms; those of which other parts are unfrozen again that may hold them, or
-whose parameters are chosen by a condition that may leave out the norms; classes with a `train` of their own, and code
-that puts norms into evaluation mode one by one, or the network in a `forward`; copies that follow another network, and
-adaptation to new data, which want the statistics to move. Where a project only trains and never evaluates, this is a
-question.
+whose parameters are chosen by a condition that may leave out the norms; norms alone, of layers that are trained, as
+many networks for segmentation have them; classes with a `train` of their own, and code that puts norms into evaluation
+mode one by one, or the network in a `forward`; copies that follow another network, and adaptation to new data, which
+want the statistics to move. Where a project only trains and never evaluates, this is a question.
 
 ## On real code
 206 public repositories: 10 findings in 7 of them, all true: frozen networks with a new head, most of them in image
 captioning and transfer learning. In 127 others 2 findings: one is doubtful (the notebook does not run), and one was
-false: parts of a network that is in evaluation mode keep that mode, and are not mentioned any more.
+false: parts of a network that is in evaluation mode keep that mode, and are not mentioned any more. Of 11 in the ten
+batches that were read last, 3 were doubtful for norms alone.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ from dllint.api import (
     Site,
     Value,
 )
+
+_NORMS = frozenset(f"torch.nn.{name}" for name in ("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"))
 
 # ------------------------------------------------------------------------------------------------- excuses
 
@@ -131,6 +134,12 @@ def wants_to_adapt(freeze: AttributeAssigned, frozen: Value, event: ModelForward
     return any(ctx.is_same(module, frozen) for each in written for module in ctx.modules_switched(each))
 
 
+def belongs_to_trained_layers(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
+    """scales and shifts alone are frozen: the layers around them are trained, and their statistics have to follow"""
+    parts = [part for other in ctx.freezes for part in ctx.modules_switched(other)]
+    return all(any(ctx.layers_in(part)) and ctx.layers_in(part) <= _NORMS for part in parts)
+
+
 class FrozenBatchnormInTrainMode(Rule):
     code = "DL602"
     name = "frozen-batchnorm-in-train-mode"
@@ -142,7 +151,14 @@ class FrozenBatchnormInTrainMode(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.BatchNorm2d.html",
         "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval",
     )
-    excuses = (is_frozen_in_part, is_unfrozen, has_its_own_train, switches_norms, wants_to_adapt)
+    excuses = (
+        is_frozen_in_part,
+        is_unfrozen,
+        has_its_own_train,
+        switches_norms,
+        wants_to_adapt,
+        belongs_to_trained_layers,
+    )
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[int] = set()
