@@ -204,6 +204,8 @@ class Running(Assuming, SwitchedOff):
             name, importer = found.stray
             told = f"`{name}` is found, which `{importer.file.name}` imports from beside itself, away from the script"
             yield Assumption("effect", told)
+        if found.above and not self._is_of_library(found.above) and not any(self._importers(self.program.module)):
+            yield Assumption("effect", f"`{found.above}` is found, which lies in a folder above the script")
 
     def _is_of_library(self, dotted: str) -> bool:
         return dotted.partition(".")[0] in self.facts.packages

@@ -137,7 +137,7 @@ def wants_to_adapt(freeze: AttributeAssigned, frozen: Value, event: ModelForward
 def belongs_to_trained_layers(freeze: AttributeAssigned, frozen: Value, event: ModelForward, ctx: Context) -> bool:
     """scales and shifts alone are frozen: the layers around them are trained, and their statistics have to follow"""
     parts = [part for other in ctx.freezes for part in ctx.modules_switched(other)]
-    return all(any(ctx.layers_in(part)) and ctx.layers_in(part) <= _NORMS for part in parts)
+    return bool(ctx.layers_in(frozen)) and all(ctx.layers_in(part) <= _NORMS for part in (frozen, *parts))
 
 
 class FrozenBatchnormInTrainMode(Rule):

@@ -123,6 +123,7 @@ UNBOUND = [
     "stop = [*texts]",
     "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
     "def fit():\n    rounds = 3\nfor i in range(rounds):\n    fit()",
+    "from data import *\ndef fit():\n    network.eval()\nfit()",
     "def fit(i):\n    print(i)\nprint([i for i in range(3)])\nprint(i)",
 ]
 
@@ -137,6 +138,8 @@ def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path,
     "text",
     [
         "from setup import *\nmodel.eval()",
+        "from data import *\nload(3)",
+        "from torch.nn import *\nfrom data import *\nmodel.eval()",
         "globals()['model'] = torch.nn.Linear(3, 3)\nmodel.eval()",
         "def make():\n    global model\n    model = 3\nmake()\nmodel.eval()",
         "try:\n    model.eval()\nexcept NameError:\n    pass",

@@ -52,12 +52,14 @@ def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
         return False
     module = scope.module
     is_whole = name in sys.stdlib_module_names or _is_of_project(machine, module)
-    if not is_whole or not has_only_what_is_written(module):
+    if not is_whole:
         return False
     if scope.parent is not None or not module.binds(name):
-        return not module.binds(name)
-    return name not in module.bindings.names and not any(
-        name in each.names for each in nodes_of(module.tree).of(ast.Global)
+        return lacks(machine.project, module, name)
+    return (
+        has_only_what_is_written(module)
+        and name not in module.bindings.names
+        and not any(name in each.names for each in nodes_of(module.tree).of(ast.Global))
     )
 
 

@@ -48,12 +48,14 @@ class Obstacles:
         missing: the name of a module that the project should have, and lacks.
         refused: a name that it imports, and that the module of the project lacks.
         stray: what a file that it needs imports from beside itself, where Python does not look; and that file.
+        above: what it imports from a folder above its own, where Python does not look either.
     """
 
     broken: SourceModule | None
     missing: str
     refused: str
     stray: tuple[str, SourceModule] | None
+    above: str
 
     @property
     def any(self) -> bool:
@@ -68,6 +70,7 @@ def obstacles(project: Project, module: SourceModule) -> Obstacles:
         _missing_import(project, module),
         _refused_import(project, module),
         _stray_import(project, module),
+        _import_from_above(project, module),
     )
 
 
@@ -132,6 +135,28 @@ def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceMo
             if project.find(module, name) is None and not _is_left_out(project, name.split(".")):
                 return name, each
     return None
+
+
+def _import_from_above(project: Project, module: SourceModule) -> str:
+    """A module that a script imports from a folder above its own, and below that of the project; empty if there is none.
+
+    The folder of the project is where people stand who run ``python -m folder.script``, or which their editor adds.
+    """
+    is_run = has_main_guard(module) and not project.sets_search_path and project.is_whole_around(module)
+    if not is_run or module.file.stem in project.scripts_run or module.contains(_FOUND_ELSEWHERE):
+        return ""
+    above = [folder for folder in module.folder.parents if project.root in folder.parents]
+    for name, level in module.top_imports:
+        found = None if level or name.partition(".")[0] in _LIBRARIES else project.find(module, name)
+        if found is not None and _base_of(found, name) in above and not _is_left_out(project, name.split(".")):
+            return name
+    return ""
+
+
+def _base_of(module: SourceModule, name: str) -> Path:
+    """The folder in which Python looked when it found a module by its dotted name."""
+    file = module.file.parent if module.is_package else module.file
+    return file.parents[name.count(".")]
 
 
 def _refused_import(project: Project, module: SourceModule) -> str:
