@@ -123,7 +123,6 @@ UNBOUND = [
     "stop = [*texts]",
     "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
     "def fit():\n    rounds = 3\nfor i in range(rounds):\n    fit()",
-    "from data import *\ndef fit():\n    network.eval()\nfit()",
     "def fit(i):\n    print(i)\nprint([i for i in range(3)])\nprint(i)",
 ]
 
@@ -132,6 +131,12 @@ UNBOUND = [
 def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path, text: str) -> None:
     (tmp_path / "README.md").write_text("# Models\n")
     assert not run(tmp_path, f"import torch, data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
+
+
+def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    text = "import torch\nfrom data import *\ndef fit():\n    network.eval()\nfit()\n"
+    assert not run(tmp_path, f"{text}\n{CALL}", data=HERE).all_of(CallRefused)
 
 
 @pytest.mark.parametrize(
