@@ -103,6 +103,12 @@ class TestVersions:
         assert find_versions(project, {}) == {"torch": "1.7.0"}
         assert find_limits(project, {}) == {"torch": "1.7.1"}
 
+    @pytest.mark.parametrize("folder", ["src", "apps/train", "apps/train/src"])
+    def test_files_for_installation_in_folders_tell_a_limit(self, project: Path, folder: str) -> None:
+        (project / folder).mkdir(parents=True)
+        (project / folder / "requirements.txt").write_text("transformers==3.0.0\n")
+        assert find_limits(project, {}) == {"transformers": "3.0.0.1"}
+
     def test_of_several_sources_the_strictest_limit_counts(self, project: Path) -> None:
         self.write(project, pyproject_toml="[project]\ndependencies = ['torch', 'numpy<3', 'transformers>=4.50']\n")
         (project / "README.md").write_text("Runs with transformers 4.20.\n")

@@ -212,16 +212,17 @@ class MissingEvalMode(Rule):
         evaluations = {event: ctx.phase(event) for event in ctx.all_of(ModelForward) if not ctx.is_managed(event)}
         evaluations = {event: phase for event, phase in evaluations.items() if phase.is_evaluation}
         models = {id(model): model for event in evaluations for model in ctx.objects(event.model)}
+        mended: set[tuple[int, int]] = set()
         for model in models.values():
             calls = tuple(event for event in evaluations if ctx.is_same(event.model, model))
             modes = ctx.modes(model, calls)
-            functions: set[int] = set()  # one finding for a function: one call mends all of it
             for event in calls:
-                function = id(event.frame.definition.node if event.frame.definition is not None else None)
-                if function in functions or modes.at(event) != {"train"} or ctx.excused(self, event, model):
+                if modes.at(event) != {"train"} or ctx.excused(self, event, model):
                     continue
-                functions.add(function)
-                yield self._report(event, model, calls, evaluations[event], modes, ctx)
+                passes = set(_passes(event, model, ctx))
+                if mended.isdisjoint(passes):
+                    yield self._report(event, model, calls, evaluations[event], modes, ctx)
+                mended |= passes
 
     def _report(
         self,
@@ -251,6 +252,18 @@ class MissingEvalMode(Rule):
             trace=[*ctx.calls_to(event), (event.site, "evaluated without `eval()`")],
             fix=("Switch to evaluation mode", edits),
         )
+
+
+def _passes(event: ModelForward, model: Value, ctx: Context) -> Iterator[tuple[int, int]]:
+    """What one call of `eval()` mends: the model, or what holds it, in a function and in the loop that evaluates."""
+    definition = event.frame.definition
+    yield id(definition.node if definition is not None else None), id(model)
+    loops = [loop for loop in ctx.loops_around(event) if not ctx.trains(loop)]
+    if loops:
+        outside = set(map(id, loops[-1].frame.stack()))
+        inside = [frame.receiver for frame in event.frame.stack() if id(frame) not in outside]
+        holders = [receiver for receiver in inside if receiver is not None and ctx.reaches(receiver, model)]
+        yield from ((id(loops[-1].site.node), id(each)) for each in (model, *holders))
 
 
 def _shows_training(event: Event, model: Value, ctx: Context) -> bool:
