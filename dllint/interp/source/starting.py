@@ -138,7 +138,7 @@ def _stray_import(project: Project, module: SourceModule) -> tuple[str, SourceMo
 
 
 def _import_from_above(project: Project, module: SourceModule) -> str:
-    """A module that a script imports from a folder above its own, and below that of the project; empty if there is none.
+    """A module that a script imports from a folder above its own, in that of the project; empty if there is none.
 
     The folder of the project is where people stand who run ``python -m folder.script``, or which their editor adds.
     """
