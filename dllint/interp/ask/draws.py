@@ -52,16 +52,42 @@ def _is_applied(draw: LibraryCall) -> bool:
 
 
 def _is_switched_off(draw: LibraryCall, owner: Instance) -> bool:
-    """Whether a number is drawn to be less than one that the object has as 0: ``random.random() < self.p_flip``."""
+    """Whether nothing comes of a number that is drawn, as the object says.
+
+    It is compared with one that the object has as 0, ``random.random() < self.p_flip``, or what else is asked is not
+    so: ``random.random() < 0.5 and self.mode == "train"``.
+    """
     assert draw.frame.definition is not None
     for node in trees.walk(draw.frame.definition.node):
         if isinstance(node, ast.Compare) and node.left is draw.site.node and isinstance(node.ops[0], ast.Lt | ast.LtE):
-            limit = node.comparators[0]
-            is_own = isinstance(limit, ast.Attribute) and ast.unparse(limit.value) == "self"
-            held = owner.attributes.get(limit.attr) if is_own and isinstance(limit, ast.Attribute) else None
-            if isinstance(held, Const) and isinstance(held.value, int | float) and held.value <= 0:
+            limit = _held(node.comparators[0], owner)
+            if limit is not None and isinstance(limit.value, int | float) and limit.value <= 0:
+                return True
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            others = [each for each in node.values if not any(child is draw.site.node for child in trees.walk(each))]
+            if len(others) < len(node.values) and any(_is_false(each, owner) for each in others):
                 return True
     return False
+
+
+def _held(node: ast.expr, owner: Instance) -> Const | None:
+    """What ``self.name`` is, if that is a constant."""
+    is_own = isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+    held = owner.attributes.get(node.attr) if is_own and isinstance(node, ast.Attribute) else None
+    return held if isinstance(held, Const) else None
+
+
+def _is_false(test: ast.expr, owner: Instance) -> bool:
+    """Whether a condition about an attribute of the object does not hold: `self.train`, ``self.mode == "train"``."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        held = _held(test.operand, owner)
+        return held is not None and bool(held.value)
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.comparators[0], ast.Constant):
+        held, other = _held(test.left, owner), test.comparators[0].value
+        is_equal = held is not None and held.value == other
+        return held is not None and isinstance(test.ops[0], ast.NotEq if is_equal else ast.Eq)
+    held = _held(test, owner)
+    return held is not None and not held.value
 
 
 @lru_cache(maxsize=1024)
