@@ -103,7 +103,7 @@ class TestVersions:
         assert find_versions(project, {}) == {"torch": "1.7.0"}
         assert find_limits(project, {}) == {"torch": "1.7.1"}
 
-    @pytest.mark.parametrize("folder", ["src", "apps/train", "apps/train/src"])
+    @pytest.mark.parametrize("folder", ["src", "apps/train"])
     def test_files_for_installation_in_folders_tell_a_limit(self, project: Path, folder: str) -> None:
         (project / folder).mkdir(parents=True)
         (project / folder / "requirements.txt").write_text("transformers==3.0.0\n")

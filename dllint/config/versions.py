@@ -372,14 +372,12 @@ def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:
     """What the files for installation in the folders of a project say, and the notes there."""
-    for pattern in ("*/", "*/*/", "*/*/*/", "wandb/run-*/files/"):  # the last has what a run was made with
+    for pattern in ("*/", "*/*/", "wandb/run-*/files/"):  # the last has what a run was made with
         for folder in sorted(root.glob(pattern)):
             inside = folder.relative_to(root).parts
             if not any(part.startswith(".") or part in _NOT_OF_PROJECT for part in inside) and _may_tell(folder):
-                for read in (_from_requirements, _from_comments, _from_conda, _from_lock):
+                for read in (_from_requirements, _from_comments, _from_conda, _from_lock, _from_notes):
                     yield from read(folder)
-                if pattern != "*/*/*/":  # where notes are of something else
-                    yield from _from_notes(folder)
 
 
 def _may_tell(folder: Path) -> bool:

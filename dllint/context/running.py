@@ -11,7 +11,7 @@ from typing import Any
 from dllint.assumptions import Assumption, Assumptions
 from dllint.context.assuming import Assuming
 from dllint.context.switched_off import SwitchedOff
-from dllint.events import Event, OptimizerStep
+from dllint.events import CallRefused, Event, OptimizerStep
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
@@ -146,7 +146,7 @@ class Running(Assuming, SwitchedOff):
     def _comes_first(self, site: Site, failure: Site) -> bool:
         """Whether what is found at a place has its effect although the script fails: it trained, or is the failure."""
         is_failure = failure.module is site.module and failure.line == site.line
-        is_reported = is_failure or (isinstance(failure.node, ast.Call) and not self.assumed_run())
+        is_reported = is_failure or (bool(self.all_of(CallRefused)) and not self.assumed_run())
         return is_reported or any(isinstance(event, OptimizerStep) for event in self.events)
 
     @cached_property

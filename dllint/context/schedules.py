@@ -14,6 +14,8 @@ from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.positions import enclosing_definition
 from dllint.values import Function, Instance, Value
 
+_POSITION_OF_GAMMA = {"StepLR": 2, "MultiStepLR": 2, "ExponentialLR": 1}
+
 
 @dataclass(frozen=True, slots=True)
 class Unstepped:
@@ -48,12 +50,17 @@ class Schedules(Optimizers, Paths, Sources):
     def is_constant_schedule(self, scheduler: Value) -> bool:
         """Whether the factor of each rate is a constant as it is written: `LambdaLR(optimizer, lambda step: 1)`.
 
-        A product with zero counts for what it is.
+        A product with zero counts for what it is. So does a rate that is multiplied by 1 now and then: `gamma=1.0`.
         """
         made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
-        factors = [each.arguments.get(1, "lr_lambda") for each in made if each.library_name.endswith(".LambdaLR")]
-        functions = [each.node if isinstance(each, Function) else None for each in factors]
-        return bool(functions) and all(isinstance(each, ast.Lambda) and _is_number(each.body) for each in functions)
+        return bool(made) and all(map(self._is_of_one_factor, made))
+
+    def _is_of_one_factor(self, scheduler: Instance) -> bool:
+        kind = scheduler.library_name.rpartition(".")[2]
+        if kind in _POSITION_OF_GAMMA:
+            return bool(self.constant(scheduler.arguments.get(_POSITION_OF_GAMMA[kind], "gamma")) == 1)
+        factor = scheduler.arguments.get(1, "lr_lambda") if kind == "LambdaLR" else None
+        return isinstance(factor, Function) and isinstance(factor.node, ast.Lambda) and _is_number(factor.node.body)
 
     def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
         """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made."""

@@ -46,6 +46,7 @@ from dllint.api import (
     Assumption,
     AttributeAssigned,
     Backward,
+    Class,
     Context,
     Edits,
     Event,
@@ -191,7 +192,7 @@ def _change(event: Event, ctx: Context) -> _Change | None:
     elif isinstance(event, StateRestored):
         if ctx.constant(event.arguments.get(None, "assign")) is True:
             return _Change(event, event.target, "given other tensors")
-    elif isinstance(event, AttributeAssigned) and _is_new_part(event.value, ctx) and not _is_constructed(event):
+    elif isinstance(event, AttributeAssigned) and _is_new_part(event, ctx) and not _is_constructed(event):
         return _Change(event, event.target, f"given a new `{event.attribute}`", event.value)
     return None
 
@@ -201,12 +202,23 @@ def _is_constructed(event: AttributeAssigned) -> bool:
     return any(frame.function == "__init__" and frame.receiver is event.target for frame in event.frame.stack())
 
 
-def _is_new_part(value: Value, ctx: Context) -> bool:
-    """Whether a value is a module or parameter made for the purpose (not a wrapper of something that was there)."""
-    options = [option for _, option in alternatives(value)]
+def _is_new_part(event: AttributeAssigned, ctx: Context) -> bool:
+    """Whether a model gets a module or parameter made for the purpose (not a wrapper of something that was there).
+
+    A helper that a model holds, and that is no module, has no parameters that were the model's.
+    """
+    if any(map(_is_plain_object, ctx.objects(event.target))):
+        return False
+    options = [option for _, option in alternatives(event.value)]
     return bool(options) and all(
         _is_made(each, ctx) and ctx.has_parameters(each) is not False and not _is_placeholder(each) for each in options
     )
+
+
+def _is_plain_object(value: Value) -> bool:
+    """Whether a value is an object of a class that derives from nothing but classes of the project."""
+    lineage = value.cls.lineage if isinstance(value, Instance) and isinstance(value.cls, Class) else ()
+    return bool(lineage) and all(isinstance(base, Class) for each in lineage for base in each.bases)
 
 
 def _is_placeholder(value: Value) -> bool:
