@@ -153,6 +153,8 @@ class Axes:
         if by_parts is not None:
             return by_parts
         if tensor.name in _MADE:
+            if (of_batch := data_shapes.of_batch_size(tensor)) is not None:
+                return of_batch
             sizes = self.sizes(tensor.arguments.positional) if tensor.arguments is not None else None
             return Shape(tuple(size for size in sizes if size is not None)) if sizes and None not in sizes else None
         if tensor.name in _ELEMENTWISE:

@@ -338,7 +338,8 @@ def multiplied(known: Known, result: Symbol) -> Shape | None:
 def gathered(known: Known, result: Symbol, shape: Shape) -> Shape | None:
     """What is taken out of each row: one number, where the place of it is given as ``actions.unsqueeze(1)``.
 
-    Of a matrix, places of which nothing more is known are taken for one in each row, as actions in a memory are.
+    Of a matrix, places of which nothing more is known are taken for one in each row, as actions in a memory are; where
+    nothing at all is, that may be of one sample.
     """
     index = keyword(result, 1, "index")
     if index is None:
@@ -351,6 +352,8 @@ def gathered(known: Known, result: Symbol, shape: Shape) -> Shape | None:
     is_matrix = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
     if is_along_row and is_matrix and places.is_batch and len(places.sizes) == 1 and not places.back:
         return Shape((*places.sizes, Size()))
+    if is_along_row and is_matrix and places.is_unknown:
+        return Shape((), (result, 0), (Size(),))
     return None if places.is_unknown else places
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 
@@ -25,6 +26,7 @@ _MASKS = ("compare", "&", "|", "not", ".isin")
 _WITH_CELLS = ("pandas.read_csv", "pandas.read_table", "pandas.read_excel")  # of which each holds a number or a text
 _ROWS = ("iloc", "loc")
 _MEMORY = re.compile(r"(?i)replay|memory|buffer")
+_BATCH_SIZE = re.compile(r"(?i)(.*_)?(batch_?size|bs)")
 
 
 def from_data(
@@ -89,6 +91,16 @@ def is_drawn_from_memory(value: Value) -> bool:
 def of_memory(part: Symbol) -> Shape:
     """A part of what was drawn from a memory, ``batch.rewards``: its first axis is that of the batch."""
     return Shape((of_axis(part.inputs[0], 0, meaning="batch"),), (part, 1))
+
+
+def of_batch_size(made: Symbol) -> Shape | None:
+    """``torch.zeros(batch_size)``: a row of numbers, one for each sample, as the name of its size says."""
+    call = made.site.node if made.site is not None else None
+    given = made.arguments.positional if made.arguments is not None else ()
+    if not isinstance(call, ast.Call) or len(call.args) != 1 or len(given) != 1 or given[0] == Const(1):
+        return None
+    name = getattr(call.args[0], "id", getattr(call.args[0], "attr", ""))
+    return Shape((of_axis(made, 0, name, "batch"),)) if _BATCH_SIZE.fullmatch(name) else None
 
 
 def of_column(values: Symbol) -> Shape | None:
