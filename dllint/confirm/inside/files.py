@@ -27,11 +27,6 @@ _real_listdir = os.listdir
 _real_replace = os.replace
 
 _KEEP_FUNCTIONS = ("posix", "nt", "_io", "importlib._bootstrap_external", __name__)
-_READING = ("stat", "lstat", "access", "readlink", "statvfs", "getxattr", "listxattr")
-_CHANGING = ("truncate", "chmod", "chown", "utime", "setxattr", "removexattr")
-_REMOVING = ("remove", "unlink", "rmdir")
-_MOVING = ("rename", "replace")
-_LINKING = ("link", "symlink")
 
 _scratch = ""
 _left_alone: tuple[str, ...] = ()
@@ -39,6 +34,7 @@ _own: tuple[str, ...] = ()  # folders of dllint
 _working = ""
 _redirected: dict[str, None] = {}
 _gone: set[str] = set()  # files and folders of the user that the script believes it has removed
+_acts: list[tuple[Any, str, Callable[..., Any]]] = []  # by the functions that they take the place of
 
 
 def guard_files(scratch: str, records: str) -> None:
@@ -51,15 +47,10 @@ def guard_files(scratch: str, records: str) -> None:
     folders = (temporary, "/dev", "/proc", "/sys", home_cache)
     _left_alone = tuple(os.path.abspath(folder) + os.sep for folder in folders)
     _working = os.getcwd() + os.sep
-    replaced = [(builtins, "open", _opening), (os, "open", _opening_descriptor), (os, "listdir", _listing)]
-    replaced += [(os, "scandir", _scanning), (os, "mkdir", _making_folder), (shutil, "rmtree", _removing_tree)]
-    wrappers = ((_READING, _reading), (_CHANGING, _changing), (_REMOVING, _removing), (_MOVING, _moving))
-    for names, kind in (*wrappers, (_LINKING, _linking)):
-        replaced += [(os, name, kind) for name in names if hasattr(os, name)]
     redirections = {}
-    for owner, name, kind in replaced:
+    for owner, name, act in _acts:
         original = getattr(owner, name)
-        redirections[id(original)] = kind(original)
+        redirections[id(original)] = _replacement(original, act)
         setattr(owner, name, redirections[id(original)])
     _rebind(redirections)
 
@@ -167,24 +158,28 @@ def _copy_of(path: Any) -> str:
     return os.path.join(_scratch, os.path.splitdrive(full)[1].lstrip(os.sep))
 
 
-def _replacing(act: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What makes a function to put in the place of another, which it is given before the arguments.
+def _replacing(owner: Any, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Have a function take the place of others, each of which it is given before the arguments."""
 
-    Paths below a folder that is open (``dir_fd``) are left alone.
-    """
+    def replacing(act: Callable[..., Any]) -> Callable[..., Any]:
+        _acts.extend((owner, name, act) for name in names if hasattr(owner, name))
+        return act
 
-    def replacement(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def replaced(*arguments: Any, **named: Any) -> Any:
-            is_below = named.get("dir_fd") is not None
-            return original(*arguments, **named) if is_below else act(original, *arguments, **named)
-
-        return replaced
-
-    return replacement
+    return replacing
 
 
-@_replacing
+def _replacement(original: Callable[..., Any], act: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands in the place of a function. Paths below a folder that is open (``dir_fd``) are left alone."""
+
+    @functools.wraps(original)
+    def replaced(*arguments: Any, **named: Any) -> Any:
+        is_below = named.get("dir_fd") is not None
+        return original(*arguments, **named) if is_below else act(original, *arguments, **named)
+
+    return replaced
+
+
+@_replacing(builtins, "open")
 def _opening(original: Any, file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
     if any(letter in mode for letter in "wax+"):
         if "x" in mode and _real_exists(for_reading(file)):
@@ -193,24 +188,24 @@ def _opening(original: Any, file: Any, mode: str = "r", *arguments: Any, **named
     return original(for_reading(file), mode, *arguments, **named)
 
 
-@_replacing
+@_replacing(os, "open")
 def _opening_descriptor(original: Any, path: Any, flags: int, *arguments: Any, **named: Any) -> Any:
     writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
     place = for_writing(path, keep=not flags & os.O_TRUNC) if writes else for_reading(path)
     return original(place, flags, *arguments, **named)
 
 
-@_replacing
+@_replacing(os, "stat", "lstat", "access", "readlink", "statvfs", "getxattr", "listxattr")
 def _reading(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
     return original(for_reading(path), *arguments, **named)
 
 
-@_replacing
+@_replacing(os, "truncate", "chmod", "chown", "utime", "setxattr", "removexattr")
 def _changing(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
     return original(for_writing(path, keep=True), *arguments, **named)
 
 
-@_replacing
+@_replacing(os, "remove", "unlink", "rmdir")
 def _removing(original: Any, path: Any, **named: Any) -> Any:
     if not _copy_of(path):
         return original(path, **named)
@@ -218,7 +213,7 @@ def _removing(original: Any, path: Any, **named: Any) -> Any:
     _gone.add(_full(path))
 
 
-@_replacing
+@_replacing(shutil, "rmtree")
 def _removing_tree(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
     copy = _copy_of(path)
     if not copy:
@@ -228,7 +223,7 @@ def _removing_tree(original: Any, path: Any, *arguments: Any, **named: Any) -> A
     _gone.add(_full(path))
 
 
-@_replacing
+@_replacing(os, "rename", "replace")
 def _moving(original: Any, source: Any, target: Any, **named: Any) -> Any:
     result = original(for_writing(source, keep=True), for_writing(target), **named)
     if _copy_of(source):
@@ -236,29 +231,22 @@ def _moving(original: Any, source: Any, target: Any, **named: Any) -> Any:
     return result
 
 
-@_replacing
+@_replacing(os, "link", "symlink")
 def _linking(original: Any, source: Any, target: Any, *arguments: Any, **named: Any) -> Any:
     place = source if original.__name__ == "symlink" else for_writing(source, keep=True)
     return original(place, for_writing(target), *arguments, **named)
 
 
-@_replacing
+@_replacing(os, "mkdir")
 def _making_folder(original: Any, path: Any, *arguments: Any, **named: Any) -> Any:
     if _real_exists(for_reading(path)):
         return original(for_reading(path), *arguments, **named)  # which raises FileExistsError
     return original(for_writing(path), *arguments, **named)
 
 
-@_replacing
+@_replacing(os, "listdir")
 def _listing(original: Any, path: Any = ".") -> Any:
-    copy = _copy_of(path)
-    if not copy:
-        return original(path)
-    added = original(copy) if _real_isdir(copy) else []
-    if _is_gone(path):
-        return added if _real_isdir(copy) else original(copy)
-    known = original(path) if _real_isdir(path) or not _real_isdir(copy) else []
-    return [name for name in known if not _is_gone(os.path.join(path, name)) and name not in added] + added
+    return [entry.name for entry in os.scandir(path)] if _copy_of(path) else original(path)
 
 
 class _Entry:
@@ -294,7 +282,7 @@ class _Entries(list[Any]):
         """There is nothing to close."""
 
 
-@_replacing
+@_replacing(os, "scandir")
 def _scanning(original: Any, path: Any = ".") -> Any:
     copy = _copy_of(path)
     if not copy or not (_real_isdir(copy) or _gone):

@@ -16,81 +16,57 @@ from dllint.confirm.inside.files import folder_for_writing, for_reading, for_wri
 from dllint.confirm.inside.importing import after_import
 
 
-def _by_mode(path: Any, mode: str) -> Any:
-    """Where to open a path with a mode such as ``open`` takes."""
-    return for_reading(path) if mode == "r" else for_writing(path, keep="w" not in mode)
+@dataclass(frozen=True)
+class _Function:
+    """A function of a library that takes a path, at a position or by keyword, and where the path leads instead."""
+
+    module: str
+    name: str
+    position: int
+    keyword: str
+    place: Callable[[Any], Any] | None = None  # None where that depends on a mode such as ``open`` takes
 
 
-def _reads(path: Any, _: str) -> Any:
-    return for_reading(path)
+def _by_mode(mode: str) -> Callable[[Any], Any]:
+    return for_reading if mode == "r" else functools.partial(for_writing, keep="w" not in mode)
 
 
-def _writes(path: Any, _: str) -> Any:
-    return for_writing(path)
-
-
-def _writes_into(path: Any, _: str) -> Any:
-    return folder_for_writing(path)
-
-
-def _opens_database(path: Any, _: str) -> Any:
+def _for_database(path: Any) -> Any:
     is_file = str(path) not in ("", ":memory:") and not str(path).startswith("file:")  # which may name no file
     return for_writing(path, keep=True) if is_file else path
 
 
-@dataclass(frozen=True)
-class _Function:
-    """A function of a library that takes a path, at a position or by keyword."""
-
-    name: str
-    position: int
-    keyword: str
-    place: Callable[[Any, str], Any]
-
-
-_FUNCTIONS = {
-    "cv2": (
-        _Function("imwrite", 0, "filename", _writes),
-        _Function("imread", 0, "filename", _reads),
-        _Function("VideoWriter", 0, "filename", _writes),
-    ),
-    "h5py": (_Function("File.__init__", 1, "name", _by_mode),),
-    "pyarrow.parquet.core": (_Function("ParquetWriter.__init__", 1, "where", _writes),),
-    "safetensors": (
-        _Function("serialize_file", 1, "filename", _writes),
-        _Function("safe_open", 0, "filename", _reads),
-    ),
-    "soundfile": (_Function("SoundFile.__init__", 1, "file", _by_mode),),
-    "sqlite3": (
-        _Function("connect", 0, "database", _opens_database),
-        _Function("dbapi2.connect", 0, "database", _opens_database),
-    ),
-    "tokenizers": (
-        _Function("Tokenizer.save", 1, "path", _writes),
-        _Function("Tokenizer.from_file", 0, "path", _reads),
-        *(_Function(f"models.{kind}.save", 1, "folder", _writes_into) for kind in ("BPE", "Unigram")),
-        *(_Function(f"models.{kind}.save", 1, "folder", _writes_into) for kind in ("WordLevel", "WordPiece")),
-    ),
-    "torch.autograd.profiler": (_Function("profile.export_chrome_trace", 1, "path", _writes),),
-    "torch.jit": (
-        _Function("RecursiveScriptModule.save", 1, "f", _writes),
-        _Function("load", 0, "f", _reads),
-    ),
-    "torchvision.io.image": (
-        _Function("write_file", 0, "filename", _writes),
-        _Function("read_file", 0, "path", _reads),
-    ),
-}
+_MODELS = ("BPE", "Unigram", "WordLevel", "WordPiece")
+_FUNCTIONS = (
+    _Function("cv2", "imwrite", 0, "filename", for_writing),
+    _Function("cv2", "imread", 0, "filename", for_reading),
+    _Function("cv2", "VideoWriter", 0, "filename", for_writing),
+    _Function("h5py", "File.__init__", 1, "name"),
+    _Function("pyarrow.parquet.core", "ParquetWriter.__init__", 1, "where", for_writing),
+    _Function("safetensors", "serialize_file", 1, "filename", for_writing),
+    _Function("safetensors", "safe_open", 0, "filename", for_reading),
+    _Function("soundfile", "SoundFile.__init__", 1, "file"),
+    _Function("sqlite3", "connect", 0, "database", _for_database),
+    _Function("sqlite3", "dbapi2.connect", 0, "database", _for_database),
+    _Function("tokenizers", "Tokenizer.save", 1, "path", for_writing),
+    _Function("tokenizers", "Tokenizer.from_file", 0, "path", for_reading),
+    *(_Function("tokenizers", f"models.{kind}.save", 1, "folder", folder_for_writing) for kind in _MODELS),
+    _Function("torch.autograd.profiler", "profile.export_chrome_trace", 1, "path", for_writing),
+    _Function("torch.jit", "RecursiveScriptModule.save", 1, "f", for_writing),
+    _Function("torch.jit", "load", 0, "f", for_reading),
+    _Function("torchvision.io.image", "write_file", 0, "filename", for_writing),
+    _Function("torchvision.io.image", "read_file", 0, "path", for_reading),
+)
 
 
 def guard_native_files() -> None:
     """Redirect what libraries write from now on, each as soon as it is imported."""
-    for module, functions in _FUNCTIONS.items():
-        after_import(module, functools.partial(_redirect, module, functions))
+    for module in dict.fromkeys(function.module for function in _FUNCTIONS):
+        after_import(module, functools.partial(_redirect, module))
 
 
-def _redirect(module: str, functions: tuple[_Function, ...]) -> None:
-    for function in functions:
+def _redirect(module: str) -> None:
+    for function in (each for each in _FUNCTIONS if each.module == module):
         owners, _, name = function.name.rpartition(".")
         try:
             owner = attrgetter(owners)(sys.modules[module]) if owners else sys.modules[module]
@@ -115,11 +91,11 @@ def _redirecting(original: Callable[..., Any], function: _Function) -> Callable[
     def redirected(*arguments: Any, **named: Any) -> Any:
         given = list(arguments)
         after = given[function.position + 1 :]
-        mode = named.get("mode", after[0] if after else "r")
+        place = function.place or _by_mode(named.get("mode", after[0] if after else "r"))
         if function.keyword in named:
-            named[function.keyword] = function.place(named[function.keyword], mode)
+            named[function.keyword] = place(named[function.keyword])
         elif len(given) > function.position:
-            given[function.position] = function.place(given[function.position], mode)
+            given[function.position] = place(given[function.position])
         return original(*given, **named)
 
     return redirected
