@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -225,12 +226,8 @@ def _short(name: str) -> str:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names for an axis, which joins those that are equal: escaped, and numbered where there are several."""
-    seen: dict[str, int] = {}
+    all_names, met, found = Counter(names), Counter[str](), []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    count: dict[str, int] = {}
-    found = []
-    for name in names:
-        count[name] = count.get(name, 0) + 1
-        found.append(escape(name if seen[name] == 1 else f"{name} ({count[name]})"))
+        met[name] += 1
+        found.append(escape(name if all_names[name] == 1 else f"{name} ({met[name]})"))
     return found

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from dllint.confirm.evidence import SCHEMA, Judgement, Record
+from dllint.confirm.evidence import SCHEMA, Record
 from dllint.confirm.launch import Outcome
 from dllint.confirm.verdicts import Settled, Verdicts
 
@@ -20,9 +20,9 @@ def as_json(verdicts: Verdicts, outcome: Outcome) -> str:
         "exit_code": outcome.exit_code,
         "verdicts": [_settled(item) for item in verdicts.settled],
         "questions": [_settled(item) for item in verdicts.questions],
-        "alarms": [_judgement(judgement) for judgement in verdicts.alarms],
-        "notes": [_judgement(judgement) for judgement in verdicts.notes],
-        "experiments": [_judgement(judgement) for judgement in verdicts.experiments],
+        "alarms": list(map(asdict, verdicts.alarms)),
+        "notes": list(map(asdict, verdicts.notes)),
+        "experiments": list(map(asdict, verdicts.experiments)),
         "runs": [_run(record) for record in outcome.records],
     }
     return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -41,7 +41,7 @@ def _settled(item: Settled) -> dict[str, Any]:
     finding = item.finding
     about: dict[str, Any] = {"rule": finding.code, "name": finding.name, "verdict": item.answer}
     place = {"path": finding.location.path, "line": finding.location.line, "cell": finding.location.cell}
-    evidence = _judgement(item.judgement) if item.judgement is not None else None
+    evidence = asdict(item.judgement) if item.judgement is not None else None
     assumptions = [{"kind": each.kind, "text": each.text} for each in finding.assumptions]
     answers = [{"about": each.assumption.text, "answer": each.answer, "why": each.why} for each in item.answers]
     about |= {"confidence": finding.confidence, "assumptions": assumptions, "premise": item.premise}
@@ -50,11 +50,7 @@ def _settled(item: Settled) -> dict[str, Any]:
             "evidence": evidence}  # fmt: skip
 
 
-def _judgement(judgement: Judgement) -> dict[str, Any]:
-    return asdict(judgement)
-
-
 def _run(record: Record) -> dict[str, Any]:
-    known = {**asdict(record), "judgements": [_judgement(judgement) for judgement in record.judgements]}
+    known = asdict(record)
     del known["told"], known["seen"]  # which are no evidence
     return known

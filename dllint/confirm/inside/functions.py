@@ -64,12 +64,9 @@ def _observe_numbers(run: Run) -> None:
         if not arguments and named.keys() <= {"unbiased", "correction"} and isinstance(result, Tensor):
             run.tell("deviation", values, result, stack())
 
-    def derivative(*_: Any, **__: Any) -> None:
-        run.tell("derivative")
-
     observe(run, torch.Tensor, "std", after=deviation, told="sampled")
     _keep_warnings_of_deviations()
-    observe(run, torch.autograd, "grad", before=derivative, told="awake")
+    observe(run, torch.autograd, "grad", before=lambda *_, **__: run.tell("derivative"), told="awake")
     observe(run, torch.autograd.graph.saved_tensors_hooks, "__enter__", before=packing)
 
 

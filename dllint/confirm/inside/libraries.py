@@ -88,12 +88,9 @@ def _observe_environments(run: Run, module: Any) -> None:
         if isinstance(outcome, tuple) and len(outcome) == 5:
             run.tell("reward", environment, float(outcome[1]), bool(outcome[2]))
 
-    def began(_: Any, environment: Any, *__: Any, **___: Any) -> None:
-        run.tell("episode", environment)
-
     kind = getattr(module, "OrderEnforcing", None)  # which is around each of them
     observe(run, kind, "step", after=stepped)
-    observe(run, kind, "reset", after=began)
+    observe(run, kind, "reset", after=ended(run, "episode"))
 
 
 def _observe_agents(run: Run, _: Any) -> None:

@@ -52,9 +52,6 @@ def observe_all(run: Run) -> None:
         run.mark("epoch")
         run.tell("pass", passes[iterator])
 
-    def made(_: None, iterator: Any, loader: Any) -> None:
-        begins(iterator, loader)
-
     def begins_again(_: None, iterator: Any, loader: Any, first_iter: bool = False) -> None:
         if not first_iter:
             begins(iterator, loader)
@@ -65,7 +62,7 @@ def observe_all(run: Run) -> None:
             indices.append(index)
 
     observe(run, dataloader.DataLoader, "__init__", after=constructed)
-    observe(run, _Iterator, "__init__", after=made)
+    observe(run, _Iterator, "__init__", after=lambda _, iterator, loader: begins(iterator, loader))
     observe(run, _Iterator, "_reset", after=begins_again)
     observe(run, _Iterator, "_next_index", after=drawn)
     _end_early(run, passes)

@@ -12,11 +12,13 @@ from torch import Tensor
 _MOST = 20  # items of a container, or attributes of an object
 
 
-def leaves(value: Any, depth: int = 3, name: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(
+    value: Any, depth: int = 3, name: str = "", within: tuple[type[Any], ...] = (Mapping, list, tuple)
+) -> Iterator[tuple[str, Any]]:
     """What nested dicts, lists and tuples hold, by what follows the name of the value."""
-    if depth and isinstance(value, (Mapping, list, tuple)):
+    if depth and isinstance(value, within):
         for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from leaves(part, depth - 1, f"{name}[{key!r}]")
+            yield from leaves(part, depth - 1, f"{name}[{key!r}]", within)
     else:
         yield name, value
 

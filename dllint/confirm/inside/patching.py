@@ -11,9 +11,7 @@ from dllint.confirm.inside.importing import after_import
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.stacks import stack
 
-Before = Callable[..., Any]
-After = Callable[..., Any]
-Failed = Callable[..., Any]
+Observer = Callable[..., Any]
 
 ORIGINALS: dict[Any, Any] = {}
 """The functions of torch, by those that stand in their place."""
@@ -35,9 +33,9 @@ def observe(
     owner: Any,
     name: str,
     *,
-    before: Before | None = None,
-    after: After | None = None,
-    failed: Failed | None = None,
+    before: Observer | None = None,
+    after: Observer | None = None,
+    failed: Observer | None = None,
     told: Literal["always", "awake", "sampled"] = "always",
 ) -> None:
     """Have a function observed. It takes and returns what it did; observers that fail are noted and forgotten.
@@ -83,11 +81,11 @@ def when_imported(run: Run, name: str, act: Callable[[Run, Any], None]) -> None:
     after_import(name, lambda: run.guard(act, run, sys.modules[name]))
 
 
-def beginning(run: Run, hook: str, *what: Any) -> Before:
+def beginning(run: Run, hook: str, *what: Any) -> Observer:
     """Tells of a call of a method that is about to be made: of its object, and where."""
     return lambda owner, *_, **__: run.tell(hook, *what, owner, stack())
 
 
-def ended(run: Run, hook: str, *what: Any) -> After:
+def ended(run: Run, hook: str, *what: Any) -> Observer:
     """Tells of one that has been made."""
     return lambda _, owner, *__, **___: run.tell(hook, *what, owner, stack())

@@ -46,17 +46,7 @@ _GRACE = 30.0  # seconds that the script has for its own clean-up after it was e
 _SETTLED = 100  # steps, after which observing is held to its share of the time from one to the next
 _ALWAYS = 100  # calls from one place that are told, however long that takes
 
-
-@cache
-def _hook(kind: type[Event], before: bool) -> str:
-    """The name of the hook for an event."""
-    return ("before_" if before else "on_") + name_of(kind)
-
-
-class _Clock:
-    """The time that a probe has taken."""
-
-    seconds = 0.0
+_name_of = cache(name_of)  # which every event is asked for
 
 
 class _Inside(threading.local):
@@ -101,11 +91,11 @@ class Run:
         self.record = Record(os.getpid(), 0, self.settings.mode, str(torch.__version__), "", "")
         self.things: dict[Stack, set[str]] = {}  # by the innermost line that they were seen at, as in `Sight`
         self._probes: list[Probe] = []
-        self._listeners: dict[str, list[tuple[Probe, Callable[..., None], _Clock]]] = {}
+        self._listeners: dict[str, list[tuple[Probe, Callable[..., None]]]] = {}
         self._failures: Counter[str] = Counter()
         self._timeline: list[str] = []
         self._traces: dict[str, Trace] = {}
-        self._clocks: dict[str, _Clock] = {}
+        self._seconds: dict[str, float] = {}  # that each probe has taken
         self._spent = 0.0  # seconds in all
         self.every = self.settings.every
         self._steps_by_optimizer: WeakKeyDictionary[object, int] = WeakKeyDictionary()
@@ -129,10 +119,10 @@ class Run:
         for kind in probes:
             probe = kind(self)
             self._probes.append(probe)
-            clock = self._clocks[probe.name] = _Clock()
+            self._seconds[probe.name] = 0.0
             for name in vars(Probe):
                 if name.startswith(("on_", "before_")) and getattr(kind, name) is not getattr(Probe, name):
-                    self._listeners.setdefault(name, []).append((probe, getattr(probe, name), clock))
+                    self._listeners.setdefault(name, []).append((probe, getattr(probe, name)))
 
     def start(self) -> None:
         """Begin to keep to the time."""
@@ -221,18 +211,18 @@ class Run:
         kind: Any = type(event)
         if not before and self.settings.mode == "events" and len(self.record.told) < _LONGEST_STREAM:
             self.record.told.append(Told(name_of(kind), cast(Place, event.site).stack))
-        self._call(_hook(kind, before), (event,))
+        self._call(("before_" if before else "on_") + _name_of(kind), (event,))
 
     def _call(self, hook: str, details: tuple[Any, ...]) -> None:
         """Call the listeners, and take the time of each."""
         begin = time.perf_counter()
-        for probe, listener, clock in self._listeners.get(hook, ()):
+        for probe, listener in self._listeners.get(hook, ()):
             try:
                 listener(*details)
             except Exception:
                 self._note_failure(probe.name, probe)
             now = time.perf_counter()
-            clock.seconds += now - begin
+            self._seconds[probe.name] += now - begin
             begin = now
 
     def guard(self, action: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
@@ -349,7 +339,7 @@ class Run:
         record.elapsed = time.perf_counter() - self._started
         record.timeline = "".join(self._timeline)
         record.traces = {name: trace.values for name, trace in self._traces.items()}
-        record.seconds = {"attachment": self._spent} | {name: clock.seconds for name, clock in self._clocks.items()}
+        record.seconds = {"attachment": self._spent, **self._seconds}
         record.redirected, record.seen = self.redirected(), self._sights()
         record.write(self.settings.records)
 
@@ -368,7 +358,7 @@ class Run:
             self._note_failure(probe.name, probe)
             return []
         finally:
-            self._clocks[probe.name].seconds += time.perf_counter() - begin
+            self._seconds[probe.name] += time.perf_counter() - begin
 
     def _fall_asleep(self) -> None:
         """Be quiet in a process that was forked from this one, until it does something that is observed."""

@@ -3,14 +3,13 @@ fill up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 import torch
 
 from dllint.confirm.inside.images import orders
-from dllint.confirm.inside.parts import vars_of
+from dllint.confirm.inside.parts import leaves, vars_of
 
 _MOST = 4096  # samples of a batch that are compared
 _SLOTS = 100_000  # places of a list that are looked at one by one
@@ -76,7 +75,8 @@ def is_of_sample(error: Exception) -> bool:
 
 def _differing(samples: list[Any]) -> list[str]:
     """The parts in which samples differ, with two of the shapes that they have."""
-    described = [dict(_parts(sample, "", _DEPTH)) for sample in samples]
+    whole = (dict, tuple)  # what is looked into; a list may have any length
+    described = [{name: _shape(part) for name, part in leaves(sample, _DEPTH, within=whole)} for sample in samples]
     found = []
     for name in {name: None for parts in described for name in parts}:
         shapes = {parts.get(name, "missing"): None for parts in described}
@@ -85,19 +85,10 @@ def _differing(samples: list[Any]) -> list[str]:
     return found or [f"all are {next(iter(described[0].values()), 'empty')}"]
 
 
-def _parts(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and depth:
-        for key, item in value.items():
-            yield from _parts(item, f"{name}[{key!r}]", depth - 1)
-    elif isinstance(value, tuple) and depth:
-        for number, item in enumerate(value):
-            yield from _parts(item, f"{name}[{number}]", depth - 1)
-    elif isinstance(value, list):
-        yield name, f"a list of {len(value)}"
-    elif hasattr(value, "shape"):
-        yield name, str(list(value.shape))
-    else:
-        yield name, type(value).__name__
+def _shape(value: Any) -> str:
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return str(list(value.shape)) if hasattr(value, "shape") else type(value).__name__
 
 
 def cache_sizes(dataset: Any) -> dict[str, int]:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.optim import Optimizer, lr_scheduler, swa_utils
 
 from dllint.confirm.inside.files import for_reading, for_writing
-from dllint.confirm.inside.patching import observe, replace
+from dllint.confirm.inside.patching import ended, observe, replace
 from dllint.confirm.inside.places import here
 from dllint.confirm.inside.run import Run
 from dllint.confirm.inside.training import gradient_scaler
@@ -24,14 +24,8 @@ def observe_all(run: Run) -> None:
         replace(torch, "save", lambda save, obj, f, *rest, **named: save(obj, for_writing(f), *rest, **named))
         replace(torch, "load", lambda load, f, *rest, **named: load(for_reading(f), *rest, **named))
 
-    def saving(obj: Any, f: Any, *_: Any, **__: Any) -> None:
-        run.emit(here(StateSaved, obj, f, "torch.save"))
-
-    def read(content: Any, f: Any, *_: Any, **__: Any) -> None:
-        run.emit(here(StateRead, f, content))
-
-    observe(run, torch, "save", before=saving)
-    observe(run, torch, "load", after=read)
+    observe(run, torch, "save", before=lambda obj, f, *_, **__: run.emit(here(StateSaved, obj, f, "torch.save")))
+    observe(run, torch, "load", after=lambda content, f, *_, **__: run.emit(here(StateRead, f, content)))
     _observe_states(run)
 
 
@@ -49,8 +43,4 @@ def _observe_states(run: Run) -> None:
         if "load_state_dict" in vars(owner):
             observe(run, owner, "load_state_dict", before=restoring)
     observe(run, nn.Module, "state_dict", after=asked)
-
-    def averaged(_: None, average: Any, *__: Any, **___: Any) -> None:
-        run.tell("average", average)
-
-    observe(run, swa_utils.AveragedModel, "update_parameters", after=averaged)
+    observe(run, swa_utils.AveragedModel, "update_parameters", after=ended(run, "average"))

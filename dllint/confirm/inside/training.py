@@ -184,14 +184,11 @@ def _observe_scalers(run: Run) -> None:
         run.mark("unscale")
         run.emit(here(events.ScalerUnscale, owner, optimizer))
 
-    def stepping(*_: Any, **__: Any) -> None:
-        run.mark("scaler step")
-
     def updated(_: None, owner: Any, *__: Any, **___: Any) -> None:
         run.mark("scaler update")
         run.emit(here(events.ScalerUpdate, owner))
 
     observe(run, scaler, "scale", after=scaled, told="awake")
     observe(run, scaler, "unscale_", after=unscaled, told="awake")
-    observe(run, scaler, "step", before=stepping)
+    observe(run, scaler, "step", before=lambda *_, **__: run.mark("scaler step"))
     observe(run, scaler, "update", after=updated)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakSet
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided
 from dllint.confirm.probes.events import Stack
@@ -27,15 +26,11 @@ class _Normalizer(Samples):
 
 
 class Agents(ObjectProbe[_Normalizer]):
-    def begin(self) -> None:
-        self._learning: WeakSet[Any] = WeakSet()
-
     def on_agent_learns(self, agent: Any, stack: Stack) -> None:
         known = self._normalizer_of(agent)
         if known is not None:
             known.learns = True
-        if agent not in self._learning:
-            self._learning.add(agent)
+        if self.is_new(agent):
             buffer, steps = getattr(agent, "replay_buffer", None), int(agent.num_timesteps)
             if buffer is not None and steps:
                 samples = int(buffer.size())

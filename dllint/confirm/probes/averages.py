@@ -47,7 +47,7 @@ class Averages(PlaceProbe[_Evaluations]):
         self._saved: dict[Stack, list[bool]] = {}  # for each checkpoint to resume from, whether an average is in it
         self._is_saved = False
 
-    def on_average(self, average: nn.Module) -> None:
+    def on_average(self, average: nn.Module, stack: Stack) -> None:
         self._averaged.add(average)
 
     def on_model_forward(self, event: ModelForward) -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_args
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -101,6 +101,7 @@ class Probe:
         self.run = run
         self.judged: list[Judgement] = []  # what is known before observation ends
         self._times: Counter[Hashable] = Counter()
+        self._met: WeakSet[Any] = WeakSet()
         self.begin()
 
     def begin(self) -> None:
@@ -110,9 +111,7 @@ class Probe:
     def on_gradient_clip(self, event: events.GradientClip) -> None: ...  # is about to clip
     def on_loss_call(self, call: events.LossCall) -> None: ...
     def on_mode_change(self, event: events.ModeChange) -> None: ...
-    def on_model_forward(
-        self, event: events.ModelForward
-    ) -> None: ...  # one that no other calls; there is no result yet
+    def on_model_forward(self, event: events.ModelForward) -> None: ...  # one that no other calls; has no result yet
     def on_optimizer_created(self, event: events.OptimizerCreated) -> None: ...
     def before_optimizer_step(self, event: events.OptimizerStep) -> None: ...  # no gradients yet, where given a closure
     def on_optimizer_step(self, event: events.OptimizerStep) -> None: ...
@@ -121,12 +120,8 @@ class Probe:
     def on_scheduler_step(self, event: events.SchedulerStep) -> None: ...  # with arguments where it was told the epoch
     def on_state_read(self, event: events.StateRead) -> None: ...
     def on_state_restored(self, event: events.StateRestored) -> None: ...  # is about to take the state
-    def on_state_saved(
-        self, event: events.StateSaved
-    ) -> None: ...  # is about to save, to a path or a file that is open
-    def on_state_taken(
-        self, event: events.StateTaken
-    ) -> None: ...  # of a module that is part of no other that is asked
+    def on_state_saved(self, event: events.StateSaved) -> None: ...  # is about to save, to a path or an open file
+    def on_state_taken(self, event: events.StateTaken) -> None: ...  # of a module that is asked by no other
     def on_zero_grad(self, event: events.ZeroGrad) -> None: ...
     def before_backward(self, call: events.BackwardCall) -> None: ...
     def on_backward(self, call: events.BackwardCall) -> None: ...
@@ -139,7 +134,7 @@ class Probe:
         """A function that drops is called, inside of the call of ``outermost``."""
 
     def on_load(self, load: events.Load) -> None: ...  # ``load_state_dict`` has been called
-    def on_average(self, average: nn.Module) -> None: ...  # has taken in the weights of a model
+    def on_average(self, average: nn.Module, stack: Stack) -> None: ...  # has taken in the weights of a model
     def on_replicate(self, module: nn.Module, stack: Stack) -> None: ...  # wrapped in DistributedDataParallel
     def on_latents(self, latents: Tensor, vae: nn.Module | None, stack: Stack) -> None: ...  # drawn from an autoencoder
 
@@ -165,7 +160,7 @@ class Probe:
 
     # libraries
     def on_reward(self, environment: Any, reward: float, is_terminal: bool) -> None: ...
-    def on_episode(self, environment: Any) -> None: ...  # the environment has been reset
+    def on_episode(self, environment: Any, stack: Stack) -> None: ...  # the environment has been reset
     def on_agent_learns(self, agent: Any, stack: Stack) -> None: ...  # is about to
     def on_agent_saved(self, agent: Any, stack: Stack) -> None: ...
     def on_normalizer(self, what: str, normalizer: Any, stack: Stack) -> None: ...  # ``saved``, ``restored``, ``used``
@@ -211,6 +206,12 @@ class Probe:
         """The same by a count that is kept here: of calls from a place, for instance."""
         self._times[of] += 1
         return self.is_sampled(self._times[of], at_first)
+
+    def is_new(self, thing: Any) -> bool:
+        """Whether an object is met here for the first time."""
+        is_new = thing not in self._met
+        self._met.add(thing)
+        return is_new
 
 
 S = TypeVar("S", bound=Samples)

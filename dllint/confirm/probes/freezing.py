@@ -4,9 +4,6 @@ their module; wrong are steps after which all of these had gradients."""
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakSet
-
-from torch import nn
 
 from dllint.confirm.probes.base import ENOUGH, Judgements, ObjectProbe, Samples, decided, parameters_of
 from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, stack_of
@@ -15,12 +12,8 @@ _ATTRIBUTES = ("frozen_stages", "freeze_at", "freeze_backbone", "freeze_encoder"
 
 
 class Freezing(ObjectProbe[Samples]):
-    def begin(self) -> None:
-        self._met: WeakSet[nn.Module] = WeakSet()
-
     def on_model_forward(self, event: ModelForward) -> None:
-        if event.grad == "on" and event.model not in self._met:
-            self._met.add(event.model)
+        if event.grad == "on" and self.is_new(event.model):
             for part in event.model.modules():
                 self.of(part, stack_of(event))
 

@@ -7,7 +7,6 @@ is not fused. Nothing else sees the twin.
 from __future__ import annotations
 
 import inspect
-from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -25,14 +24,12 @@ class Fused(Probe):
     def begin(self) -> None:
         self._wanted: list[tuple[Tensor, Tensor]] = []  # parameters, and what the twin makes of them
         self._rate = 0.0
-        self._known: WeakSet[Optimizer] = WeakSet()
 
     def before_optimizer_step(self, event: OptimizerStep) -> None:
         optimizer: Optimizer = event.optimizer
         group = optimizer.param_groups[0]
-        if not group.get("fused") or optimizer in self._known:
+        if not group.get("fused") or not self.is_new(optimizer):
             return
-        self._known.add(optimizer)
         self._wanted = []
         is_torchs = type(optimizer).__module__.startswith("torch.optim")
         if not is_torchs or optimizer.state or getattr(optimizer, "grad_scale", None) is not None:

@@ -56,15 +56,6 @@ class _Moved:
     rate: float
 
 
-def _joined(moved: list[_Moved]) -> tuple[Tensor, Tensor, Tensor]:
-    """All elements before and after a step, and their gradients."""
-    return (
-        torch.cat([item.begin for item in moved]),
-        torch.cat([item.now for item in moved]),
-        torch.cat([item.slope for item in moved]),
-    )
-
-
 class Half(Probe):
     def begin(self) -> None:
         self._steps: dict[Tracked, _Steps] = {}
@@ -102,9 +93,8 @@ class Half(Probe):
         if not moved or steps.tracked.kind not in _ADAPTIVE:
             return
         steps.half += 1
-        begins, nows, slopes = (each.float() for each in _joined(moved))
-        was_finite = begins.isfinite() & slopes.isfinite()
-        is_broken = bool((was_finite & ~nows.isfinite()).any())
+        broken = [item.begin.isfinite() & item.slope.isfinite() & ~item.now.isfinite() for item in moved]
+        is_broken = bool(torch.cat(broken).any())
         furthest = max(
             float((item.now.float() - item.begin.float()).nan_to_num(0.0, 0.0, 0.0).abs().max()) / (item.rate or 1.0)
             for item in moved
@@ -116,11 +106,11 @@ class Half(Probe):
     def _compare_b16(self, steps: _Steps, moved: list[_Moved]) -> None:
         if not moved:
             return
-        begins, nows, slopes = _joined(moved)
+        slopes = torch.cat([item.slope for item in moved])
         must_move = (slopes != 0) & slopes.isfinite()
         if bool(must_move.any()):
-            lost = float((begins == nows)[must_move].float().mean())
-            steps.lost.append((max(item.rate for item in moved), lost))
+            lost = torch.cat([item.begin == item.now for item in moved])[must_move]
+            steps.lost.append((max(item.rate for item in moved), float(lost.float().mean())))
 
     def judge(self) -> Judgements:
         for steps in self._steps.values():
@@ -133,9 +123,8 @@ class Half(Probe):
         """DL310."""
         told = ""
         if steps.half:
-            told = (
-                f": {steps.broken} left what is not finite, one moved a weight {steps.furthest:.3g} learning rates far"
-            )
+            told = f": {steps.broken} left what is not finite"
+            told += f", one moved a weight {steps.furthest:.3g} learning rates far"
         verdict = decided(steps.broken or steps.wild >= ENOUGH, not steps.wild)
         found = {"float16": steps.half, "broken": steps.broken, "wild": steps.wild, "furthest": steps.furthest}
         yield self.judgement("DL310", steps.seen(steps.looks), verdict, told, eps=steps.eps, **found)

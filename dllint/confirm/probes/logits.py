@@ -13,8 +13,8 @@ from torch import Tensor
 
 from dllint.confirm.probes.base import Judgements, PlaceProbe, Samples, decided
 from dllint.confirm.probes.events import LossCall, Stack, stack_of
+from dllint.confirm.probes.loss_input import are_probabilities
 
-_SUM = {torch.float16: 5e-3, torch.bfloat16: 2e-2}  # by which a row of probabilities may miss 1; 1e-3 otherwise
 _WORDS = 512  # classes from which on these are words
 _SPACING = 25  # steps between sums that are looked at
 _STEPS = 500  # over which a drift is one
@@ -31,7 +31,7 @@ class Logits(PlaceProbe[Samples]):
     def on_logits(self, logits: Tensor, stack: Stack) -> None:
         seen = self.sample(stack)
         if seen is not None and logits.shape[-1:] >= (2,):
-            seen.count(_are_probabilities(logits.detach()))
+            seen.count(are_probabilities(logits.detach(), -1))
 
     def on_loss_call(self, call: LossCall) -> None:
         if call.function != "cross_entropy" or call.input.dim() != 2 or call.input.shape[1] < _WORDS:
@@ -59,9 +59,3 @@ class Logits(PlaceProbe[Samples]):
         seen = Samples(stacks=(stack,), first=sums[0][0], last=sums[-1][0], looks=len(sums))
         verdict = decided(rises and factor > _DRIFT, factor < _STEADY)
         yield self.judgement("DL907", seen, verdict, first=means[0], last=means[-1], steps=steps)
-
-
-def _are_probabilities(values: Tensor) -> bool:
-    rows = values.float().sum(-1)
-    sums_to_one = bool(((rows - 1).abs() < _SUM.get(values.dtype, 1e-3)).all())
-    return sums_to_one and bool((values >= 0).all()) and bool((values <= 1).all())

@@ -69,13 +69,14 @@ def _is_wrong(rule: str, values: Tensor, before: str) -> bool | None:
     classes = 1 if values.dim() > 1 else 0
     if values.shape[classes] < 2 or (values.dim() == 1 and rule == "DL104"):
         return None
-    tolerance = _TOLERANCE.get(values.dtype, 1e-3)
-    numbers = values.float()
     if rule == "DL104":
-        sums = torch.logsumexp(numbers, dim=classes)
-        return bool((sums.abs() > 5 * tolerance).any()) or bool((numbers > 0).any())
-    if before in _SQUASHING:
-        return True
-    rows = numbers.sum(dim=classes)
-    sums_to_one = bool(((rows - 1).abs() < tolerance).all())
-    return sums_to_one and bool((numbers >= 0).all()) and bool((numbers <= 1).all())
+        sums = torch.logsumexp(values.float(), dim=classes)
+        return bool((sums.abs() > 5 * _TOLERANCE.get(values.dtype, 1e-3)).any()) or bool((values > 0).any())
+    return before in _SQUASHING or are_probabilities(values, classes)
+
+
+def are_probabilities(values: Tensor, classes: int) -> bool:
+    """Whether numbers lie in [0, 1], with rows along an axis that sum to 1."""
+    rows = values.float().sum(classes)
+    sums_to_one = bool(((rows - 1).abs() < _TOLERANCE.get(values.dtype, 1e-3)).all())
+    return sums_to_one and bool((values >= 0).all()) and bool((values <= 1).all())

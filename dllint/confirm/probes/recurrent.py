@@ -7,7 +7,6 @@ forward, and those for its input, have one.
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakSet
 
 from torch import Tensor, nn
 
@@ -19,12 +18,8 @@ from dllint.confirm.probes.events import ModelForward, OptimizerStep, Stack, sta
 class Recurrent(ObjectProbe[Samples]):
     rule = "DL219"
 
-    def begin(self) -> None:
-        self._met: WeakSet[nn.Module] = WeakSet()
-
     def on_model_forward(self, event: ModelForward) -> None:
-        if event.grad == "on" and event.model not in self._met:
-            self._met.add(event.model)
+        if event.grad == "on" and self.is_new(event.model):
             for owner in event.model.modules():
                 for layer in owner.children():
                     if isinstance(layer, nn.RNNBase) and layer.bidirectional:

@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from dllint.confirm.probes.base import ENOUGH, Judgements, Probe
 from dllint.confirm.probes.events import LossCall, ModelForward, Stack, stack_of
 
-_BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
+_LOSSES = {
+    "cross_entropy": ("DL105", "class indices, or floating numbers"),
+    "binary_cross_entropy": ("DL107", "floating numbers"),
+    "binary_cross_entropy_with_logits": ("DL107", "floating numbers"),
+}
+"""The rule about a loss, and the targets that it takes."""
 
 
 class Refusals(Probe):
@@ -21,21 +26,15 @@ class Refusals(Probe):
         self._embeds: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
 
     def on_loss_call(self, call: LossCall) -> None:
-        if call.function == "cross_entropy":
-            self._good["DL105", stack_of(call)] += 1
-        elif call.function in _BINARY:
-            self._good["DL107", stack_of(call)] += 1
+        if call.function in _LOSSES:
+            self._good[_LOSSES[call.function][0], stack_of(call)] += 1
 
     def on_loss_refused(self, function: str, input: Tensor, target: Tensor, stack: Stack) -> None:
-        kind = str(target.dtype).removeprefix("torch.")
-        if target.is_floating_point() or target.is_complex() or target.shape != input.shape:
-            return
-        if function == "cross_entropy" and target.dim() > 1:
-            what = f"cross_entropy refused a one-hot target of type {kind}: it takes class indices, or floating numbers"
-            self._refused["DL105", stack] = what, self.run.steps
-        elif function in _BINARY:
-            what = f"{function} refused a target of type {kind}: it takes floating numbers"
-            self._refused["DL107", stack] = what, self.run.steps
+        is_number = target.is_floating_point() or target.is_complex()
+        rule, takes = _LOSSES.get(function, ("", ""))
+        if rule and not is_number and target.shape == input.shape and (rule == "DL107" or target.dim() > 1):
+            what = f"{'a one-hot' if rule == 'DL105' else 'a'} target of type {target.dtype}".replace("torch.", "")
+            self._refused[rule, stack] = f"{function} refused {what}: it takes {takes}", self.run.steps
 
     def on_model_forward(self, event: ModelForward) -> None:
         embeds = self._embeds.get(event.model)

@@ -34,7 +34,6 @@ class Resumption(Probe):
     def begin(self) -> None:
         self._optimizers: WeakKeyDictionary[Optimizer, Stack] = WeakKeyDictionary()  # and where
         self._restored: WeakSet[Any] = WeakSet()  # schedulers and scalers
-        self._met: WeakSet[Any] = WeakSet()
         self._read: _Counters | None = None
         self._is_resumed = False
 
@@ -55,9 +54,8 @@ class Resumption(Probe):
         scheduler = event.scheduler
         optimizer = getattr(scheduler, "optimizer", None)
         place = self._optimizers.get(optimizer) if isinstance(optimizer, Optimizer) else None
-        if event.arguments.all() or scheduler in self._met or place is None:
+        if event.arguments.all() or place is None or not self.is_new(scheduler):
             return
-        self._met.add(scheduler)
         is_known = isinstance(scheduler, lr_scheduler.LRScheduler) and type(scheduler).__name__ not in _STEADY
         is_restored = scheduler in self._restored
         if is_known and (is_restored or scheduler.last_epoch <= _FRESH):
@@ -66,8 +64,7 @@ class Resumption(Probe):
     def on_scaler_unscale(self, event: events.ScalerUnscale) -> None:
         scaler = event.scaler
         place = self._optimizers.get(event.optimizer) if event.optimizer is not None else None
-        if place is not None and scaler.is_enabled() and scaler not in self._met:
-            self._met.add(scaler)
+        if place is not None and scaler.is_enabled() and self.is_new(scaler):
             self._note("DL714", type(scaler).__name__, scaler in self._restored, place)
 
     def _note(self, rule: str, kind: str, is_restored: bool, *stacks: Stack) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from dllint.confirm.probes.base import Judgements, Probe, decided
+from dllint.confirm.probes.events import Stack
 
 _EPISODES = 40
 _STEPS = 200  # of the optimizer: at the beginning agents explore less from step to step, and have learned nothing yet
@@ -25,7 +26,7 @@ class Returns(Probe):
         if is_terminal:
             self._end(environment)
 
-    def on_episode(self, environment: Any) -> None:
+    def on_episode(self, environment: Any, stack: Stack) -> None:
         self._end(environment)
 
     def _end(self, environment: Any) -> None:

@@ -3,8 +3,6 @@ model that has ``torch.nn.utils.spectral_norm`` in it."""
 
 from __future__ import annotations
 
-from weakref import WeakSet
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.spectral_norm import SpectralNorm
@@ -19,14 +17,10 @@ _LARGEST = 4_000_000  # elements
 
 class Spectral(Probe):
     def begin(self) -> None:
-        self._known: WeakSet[nn.Module] = WeakSet()
         self._ratios: dict[Stack, list[float]] = {}  # of the norm as it is used and as it is
 
     def on_model_forward(self, event: ModelForward) -> None:
-        if event.model in self._known:
-            return
-        self._known.add(event.model)
-        for layer in event.model.modules():
+        for layer in event.model.modules() if self.is_new(event.model) else ():
             for hook in layer._forward_pre_hooks.values():
                 if isinstance(hook, SpectralNorm):
                     used = 1.0 if layer.training else _ratio(layer, hook)

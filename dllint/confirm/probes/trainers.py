@@ -10,7 +10,6 @@ import os
 import re
 from types import FrameType
 from typing import Any
-from weakref import WeakSet
 
 from dllint.confirm.inside.stacks import frames
 from dllint.confirm.inside.stacks import stack as stack_of
@@ -28,7 +27,6 @@ _STATES = re.compile(r"optimizer|global_step|distcp|zero_")  # files of a checkp
 
 class Trainers(Probe):
     def begin(self) -> None:
-        self._known: WeakSet[Any] = WeakSet()
         self._looks = 0
 
     def on_optimizer_created(self, event: OptimizerCreated) -> None:
@@ -46,9 +44,8 @@ class Trainers(Probe):
     def _look(self, frame: FrameType) -> None:
         given = frame.f_locals
         trainer = given.get("self")
-        if trainer is None or trainer in self._known:
+        if trainer is None or not self.is_new(trainer):
             return
-        self._known.add(trainer)
         place = stack_of(frame)
         if frame.f_code.co_name == "train":
             self._transformers(getattr(trainer, "args", None), given.get("resume_from_checkpoint"), place)
