@@ -135,7 +135,8 @@ def _by_layer(title: str, rows: list[tuple[str, dict[int, float]]], number: int)
     """A heat map: how long updates or gradients are compared with weights, for each layer and sampled step."""
     steps = sorted({step for _, row in rows for step in row})
     values = [[_power(row.get(step)) for step in steps] for _, row in rows]
-    low, high = _spread([value for row in values for value in row if value is not None])
+    known = [value for row in values for value in row if value is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
     more = {"x": [str(step) for step in steps], "xgap": 1, "ygap": 1, "zmin": low, "zmax": high}
     hover, axis = "%{y}, step %{x}: 10^%{z:.2f}", _axis("step", type="category")
     caption = f"compared with the weights of the layer, from 10^{low:.1f} to 10^{high:.1f}"
@@ -156,10 +157,6 @@ def _heat_map(
 
 def _power(value: float | None) -> float | None:
     return math.log10(value) if value and math.isfinite(value) else None
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float]:
-    return (min(values), max(values)) if values else (0.0, 0.0)
 
 
 def _units(layers: Sequence[Units]) -> Chart:

@@ -229,6 +229,9 @@ def read_record(path: Path) -> Record:
     return record
 
 
+_kinds = cache(get_type_hints)  # of the fields of a class
+
+
 def _made(kind: Any, data: Any) -> Any:
     """A value of a type, of what it was written as."""
     origin, inner = get_origin(kind), get_args(kind)
@@ -242,9 +245,3 @@ def _made(kind: Any, data: Any) -> Any:
     if origin is dict:
         return {key: _made(inner[1], value) for key, value in data.items()}
     return _made(inner[0], data) if type(None) in inner and data is not None else data
-
-
-@cache
-def _kinds(kind: Any) -> dict[str, Any]:
-    """The types of the fields of a class."""
-    return get_type_hints(kind)

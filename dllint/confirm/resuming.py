@@ -132,7 +132,6 @@ def _distance(one: Sequence[float], other: Sequence[float]) -> float:
     """How far apart weights are, compared with their length; infinite where they cannot be compared."""
     if len(one) != len(other):
         return math.inf
-    length = math.sqrt(sum(value * value for value in other))
-    apart = math.sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
+    length, apart = math.hypot(*other), math.dist(one, other)
     distance = apart / length if length else apart
     return distance if math.isfinite(distance) else math.inf

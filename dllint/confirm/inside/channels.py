@@ -99,14 +99,11 @@ def _order(grid: Tensor, image: Tensor, means: list[float]) -> tuple[str, list[f
         return "gray", means, False
     if swapped < kept:
         return "red", means, False
-    return (
-        "blue",
-        means,
-        all(
-            slope > 0 and abs(-start / (255 * slope) - mean) < _NEAR and abs(1 / (255 * slope) - deviation) < _NEAR
-            for (_, slope, start), mean, deviation in zip(own, _MEANS, _DEVIATIONS, strict=True)
-        ),
+    as_red = all(
+        slope > 0 and abs(-start / (255 * slope) - mean) < _NEAR and abs(1 / (255 * slope) - deviation) < _NEAR
+        for (_, slope, start), mean, deviation in zip(own, _MEANS, _DEVIATIONS, strict=True)
     )
+    return "blue", means, as_red
 
 
 def _line(x: Tensor, y: Tensor) -> tuple[float, float, float]:

@@ -40,20 +40,13 @@ def _observe_embeddings(run: Run) -> None:
 
 
 def _observe_loading(run: Run) -> None:
-    def loaded(_: Any, module: nn.Module, state_dict: Any, strict: bool = True, *__: Any, **___: Any) -> None:
-        tell(module, state_dict, strict, "")
-
-    def refused(
-        error: Exception, module: nn.Module, state_dict: Any, strict: bool = True, *__: Any, **___: Any
-    ) -> None:
-        tell(module, state_dict, strict, str(error))
-
-    def tell(module: nn.Module, state: Any, strict: bool, error: str) -> None:
+    def tell(outcome: Any, module: nn.Module, state_dict: Any, strict: bool = True, *_: Any, **__: Any) -> None:
+        error = str(outcome) if isinstance(outcome, Exception) else ""
         parameters = {name for name, _ in module.named_parameters(remove_duplicate=False)}
         buffers = {name for name, _ in module.named_buffers(remove_duplicate=False)}
-        run.tell("load", Load(module, set(state), parameters, buffers, bool(strict), error, stack()))
+        run.tell("load", Load(module, set(state_dict), parameters, buffers, bool(strict), error, stack()))
 
-    observe(run, nn.Module, "load_state_dict", after=loaded, failed=refused)
+    observe(run, nn.Module, "load_state_dict", after=tell, failed=tell)
 
 
 def _observe_numbers(run: Run) -> None:

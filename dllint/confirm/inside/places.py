@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar
 
 from dllint.confirm.evidence import Stack
@@ -36,15 +37,10 @@ class Place(Site):
         return self.stack[0].line if self.stack else 0
 
 
-_places: dict[Stack, Place] = {}  # stacks are known by themselves
-
-
+@cache
 def place(stack: Stack) -> Place:
     """The place that a stack leads to."""
-    known = _places.get(stack)
-    if known is None:
-        known = _places[stack] = Place(stack)
-    return known
+    return Place(stack)
 
 
 def here(kind: Callable[..., E], *details: Any, **more: Any) -> E:

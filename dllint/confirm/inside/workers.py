@@ -86,27 +86,28 @@ def _guarded(original: Any, fetcher: Any, index: Any, folder: str) -> Any:
         return original(fetcher, index)
     except Exception as raised:
         error = raised
-        _write(folder, "failure", lambda: {**_place(fetcher), **reason(error, index, fetcher), **_normalized()})
+        _write(folder, "failure", lambda: {**_about(fetcher), **reason(error, index, fetcher)})
         raise
 
 
-def _place(fetcher: Any) -> dict[str, Any]:
+def _about(fetcher: Any) -> dict[str, Any]:
+    """What all notes say: whose they are, and what has been normalized there."""
     worker = get_worker_info()
     number = worker.id if worker is not None else -1
-    return {"worker": number, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
+    known = {"worker": number, "rank": _rank(), "dataset": key_of(fetcher.dataset)}
+    return {**known, "normalized": images.normalized()}
 
 
 def _noted(
     fetcher: Any, before: dict[str, str], after: dict[str, str], sizes: dict[str, int], batch: Any
 ) -> dict[str, Any]:
     return {
-        **_place(fetcher),
+        **_about(fetcher),
         "states": {name: [state, after[name]] for name, state in before.items() if name in after},
         **(_contents(batch) if isinstance(fetcher.dataset, IterableDataset) else {}),
         "caches": grown(fetcher.dataset, sizes, fetcher.collate_fn.samples),
         "lost": fetcher.collate_fn.lost,
         "orders": fetcher.collate_fn.orders,
-        **_normalized(),
     }
 
 
@@ -115,10 +116,6 @@ def _contents(batch: Any) -> dict[str, str]:
     labels = [part for part in tensors(batch) if not part.is_floating_point() and part.numel() >= _LABELS]
     telling = [part for part in labels if len(set(part.reshape(-1)[:_ELEMENTS].tolist())) > _KINDS]
     return {"content": content_of(batch), "labels": content_of(telling)}
-
-
-def _normalized() -> dict[str, Any]:
-    return {"normalized": images.normalized()}
 
 
 def _write(folder: str, kind: str, make: Callable[[], dict[str, Any]]) -> None:

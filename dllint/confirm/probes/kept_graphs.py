@@ -55,14 +55,10 @@ class KeptGraphs(PlaceProbe[_Losses]):
         self._look(is_over=False)
 
     def on_derivative(self) -> None:
-        self._forget()
-
-    def on_gap(self) -> None:
-        self._forget()  # a backward pass may have come to them
-
-    def _forget(self) -> None:
         for seen in self.noted():
             seen.peak = 0
+
+    on_gap = on_derivative  # a backward pass may have come to them
 
     def _look(self, *, is_over: bool) -> None:
         """Note graphs that there were at once since the last backward pass, and that none will come to any more."""

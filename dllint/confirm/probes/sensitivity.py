@@ -66,7 +66,7 @@ class _Trial:
             return
         scale = float(plain.std()) or float(plain.abs().max()) or 1.0
         noise = float((again - plain).abs().max()) / scale
-        yield from self._randomness(noise, spy.dropped, spy.drawn)
+        yield from self._randomness(noise, list(spy.dropped), list(spy.drawn))
         if noise <= _NOISE and self._probe.run.steps:
             yield from self._ignored(plain, scale, noise)
             yield from self._useless(plain, scale, noise) if not is_slow else ()
@@ -158,8 +158,8 @@ class _Spy(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.dropped: list[str] = []
-        self.drawn: list[str] = []
+        self.dropped: dict[str, None] = {}
+        self.drawn: dict[str, None] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Note a function, and call it."""
@@ -169,16 +169,12 @@ class _Spy(TorchFunctionMode):
             probability = args[1] if len(args) > 1 else given.get("p", 0.5)
             training = args[2] if len(args) > 2 else given.get("training", True)
             if probability and training:
-                self._note(self.dropped, name)
+                self.dropped.setdefault(name)
         elif name == "scaled_dot_product_attention" and given.get("dropout_p", args[4] if len(args) > 4 else 0.0):
-            self._note(self.dropped, name)
+            self.dropped.setdefault(name)
         elif name.rstrip("_").startswith(_DRAWING):
-            self._note(self.drawn, name)
+            self.drawn.setdefault(name)
         return func(*args, **given)
-
-    def _note(self, names: list[str], name: str) -> None:
-        if name not in names:
-            names.append(name)
 
 
 @contextmanager

@@ -33,17 +33,9 @@ class _Calls(Samples):
     learnt_ends: int = 0
 
 
-@dataclass(slots=True)
-class _Pending:
-    """A call that computes a loss: how many tokens it attends to."""
-
-    calls: _Calls
-    attended: int
-
-
 class Supervision(PlaceProbe[_Calls]):
     def begin(self) -> None:
-        self._pending: _Pending | None = None
+        self._pending: tuple[_Calls, int] | None = None  # a call that computes a loss, and the tokens it attends to
 
     def on_model_forward(self, event: ModelForward) -> None:
         inputs, named = event.arguments.positional, event.arguments.keywords
@@ -62,7 +54,7 @@ class Supervision(PlaceProbe[_Calls]):
         tokens = named.get("input_ids", inputs[0] if inputs else None)
         if bool((~attends).any()):
             if bool((labels[~attends] != _IGNORED).any()):
-                self._pending = _Pending(seen, int(attends.sum()))
+                self._pending = seen, int(attends.sum())
             else:
                 seen.masked += 1
         if isinstance(tokens, Tensor) and tokens.shape == labels.shape:
@@ -85,11 +77,11 @@ class Supervision(PlaceProbe[_Calls]):
         if pending is None or call.function != "cross_entropy" or call.target.is_floating_point() or not is_reduced:
             return
         counted = int((call.target != call.options.get("ignore_index", _IGNORED)).sum())
-        seen = pending.calls
+        seen, attended = pending
         seen.padded += 1
-        if counted > pending.attended:
+        if counted > attended:
             seen.counted += 1
-            seen.share = max(seen.share, 1 - pending.attended / counted)
+            seen.share = max(seen.share, 1 - attended / counted)
 
     def judge_each(self, seen: _Calls) -> Judgements:
         with_gradients = seen.place[1]
