@@ -62,8 +62,9 @@ _CALLBACKS = {"ModelCheckpoint": 2, "EarlyStopping": 0}  # the position of `moni
 
 
 def is_not_validated(event: Event, ctx: Context) -> bool:
-    """nothing is validated in the loop"""
-    return not ctx.has_validation(ctx.loops_around(event))
+    """nothing is validated in the loop of the epochs: what comes after it, in each fold, chooses nothing"""
+    epochs = _epochs_around(event, ctx)
+    return epochs is None or not ctx.has_validation([epochs])
 
 
 def is_chosen_by_both(event: Event, ctx: Context) -> bool:
