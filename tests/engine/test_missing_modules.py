@@ -163,6 +163,41 @@ def test_whatever_else_lies_beside_a_module_is_found(
     assert not any(STRAY in each.text for each in finding.assumptions)
 
 
+ABOVE = "lies in a folder above the script"
+
+
+@pytest.mark.parametrize("imports", ["from losses import Dice", "import losses", "from losses.dice import Dice"])
+def test_what_lies_in_a_folder_above_a_script_is_not_found(tmp_path: Path, imports: str) -> None:
+    files = {
+        "seg/losses/__init__.py": "",
+        "seg/losses/dice.py": "class Dice: ...\n",
+        "seg/old/run.py": USE.format(imports),
+    }
+    (analysis,) = analyses(tmp_path, files, "seg/old/run.py")
+    (finding,) = analysis.findings
+    assert any(ABOVE in each.text for each in finding.assumptions)
+    assert finding.confidence == "possible"
+
+
+@pytest.mark.parametrize(
+    ("imports", "files"),
+    [
+        ("import losses", {"losses.py": ""}),  # in the folder of the project
+        ("import losses", {"seg/old/losses.py": "", "seg/losses.py": ""}),
+        ("from .. import losses", {"seg/losses.py": ""}),
+        ("import losses", {"seg/losses.py": "", "run.sh": "PYTHONPATH=seg python seg/old/run.py\n"}),
+        ("import losses", {"seg/losses.py": "", "run.sh": "cd seg && python -m old.run\n"}),
+        ("import losses", {"seg/losses.py": "", "seg/main.py": "import old.run\n"}),
+        ("import sys\nsys.path.append('seg')\nimport losses", {"seg/losses.py": ""}),
+        ("import losses", {"seg/losses.py": "", "requirements.txt": "losses\n"}),
+    ],
+)
+def test_whatever_else_lies_above_a_script_is_found(tmp_path: Path, imports: str, files: Mapping[str, str]) -> None:
+    (analysis,) = analyses(tmp_path, {"seg/old/run.py": USE.format(imports), **files}, "seg/old/run.py")
+    (finding,) = analysis.findings
+    assert not any(ABOVE in each.text for each in finding.assumptions)
+
+
 def test_a_part_of_a_project_lacks_nothing(tmp_path: Path) -> None:
     """Modules alone, without any other file around them: what they import may be where the rest is."""
     files = {"tools/main.py": USE.format("from models.transformer import Net"), **MOVED}
