@@ -89,10 +89,6 @@ class Project:
             known = self._modules[file] = SourceModule(source, name or file.stem)
         return known
 
-    def is_open(self, module: SourceModule) -> bool:
-        """Whether what a file says was handed over by an editor or on standard input, and not read from the disk."""
-        return module.file in self._overlay
-
     @property
     def characters_read(self) -> int:
         """The characters of all files that are held in memory."""
