@@ -30,9 +30,9 @@ the second is what it was at the start, to the last bit, and stands in the state
 ## Not reported
 Layers without parameters; classes that look up their layers by name or go over them, or whose `forward` a library
 has written or calls nothing, or has an arm that is not written yet (`pass`, a `TODO`); layers that another file may
-mean (it uses the name, and has the class and none of its own that is called so; or it reads the name off some object,
-or has it as a text), or that a comment speaks of (as what was switched off for now); the last layers of networks in
-files that speak of pretrained weights, whose state dict has to fit (others there are a question).
+mean (it names the class as well, reads the name off some object, or has it as a text), or that a comment speaks of (as
+what was switched off for now); the last layers in files that speak of pretrained weights, whose state dict has to fit
+(others there are a question).
 
 ## On real code
 233 public repositories: 16 findings in 6, all true: layers that were forgotten or left over, 8 of them in a class
@@ -40,9 +40,7 @@ whose `forward` uses other names than its constructor. Three others were not: tw
 weights have; all are silent now. In 44 others 4, 1 of them true; the others were for a part that is not written yet.
 
 A note: of 50 findings in 31 batches of unread repositories 25 were true, 6 false and 19 doubtful: drafts, layers that
-are left out on purpose, and some that only tell a function which device the module is on. Of layers whose call was
-taken out of other code, it finds 31 of 36 where the rule was mended by them, and 8 of 12 at first sight, half of these
-as questions.
+are left out on purpose, and some that only tell a function which device the module is on.
 """
 
 from __future__ import annotations
@@ -77,13 +75,7 @@ _LOOKING = frozenset(("vars", "eval", "exec", "locals"))  # functions: `self.eva
 _USERS = ("optimizer", "scheduler")  # which have the parameters of all layers
 _WEIGHTS = frozenset(("weights", "params", "parameters", "fast_weights", "vars", "theta"))
 _PRETRAINED = frozenset(("pretrained", "load_url", "model_zoo", "load_state_dict_from_url"))
-_KEYWORD = r"(?<![\w.]){0}=[^=]|[(,]\s*{0}\s*=[^=]"  # a variable has a blank before the sign, and stands alone
-_READ = rf"\.{{0}}\b|[\"']{{0}}[\"']|{_KEYWORD}"
-_MEANT = (
-    r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|"
-    rf"(?<!add_module\()[\"'.]{{0}}[\"'.]|{_KEYWORD}"  # `add_module` names a layer of another class
-)
-_NOT_ITS_OWN = r"(?s)\A(?!.*\bclass[ \t]+{0}\b).*\b{0}\b|(?:\.|\bimport\b[^\n]*\b){0}\b"
+_MEANT = r"(?<!\bself)(?<!\btorch)(?<!\bnn)(?<!\bF)\.{0}\b(?!\s*=[^=])|[\"'.]{0}[\"'.]|(?<![\w.]){0}\s*=[^=]"
 _OPEN = re.compile(r"(?i)#.*(\btodo\b|\bfixme\b|placeholder|not (yet )?implemented|to be implemented)")
 _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forward` it may be said of anything
 
@@ -93,23 +85,11 @@ _LEFT_OUT = re.compile(r"(?i)#.*(unused|not used)")  # beside a layer: in `forwa
 
 def is_looked_up(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     """the class goes over its layers, or looks them up by a name that is computed"""
+    nodes = [node for each in cls.lineage for node in ast.walk(each.node)]
     return any(
         getattr(node, "attr", getattr(node, "id", "")) in _LOOKUPS or getattr(node, "id", "") in _LOOKING
-        for each in cls.lineage
-        for node in _apart_from_imported(each)
+        for node in nodes
     )
-
-
-def _apart_from_imported(cls: Class) -> Iterator[ast.AST]:
-    """The nodes of a class, without the `getattr` that looks up an activation: `getattr(nn, "ReLU")`."""
-    imports = nodes_of(cls.module.tree).of(ast.Import, ast.ImportFrom)
-    imported = {alias.asname or alias.name.partition(".")[0] for each in imports for alias in each.names}
-    lookups = {
-        id(node.func)
-        for node in ast.walk(cls.node)
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.args[0]).partition(".")[0] in imported
-    }
-    return (node for node in ast.walk(cls.node) if id(node) not in lookups or getattr(node, "id", "") != "getattr")
 
 
 def is_used_by_a_library(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -125,26 +105,22 @@ def is_registered_twice(event: AttributeAssigned, cls: Class, ctx: Context) -> b
 
 
 def is_mentioned(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """another file may mean the layer: it reads such an attribute and has the class, not one of its own of that name,
-    reads it off some object, or has it as a text or as a keyword; or a comment has a use of it that was switched off"""
+    """another file may mean the layer: it has the name and that of the class, reads it off some object, or has it as
+    a text or as a keyword; or a comment has a use of it that was switched off"""
     comments = (text for each in cls.lineage for text in ctx.comments_in(Site(each.module, each.module.tree)))
     if any(f".{event.attribute}" in text for text in comments):
         return True
     if not ctx.mentions(event.attribute, where="elsewhere"):
         return False
-    layer = re.escape(event.attribute)
-    return any(
-        ctx.mentions(layer, each.name, where="elsewhere")
-        and ctx.project_mentions(_READ.format(layer), _NOT_ITS_OWN.format(each.name), where="elsewhere")
-        for each in cls.lineage
-    ) or ctx.project_mentions(_MEANT.format(layer), where="elsewhere")
+    owners = (each.name for each in cls.lineage)
+    return any(ctx.mentions(event.attribute, owner, where="elsewhere") for owner in owners) or ctx.project_mentions(
+        _MEANT.format(re.escape(event.attribute)), where="elsewhere"
+    )
 
 
 def is_for_pretrained_weights(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
-    """the file of the class speaks of pretrained weights, whose state dict has to fit, and no later layer is used; in
-    a block of a network, what comes last is no head that features do without"""
-    is_loaded = not _PRETRAINED.isdisjoint(cls.module.words)
-    return is_loaded and not _is_followed(event, cls, ctx) and not _is_block(cls)
+    """the file of the class speaks of pretrained weights, whose state dict has to fit, and no later layer is used"""
+    return not _PRETRAINED.isdisjoint(cls.module.words) and not _is_followed(event, cls, ctx)
 
 
 def is_no_forward(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
@@ -250,15 +226,6 @@ def _is_followed(event: AttributeAssigned, cls: Class, ctx: Context) -> bool:
     ]
     after = later[later.index(event.attribute) + 1 :] if event.attribute in later else []
     return any(ctx.attribute_uses(cls, name) for name in after)
-
-
-def _is_block(cls: Class) -> bool:
-    """Whether a network repeats a class: it is handed on as one, as in `ResNet(BasicBlock, [2, 2, 2, 2])`, or made in
-    a loop."""
-    tree = nodes_of(cls.module.tree)
-    handed = (arg for call in tree.of(ast.Call) for arg in call.args)
-    repeated = (each.elt for each in tree.of(ast.ListComp, ast.GeneratorExp) if isinstance(each.elt, ast.Call))
-    return any(isinstance(each, ast.Name) and each.id == cls.name for each in (*handed, *(r.func for r in repeated)))
 
 
 def _is_use(node: ast.Attribute, at: Site, cls: Class, ctx: Context) -> bool:
