@@ -38,6 +38,7 @@ class TestVersions:
             ("torchmetrics>=1", None),
             ("-r other.txt", None),
             ("torch @ https://example.com/torch-2.1.whl", None),
+            ("torch @ https://example.com/whl/cu118/torch-2.1.0%2Bcu118-cp310-cp310-linux_x86_64.whl", "2.1.0"),
         ],
     )
     def test_a_requirement_gives_its_lower_bound(self, project: Path, requirement: str, version: str | None) -> None:
@@ -57,6 +58,7 @@ class TestVersions:
             ("numpy>=1.20", None),
             ("numpy", None),
             ("numpy @ https://example.com/numpy-1.26.whl", None),
+            ("numpy @ https://example.com/numpy-1.26.0-cp310-cp310-win_amd64.whl ; sys_platform", "1.26.0.1"),
             ("numpy=1.19.2=py36hadc3359_0", "1.19.3"),
         ],
     )
@@ -263,12 +265,15 @@ dev = ["pytorch_lightning>=2.0", {include-group = "x"}]
 [tool.poetry.dependencies]
 transformers = {version = "^4.40", extras = ["x"]}
 accelerate = "0.30"
+torchaudio = {url = "https://example.com/cu117/torchaudio-0.13.1%2Bcu117-cp39-cp39-linux_x86_64.whl"}
+torchvision = {path = "../vision"}
 [tool.poetry.group.dev.dependencies]
 timm = "~1.0"
 """,
         )
         assert find_versions(project, {}) == {
             "torch": "2.9", "pytorch-lightning": "2.0", "transformers": "4.40", "accelerate": "0.30", "timm": "1.0",
+            "torchaudio": "0.13.1",
         }  # fmt: skip
 
     def test_the_active_environment_is_read_where_there_is_no_other(

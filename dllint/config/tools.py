@@ -20,7 +20,14 @@ _LIST = re.compile(
 )  # `python-version: [3.6, 3.7]`, and one below the other
 _NUMBER = re.compile(r"(?<![\w.])3\.\d+(?:\.\d+)?")
 _INSTALLED = re.compile(r"(?m)^install_requires\s*=[ \t]*([^\n]*(?:\n[ \t]+[^\n]*)*)")
+_WHEEL = re.compile(r"/[\w.]+-(\d+(?:\.\d+)*)(?:(?:\+|%2B)[\w.]+)?-[^/\s]*\.whl")
 _SERVICES = (".travis.yml", ".gitlab-ci.yml", "azure-pipelines.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
+
+
+def version_of_wheel(url: str) -> str:
+    """What the address of a wheel says: ``==1.13.0`` for ``…/torch-1.13.0%2Bcu117-cp39-cp39-linux_x86_64.whl``."""
+    match = _WHEEL.search(url)
+    return f"=={match.group(1)}" if match else ""
 
 
 def pythons_of_tools(root: Path, read: Read) -> Iterator[str]:

@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from dllint.config.notes import installed_by, notes_in, told_by_notebook, told_by_text
-from dllint.config.tools import packages_of_pipfile, pythons_of_tools, pythons_required, requirements_of_setup
+from dllint.config.tools import (
+    packages_of_pipfile,
+    pythons_of_tools,
+    pythons_required,
+    requirements_of_setup,
+    version_of_wheel,
+)
 from dllint.files import toml
 from dllint.files.source import SourceError, read_bytes
 
@@ -57,13 +63,7 @@ _IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)
 _OTHER_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*(python|cuda|tensorflow):v?(\d+\.\d+)")
 _WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
 _DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
-_BY_YEAR = {
-    20: "1.8",
-    21: "1.12",
-    22: "1.14",
-    23: "2.3",
-    24: "2.7",
-}  # `nvcr.io/nvidia/pytorch:22.02` and torch after it
+_BY_YEAR = {20: "1.8", 21: "1.12", 22: "1.14", 23: "2.3", 24: "2.7"}  # torch after `nvcr.io/nvidia/pytorch:22.02`
 _TELLING = re.compile(r"requirements$|README|Pipfile|.*\.(?:txt|y.*ml|lock|md)$", re.IGNORECASE)
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {
@@ -177,7 +177,7 @@ def _read(path: Path) -> str:
 def _requirement(text: str) -> Iterator[tuple[str, str]]:
     """The package of one requirement (PEP 508), and what is said of its version."""
     if match := _REQUIREMENT.match(text):
-        yield _called(match.group(1)), _without_build(match.group(2))
+        yield _called(match.group(1)), version_of_wheel(match.group(2)) or _without_build(match.group(2))
 
 
 def _called(name: str) -> str:
@@ -250,7 +250,8 @@ def _from_pyproject(root: Path) -> Iterator[tuple[str, str]]:
 
 def _poetry(dependencies: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
     for name, value in dependencies:
-        specifier = value.get("version") if isinstance(value, dict) else value
+        told = value if isinstance(value, dict) else {"version": value}
+        specifier = told.get("version") or version_of_wheel(str(told.get("url", "")))
         if isinstance(specifier, str):
             yield _normalized(name), specifier
 

@@ -207,12 +207,13 @@ def _own_steps(scheduler: Value, ctx: Context) -> list[SchedulerStep]:
 
 
 def _place(made: SchedulerCreated, found: Continuation, ctx: Context) -> Restored | None:
-    """Where the optimizer is restored that the scheduler is for; where none is, the model."""
-    optimizers = [each for each in found.restored if ctx.guessed_role(each.event.target) == "optimizer"]
+    """Where the optimizer is restored that the scheduler is for; where none is, the model; not in another branch."""
+    restored = [each for each in found.restored if ctx.consistent(made.guards, each.event.guards)]
+    optimizers = [each for each in restored if ctx.guessed_role(each.event.target) == "optimizer"]
     mine = [each for each in optimizers if ctx.is_same(each.event.target, made.optimizer)]
     if mine or optimizers:
         return mine[0] if mine else None
-    return found.restored[0]
+    return restored[0] if restored else None
 
 
 def _restored_after(made: SchedulerCreated, place: Restored, found: Continuation, ctx: Context) -> Edits:
