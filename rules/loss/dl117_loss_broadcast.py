@@ -21,7 +21,7 @@ targets instead of 73 to 97 %, and its predictions vary by 3 to 6 % of what the 
 Tensors of which one is not known to be (N, 1) and the other (N,): targets as a dataset of one's own returns them, or
 predictions of one sample; losses that raise when shapes differ; batches of one sample. Where of the prediction only the
 last axis is known, or the actions that pick it out of a row are not, the finding is a question: it may be of one
-sample.
+sample, unless samples are stacked (`torch.stack(batch.state)`).
 
 ## Fix (unsafe)
 Gives the target the shape of the prediction, where that has a name. Unsafe because it changes training, as it should.
@@ -36,10 +36,24 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from dllint.api import Assumption, Context, Edits, Finding, Instance, LossCall, Rule, Shape, Site, Symbol, replace_range
+from dllint.api import (
+    Assumption,
+    Context,
+    Edits,
+    Finding,
+    Instance,
+    Items,
+    LossCall,
+    Rule,
+    Shape,
+    Site,
+    Symbol,
+    replace_range,
+)
 
 _LOSSES = frozenset(f"torch.nn.functional.{name}" for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"))
 
+_STACKING = ("torch.stack", "torch.cat")
 _OF_THIS_SHAPE = Assumption("alternative", "the model is one of those that return one number for each sample")
 _OF_SAMPLES = Assumption("effect", "the model is given more than one sample, and returns one number for each")
 
@@ -77,6 +91,7 @@ class LossBroadcast(Rule):
         if of_input is None or ctx.excused(self, event):
             return
         is_wide = of_target.is_row
+        is_batch = (of_input if is_wide else of_target).is_column or _is_of_several(event, ctx)
         shapes = ("(N, 1)", "(N,)") if is_wide else ("(N,)", "(N, 1)")
         yield ctx.finding(
             self,
@@ -85,7 +100,7 @@ class LossBroadcast(Rule):
             on=[event.input, event.target],
             assuming=[
                 *([_OF_THIS_SHAPE] if len(inputs) > 1 else ()),
-                *(() if (of_input if is_wide else of_target).is_column else [_OF_SAMPLES]),
+                *(() if is_batch else [_OF_SAMPLES]),
             ],
             effect="each prediction is compared with every target of the batch: the model learns their mean",
             help="give both the same shape, as by `target.view_as(prediction)`",
@@ -96,6 +111,13 @@ class LossBroadcast(Rule):
             ],
             fix=("Give the target the shape of the prediction", _same_shape(event, ctx)),
         )  # fmt: skip
+
+
+def _is_of_several(event: LossCall, ctx: Context) -> bool:
+    """Whether tensors of several samples went into it, as of a list that is not written out: one is not stacked."""
+    behind = (source for value in (event.input, event.target) if value is not None for source in ctx.sources(value))
+    stacked = (each for each in behind if isinstance(each, Symbol) and each.name in _STACKING)
+    return any(each.inputs and not isinstance(each.inputs[0], Items) for each in stacked)
 
 
 def _are_broadcast(of_input: Shape, of_target: Shape) -> bool:

@@ -349,6 +349,8 @@ def gathered(known: Known, result: Symbol, shape: Shape) -> Shape | None:
     is_along_row = number(keyword(result, 0, "dim")) in (1, -1)
     if is_one and is_along_row:
         return Shape(places.sizes)
+    if is_along_row and not places.sizes and places.back == (Size(),):  # `actions.unsqueeze(-1)`
+        return Shape((of_axis(result, 0), Size()))
     is_matrix = shape.is_layer_output and shape.rest is not None and not _is_embedded(shape.rest[0])
     if is_along_row and is_matrix and places.is_batch and len(places.sizes) == 1 and not places.back:
         return Shape((*places.sizes, Size()))
