@@ -21,6 +21,7 @@ def entries(project: Path) -> set[tuple[str, str]]:
     return {(path, code) for path, code, _ in kept}
 
 
+@pytest.mark.slow
 def test_a_baseline_of_a_part_keeps_the_rest(tmp_path: Path) -> None:
     shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)
     project = write(tmp_path, {})

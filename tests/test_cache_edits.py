@@ -157,6 +157,7 @@ def collector() -> Iterator[None]:
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+@pytest.mark.slow
 @given(st.lists(STEPS, min_size=1, max_size=5))
 @example([("write", "apps/pyproject.toml", "[project]\n"), ("remove", "apps/pyproject.toml")])
 @example([("write", "apps/setup.cfg", ""), ("remove", "apps/setup.cfg")])

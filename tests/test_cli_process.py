@@ -166,6 +166,7 @@ class TestTerminal:
         written = self.run(project, ["."], **environment)
         assert "a = softmax(x)" in written and "\x1b[" not in written
 
+    @pytest.mark.slow
     def test_a_bar_is_shown_on_long_runs_and_taken_away(self, project: Path) -> None:
         (project / "clean.py").write_text("slow(1)\n")
         assert "\r" not in self.run(project, ["--output-format", "concise"]).replace("\r\n", "\n")

@@ -353,6 +353,7 @@ class TestDirectives:
             parse_fixture(f"# case: one\n{line}\nx = 1\n", Path("dl190_a.py"))
 
 
+@pytest.mark.slow
 def test_each_doubt_applies_to_some_cases() -> None:
     """One that never does would test nothing."""
     applied: Counter[str] = Counter()

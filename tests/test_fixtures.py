@@ -109,6 +109,7 @@ def test_no_rule_crashes(path: Path) -> None:
         lint(case.files, Setup(rules, case.versions, explicit=True))
 
 
+@pytest.mark.slow
 def test_variations_apply() -> None:
     """Each variation applies to a good part of all cases: one that never does would test nothing."""
     cases = [case for path in FIXTURES for case in read(path).cases]

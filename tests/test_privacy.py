@@ -58,7 +58,7 @@ def test_the_guard_ends_a_process_that_opens_a_socket(guarded: dict[str, str], t
         ("fixtures", "--jobs", "2"),
         ("fixtures", "--jobs", "2"),  # from the cache
         *((f"--output={fmt}:report", "fixtures/engine.py") for fmt in FORMATS),
-        ("--diff", "--unsafe-fixes", "fixtures"),
+        pytest.param(("--diff", "--unsafe-fixes", "fixtures"), marks=pytest.mark.slow),
         ("rule", "--all", "--output-format", "json"),
         ("config", "--show", "."),
         ("baseline", "fixtures"),
@@ -78,6 +78,7 @@ def test_no_socket_is_opened(words: tuple[str, ...], guarded: dict[str, str], tm
         assert "NETWORK" not in done.stderr
 
 
+@pytest.mark.slow
 def test_findings_load_nothing_from_elsewhere(guarded: dict[str, str], tmp_path: Path) -> None:
     for fmt in ("sarif", "json", "junit", "gitlab", "github"):
         done = run(guarded, "-m", "dllint", str(DEMO), "--no-cache", "--output-format", fmt, cwd=tmp_path)

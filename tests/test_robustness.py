@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import hypothesmith
+import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -139,6 +140,7 @@ def test_cases_with_expressions_out_of_place(project: Project) -> None:
     lint(project, ALL_RULES)
 
 
+@pytest.mark.slow
 @settings(quick, max_examples=150)
 @given(damaged() | crossed())
 def test_fixes_of_cases_with_something_out_of_place(project: Project) -> None:

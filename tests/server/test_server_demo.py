@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lsprotocol import types
 from server_support import Editor, run
 from test_server_actions import command, edited, edits_of, offered
@@ -100,6 +101,7 @@ class Desk:
         (root / NOTEBOOK).write_text(json.dumps(self.notebook, indent=1) + "\n", "utf-8")
 
 
+@pytest.mark.slow
 def test_the_demo_can_be_cleaned_up_from_the_editor(tmp_path: Path) -> None:
     root = Path(shutil.copytree(DEMO, tmp_path / "demo"))
     (root / "pyproject.toml").write_text('[tool.dllint]\nbaseline = "known.json"\n')

@@ -10,6 +10,7 @@ import os
 import random
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -116,6 +117,7 @@ class Typing(RuleBasedStateMachine):
         self.desk.objects.append(len(gc.get_objects()))
 
 
+@pytest.mark.slow
 def test_a_session_of_random_edits_ends_like_a_fresh_check(tmp_path: Path) -> None:
     for name in NAMES:
         (tmp_path / name).write_bytes((DEMO / name).read_bytes())
