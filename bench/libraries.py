@@ -7,7 +7,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import Distribution, distributions
@@ -17,6 +18,8 @@ from measure import run
 
 from dllint.cli.project import find_project
 from dllint.config.load import ConfigLoader
+from dllint.config.settings import Settings
+from dllint.processes import shifts_of
 from dllint.worker import Worker, in_deep_thread, relax_collector
 
 BUDGET = 2e-3  # seconds for a line, start-up and what is read of imported files included
@@ -26,10 +29,10 @@ SHOWN = 5
 HEADING = """\
 ## Libraries
 
-What well-known libraries cost, all files of one in one process, when `bench/speed.py --libraries` ran last: CPU time
-of the process for a line; the file that took most for a line of it, where one of fewer than 100 lines counts as one of
-100; files that were not followed to their end; and the largest resident size. The budget is 2 ms for a line, 400 MB,
-and no file that does not come to its end.
+What well-known libraries cost, all files of one after the other, when `bench/speed.py --libraries` ran last: CPU time
+for a line; the file that took most for a line of it, where one of fewer than 100 lines counts as one of 100; files that
+were not followed to their end; and the largest resident size of a process. The budget is 2 ms for a line, 400 MB, and
+no file that does not come to its end.
 """
 
 
@@ -49,18 +52,26 @@ class File:
 
 
 def analyze(package: Path) -> Iterator[File]:
-    """Analyze a library's files one after the other in this process, as a project of its own."""
+    """Analyze a library's files one after the other, as a project of its own, in as many processes as a run takes."""
     os.chdir(package.parent)
-    relax_collector()
     for part in find_project([package.name], ConfigLoader(isolated=True)).parts:
-        worker = Worker(part.settings, package.parent)
-        for file in part.files:
-            began = time.process_time()
-            findings = in_deep_thread(partial(worker.analyse_next, file), lambda _: None).analysis.findings
-            spent = time.process_time() - began
-            lines = file.read_bytes().count(b"\n")
-            limited = any(finding.code == "DL003" for finding in findings)
-            yield File(str(file.relative_to(package.parent)), lines, spent, limited)
+        for shift in shifts_of(part.files, 1):
+            with ProcessPoolExecutor(1) as pool:
+                yield from pool.submit(_analyze_shift, shift, part.settings, package.parent).result()
+
+
+def _analyze_shift(files: Sequence[Path], settings: Settings, folder: Path) -> list[File]:
+    relax_collector()
+    worker = Worker(settings, folder)
+    measured: list[File] = []
+    for file in files:
+        began = time.process_time()
+        findings = in_deep_thread(partial(worker.analyse_next, file), lambda _: None).analysis.findings
+        spent = time.process_time() - began
+        lines = file.read_bytes().count(b"\n")
+        limited = any(finding.code == "DL003" for finding in findings)
+        measured.append(File(str(file.relative_to(folder)), lines, spent, limited))
+    return measured
 
 
 def table(folder: Path) -> Iterator[str]:

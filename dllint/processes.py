@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 _GLANCE = 0.1  # seconds between two looks at whether the run is interrupted
 _FAREWELL = 0.6  # seconds that processes have to hand in what they have done when it is
+_SHIFT = 12_000_000  # bytes of Python source that one process analyzes, about
+
+
+def shifts_of(files: Sequence[Path], processes: int) -> list[Sequence[Path]]:
+    """The files in their order, in parts after each of which new processes go on: few projects have more than one.
+
+    What a process lets go of lies scattered between what it keeps, and goes back to the system only with its end: of
+    256 MB that are resident after 500 files of transformers and all that is known of them forgotten, 18 are in use.
+    """
+    weight = sum(_size(file) for file in files if file.suffix == ".py")  # most of a notebook is pictures
+    return list(chunks_of(files, max(1, round(weight / (_SHIFT * processes)))))
 
 
 def chunks_of(files: Sequence[Path], number: int) -> Iterator[Sequence[Path]]:

@@ -23,7 +23,7 @@ from dllint.findings import Finding, Held, Location, Problem, Report, Silence, n
 from dllint.import_index import ImportIndex
 from dllint.merging import by_file
 from dllint.outcomes import Analysis, Outcome
-from dllint.processes import Pool, chunks_of, noting_interrupts
+from dllint.processes import Pool, chunks_of, noting_interrupts, shifts_of
 from dllint.registry import list_rules
 from dllint.syntax.suppressions import Suppressions
 from dllint.tiers import asked_for
@@ -201,9 +201,19 @@ class _Analysing:
         return known, pending
 
     def _analyse(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
-        if len(files) <= _IN_PROCESS or (self._count == 1 and not self._executor):
+        if len(files) <= _IN_PROCESS:
             yield from self._analyse_here(files, interrupted)
             return
+        shifts = shifts_of(files, self._count)
+        if len(shifts) == self._count == 1 and not self._executor:
+            yield from self._analyse_here(files, interrupted)
+            return
+        for shift in shifts:
+            if not interrupted.is_set():
+                yield from self._analyse_elsewhere(shift, interrupted)
+
+    def _analyse_elsewhere(self, files: Sequence[Path], interrupted: threading.Event) -> Iterator[Outcome]:
+        """Analyze files in other processes."""
         chunks = list(chunks_of(files, self._count * _CHUNKS_EACH))
         lost: list[Path] = []
         with self._pool(min(self._count, len(chunks))) as pool:

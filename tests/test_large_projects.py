@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dllint import worker
+from dllint import processes, runner, worker
 from dllint.api import Context, Finding, Program, Rule
 from dllint.config.load import ConfigLoader
 from dllint.config.resolve import resolve
@@ -24,6 +24,7 @@ from dllint.interp.source import project as projects
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.project import Project
 from dllint.interp.source.words import PackedWords, Vocabulary, words_of
+from dllint.runner import lint_files
 from dllint.sites import Guard, Site
 from dllint.testing.linting import Setup, lint
 from dllint.worker import Worker
@@ -122,6 +123,22 @@ def test_everything_is_let_go_of_and_read_again(large: Path, monkeypatch: pytest
     forgetful = new_worker(large)
     assert codes_of(forgetful, large) == expected
     assert not forgetful._projects
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_new_processes_go_on_after_much_source(large: Path, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    settings = resolve(ConfigLoader(isolated=True).load(large))
+    for number in range(FILES, 20):
+        (large / f"train{number}.py").write_text(TRAIN.format(number=number))
+    files = sorted(large.glob("*.py"))
+    expected = [(found.code, found.location) for found in lint_files(files, settings, jobs=jobs, cache=False).findings]
+    started: list[int] = []
+    pool = runner.Pool
+    monkeypatch.setattr(runner, "Pool", lambda count, *given: (started.append(count), pool(count, *given))[1])
+    monkeypatch.setattr(processes, "_SHIFT", 12_000 // jobs)
+    report = lint_files(files, settings, jobs=jobs, cache=False)
+    assert started == [jobs] * 2
+    assert [(found.code, found.location) for found in report.findings] == expected and len(expected) > 0
 
 
 def test_files_that_are_glanced_at_are_not_kept(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
