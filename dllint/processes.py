@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _GLANCE = 0.1  # seconds between two looks at whether the run is interrupted
 _FAREWELL = 0.6  # seconds that processes have to hand in what they have done when it is
-_SHIFT = 12_000_000  # bytes of Python source that one process analyzes, about
+_SHIFT = 8_000_000  # bytes of Python source that one process analyzes, about
 
 
 def shifts_of(files: Sequence[Path], processes: int) -> list[Sequence[Path]]:
