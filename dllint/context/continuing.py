@@ -14,7 +14,7 @@ from dllint.context.checkpoints import Restored, Saved, keys_read
 from dllint.context.filtering import Filtering
 from dllint.context.loading import Load
 from dllint.context.uses import is_read
-from dllint.events import Loop, OpaqueCall, StateRead, StateRestored
+from dllint.events import Loop, StateRead
 from dllint.interp.run import graph
 from dllint.interp.source.nodes import nodes_of
 from dllint.interp.source.positions import statement_around
@@ -105,16 +105,6 @@ class Continuing(Filtering):
             keys.setdefault(self.checkpoints.kind(part.value), set()).add(part.key)
         needed = [keys.get(kind, set()) - {""} for kind in ("module", "optimizer")]
         yield from (load for load in self.loads_elsewhere(saved) if all(each & load.keys for each in needed))
-
-    def is_restored(self, target: Value) -> bool:
-        """Whether the program puts a state back into an object, or hands it to code that may do so."""
-        name = self.name_of(target)
-        for event in self.all_of(StateRestored):
-            if self.is_same(event.target, target) or self.reaches(event.target, target):
-                return True
-            if name and self.name_of(event.target) == name:
-                return True  # what was made anew under the same name
-        return any(self.opaque_to(event, target) for event in self.all_of(OpaqueCall))
 
     def counts_on(self, continuation: Continuation) -> bool:
         """Whether an epoch or step that was read decides where the training begins, or how it is counted."""

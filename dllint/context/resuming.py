@@ -12,7 +12,7 @@ from dllint.context.loading import LOADS, Load, file_name, is_other_folder, load
 from dllint.context.optimizers import Optimizers
 from dllint.context.paths import Paths
 from dllint.context.sources import Sources
-from dllint.events import Event, OptimizerStep, StateRead, StateRestored, walk
+from dllint.events import Event, OpaqueCall, OptimizerStep, StateRead, StateRestored, walk
 from dllint.interp.source.topics import speaks_of
 from dllint.values import Const, External, Instance, Setting, Symbol, Value
 
@@ -136,6 +136,16 @@ class Resuming(Optimizers, Paths, Sources):
             self.is_same(value, model) for step in self.steps() for model in self.parameters_of(step.optimizer)[0]
         )
 
+    def is_restored(self, target: Value) -> bool:
+        """Whether the program puts a state back into an object, or hands it to code that may do so."""
+        name = self.name_of(target)
+        for event in self.all_of(StateRestored):
+            if self.is_same(event.target, target) or self.reaches(event.target, target):
+                return True
+            if name and self.name_of(event.target) == name:
+                return True  # what was made anew under the same name
+        return any(self.opaque_to(event, target) for event in self.all_of(OpaqueCall))
+
     def is_of_a_part(self, saved: Saved) -> bool:
         """Whether all states in a checkpoint are those of parts of what an optimizer trains.
 
@@ -225,7 +235,16 @@ class Resuming(Optimizers, Paths, Sources):
         names = [guard.subject for guard in read.guards]
         names += [frame.function for frame in read.frame.stack()] + path_texts(read.path)
         said = next((name for name in names if self.speaks_of("resuming", name)), None)
-        return (Assumption("name", f"`{said.rpartition(':')[2]}` is for resuming, as its name says"),) if said else None
+        if said is None or self._begins_others_anew:
+            return None
+        return (Assumption("name", f"`{said.rpartition(':')[2]}` is for resuming, as its name says"),)
+
+    @cached_property
+    def _begins_others_anew(self) -> bool:
+        """Whether a model that is trained, and saved, is put back nowhere: what is read is where another one begins."""
+        states = (part.value for saved in self.checkpoints.saved for part in saved.parts)
+        owners = (each.inputs[0] for each in states if isinstance(each, Symbol) and each.name == "state_dict")
+        return any(self.is_trained(owner) and not self.is_restored(owner) for owner in owners)
 
 
 def _is_other_file(saved: Saved, read: StateRead) -> bool:

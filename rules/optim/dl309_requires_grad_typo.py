@@ -20,7 +20,8 @@ None of it says a word.
 
 ## Not reported
 Tensors and parameters, which have this attribute; objects that are not known to be modules; `self.requires_grad = ...`
-in a class of one's own; classes, and of what may be no module files, that read an attribute of that name themselves. A
+in a class of one's own; classes, and of what may be no module files, that read an attribute of that name themselves;
+modules whose parameters the same function switches the same way, so that the line is one too many and no more. A
 misspelling that would only switch off what is off anyway (`torch.zeros(n).require_grad = False`), or on what is on, is
 reported only when the rule is selected by name; so is a new layer of torch's that is switched on.
 
@@ -97,6 +98,19 @@ def is_used_in_the_file(event: AttributeAssigned, ctx: Context) -> bool:
     )
 
 
+def is_done_for_the_parameters(event: AttributeAssigned, ctx: Context) -> bool:
+    """the same function switches the parameters of that module the same way, so that the line is only one too many"""
+    if ctx.is_parameter(event.target):
+        return False
+    return any(
+        ctx.is_same(module, event.target)
+        for switch in ctx.gradient_switches
+        if isinstance(switch.site.node, ast.Call) or ctx.is_parameter(switch.target)
+        if switch.frame is event.frame and ctx.constant(switch.value) == ctx.constant(event.value)
+        for module in ctx.modules_switched(switch)
+    )
+
+
 class RequiresGradTypo(Rule):
     code = "DL309"
     name = "requires-grad-typo"
@@ -105,7 +119,7 @@ class RequiresGradTypo(Rule):
     triggers = ((_NAME, *sorted(_MISSPELT)),)
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.requires_grad_",)
-    excuses = (is_of_its_own_object, is_used_by_its_class, is_used_in_the_file)
+    excuses = (is_of_its_own_object, is_used_by_its_class, is_used_in_the_file, is_done_for_the_parameters)
 
     def on_attribute_assigned(self, event: AttributeAssigned, ctx: Context) -> Iterator[Finding]:
         if not isinstance(event.site.node, ast.Attribute):

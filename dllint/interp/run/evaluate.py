@@ -110,12 +110,14 @@ def _sequence(machine: Machine, node: ast.List | ast.Tuple | ast.Set, scope: Sco
     for element in node.elts:
         if isinstance(element, ast.Starred):
             value = evaluate(machine, element.value, scope)
-            if isinstance(value, Items):
-                items.extend(value.items)
-                exact = exact and value.exact
+            held = value if isinstance(value, Items) else containers.modules_held(value)
+            if held is not None:
+                items.extend(held.items)
+                exact = exact and held.exact
             elif is_part_of_shape(value) and element is node.elts[-1] and exact:
                 return Symbol("+", (Items(kind, items), value), Site(scope.module, node))
             else:
+                items.append(Symbol("element", (value,), value.site))
                 exact = False
         else:
             items.append(evaluate(machine, element, scope))
