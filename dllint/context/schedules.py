@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,9 +13,13 @@ from dllint.context.sources import Sources, receiver_of
 from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
 from dllint.interp.run.roles import role_by_name
 from dllint.interp.source.positions import enclosing_definition
+from dllint.sites import Site
 from dllint.values import Function, Instance, Value
 
 _POSITION_OF_GAMMA = {"StepLR": 2, "MultiStepLR": 2, "ExponentialLR": 1}
+
+
+_STEPPED = re.compile(r"\b(\w+)\.step\(")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,12 @@ class Schedules(Optimizers, Paths, Sources):
         """
         made = [each for each in self.objects(scheduler) if isinstance(each, Instance)]
         return bool(made) and all(map(self._is_of_one_factor, made))
+
+    def is_switched_off(self, made: SchedulerCreated, loop: Site) -> bool:
+        """Whether a loop has the step of a scheduler, or of another by its name, in a comment: that is a decision."""
+        called = (name for text in self.comments_in(loop) for name in _STEPPED.findall(text))
+        own = self.name_of(made.scheduler)
+        return any(name == own or role_by_name(name) == "scheduler" for name in called)
 
     def _is_of_one_factor(self, scheduler: Instance) -> bool:
         kind = scheduler.library_name.rpartition(".")[2]

@@ -27,9 +27,9 @@ steps the test accuracy is .39 and .60; without them it is .29 and .28, and the 
 
 ## Not reported
 Schedulers that go to another scheduler, to a trainer, or to code that cannot be followed; code that steps something of
-their name, or any scheduler that is not known, or that has the step in a comment; constant schedules (`lambda step:
-1`); optimizers that take no step in a loop; loops that a framework runs. One that is replaced by another for the same
-optimizer is a matter of DL319.
+their name, or any scheduler that is not known, or that has the step of one in a comment; constant schedules (`lambda
+step: 1`); all but the last of several for one optimizer; optimizers that take no step in a loop; loops that a framework
+runs. One that is replaced by another for the same optimizer is a matter of DL319.
 
 ## Fix (unsafe)
 Steps a scheduler that counts epochs at the end of each epoch, where the loops over epochs and batches stand in one
@@ -63,9 +63,16 @@ _OF_EPOCHS = frozenset(
 
 
 def has_its_step_in_a_comment(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
-    """its step stands in a comment, so that somebody has switched it off"""
-    step = f"{ctx.name_of(made.scheduler)}.step("
-    return any(step in text for loop in ctx.loops_around(found.step) for text in ctx.comments_in(loop.site))
+    """its step stands in a comment, or that of another scheduler, so that somebody has switched it off"""
+    return any(ctx.is_switched_off(made, loop.site) for loop in ctx.loops_around(found.step))
+
+
+def is_followed_by_another(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
+    """the optimizer gets another scheduler after it, which is not stepped either: the last one is the one meant"""
+    return any(
+        ctx.position(other.made) > ctx.position(made) and ctx.is_same(other.made.optimizer, made.optimizer)
+        for other in ctx.unstepped_schedulers()
+    )
 
 
 def is_the_same_at_each_step(made: SchedulerCreated, found: Unstepped, ctx: Context) -> bool:
@@ -81,7 +88,7 @@ class SchedulerNeverStepped(Rule):
     triggers = (("lr_scheduler", "get_scheduler", "LRScheduler"), ("step",))
     fix_safety = "unsafe"
     references = ("https://docs.pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",)
-    excuses = (has_its_step_in_a_comment, is_the_same_at_each_step)
+    excuses = (has_its_step_in_a_comment, is_the_same_at_each_step, is_followed_by_another)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         for found in ctx.unstepped_schedulers():
