@@ -45,6 +45,7 @@ _PLATFORMS = ("macosx_14_0_arm64", "macosx_11_0_arm64", "macosx_10_15_x86_64", "
               "manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64")  # fmt: skip
 _PYTHONS = ("3.9", "3.7", "3.6", "3.11")
 _PYTHONS_OF_NEWEST = ("3.12", "3.14")
+_PUT_INTO = {"torch._C._VariableFunctions": "torch"}  # whose functions torch has as its own
 
 
 def gone(releases: list[Release]) -> Iterator[tuple[str, str, str]]:
@@ -119,7 +120,7 @@ def written(library: str, package: str, releases: list[Release]) -> str:
     """The part of the table about one library."""
     lines: dict[tuple[str, str], set[str]] = {}
     for module, name, version in gone(releases):
-        short = module.removeprefix(library).lstrip(".") or "."
+        short = _PUT_INTO.get(module, module).removeprefix(library).lstrip(".") or "."
         lines.setdefault((short, version), set()).add(name)
     keys = sorted(lines, key=lambda key: (key[0], version_key(key[1])))
     return "\n".join([f"== {library} {package}", *(" ".join([*key, *sorted(lines[key])]) for key in keys)])

@@ -45,6 +45,7 @@ def doubts(findings: list[Finding]) -> list[str]:
         ("torchtext.data.Field", "torchtext", None),
         ("torch._utils._accumulate", "torch", None),
         ("moviepy.editor.VideoFileClip", "moviepy", "moviepy.editor"),
+        ("torch.ifft", "torch", None),
     ],
 )
 def test_what_is_gone(dotted: str, package: str, name: str | None) -> None:
