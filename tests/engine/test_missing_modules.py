@@ -221,6 +221,8 @@ LACKING = "does not have"
         ("from utils.nets import Net", {"utils/nets.py": "class Network:\n    pass\n"}),
         ("from utils import Net", {"utils/__init__.py": "", "utils/network.py": ""}),
         ("import tools", {"tools.py": "from .nets import Net\n", "nets.py": "# class Net:\n"}),
+        ("from parts.nets import Net", {"parts/nets.py": "class Net: ...\n", "parts.py": ""}),
+        ("import tools", {"parts/nets.py": "", "parts.py": "", "tools.py": "import parts.nets\n"}),
         (
             "from utils import Net",
             {"utils/__init__.py": "from .nets import *\n", "utils/nets.py": "class Other: ...\n"},
@@ -248,6 +250,8 @@ def test_a_name_that_its_module_lacks_keeps_a_program_from_starting(
         ("from utils.nets import Net", {"utils/nets.py": "", "old/utils/nets.py": "class Net:\n    pass\n"}),
         ("from utils import Net", {"utils/__init__.py": "", "utils/Net.py": ""}),
         ("from utils import Net", {"utils/__init__.py": "", "utils/Net.so": ""}),
+        ("import parts.nets", {"parts/nets.py": "", "parts/__init__.py": "", "parts.py": ""}),
+        ("import parts.nets", {"parts/nets.py": "", "parts.py": "__path__ = ['parts']\n"}),
         ("from utils import Net", {"utils/__init__.py": "from .nets import *\n", "utils/nets.py": "class Net: ...\n"}),
         ("try:\n    from utils.nets import Net\nexcept ImportError:\n    Net = None", {"utils/nets.py": ""}),
     ],

@@ -244,6 +244,9 @@ class Project:
         for part in parts[:-1]:
             if part not in self.names_in(folder):
                 return None
+            is_hidden = f"{part}.py" in self.names_in(folder) and "__init__.py" not in self.names_in(folder / part)
+            if is_hidden:
+                return None  # a module comes before a folder that is no package
             folder = folder / part
         if parts and parts[-1] not in self.names_in(folder) and f"{parts[-1]}.py" not in self.names_in(folder):
             return None

@@ -160,8 +160,14 @@ def _base_of(module: SourceModule, name: str) -> Path:
 
 
 def _refused_import(project: Project, module: SourceModule) -> str:
-    """``module.name`` that a file needs to be imported, and that its module certainly lacks; empty if there is none."""
+    """``module.name`` that a file needs to be imported, and that its module certainly lacks; empty if there is none.
+
+    A file hides a folder of its name that has no ``__init__.py``, and has no modules in it.
+    """
     for each in (module, *_needed_by(project, module)):
+        for name, level in _look_at(project, each).top_imports:
+            if name.partition(".")[0] not in _LIBRARIES and _is_hidden(project, each, name, level):
+                return "." * level + name
         for name, level, wanted in _look_at(project, each).top_names:
             found = project.find(each, name, level)
             if found is None or found is each or (not level and _is_one_of_several(project, found)):
@@ -172,6 +178,15 @@ def _refused_import(project: Project, module: SourceModule) -> str:
                 if lacks(project, found, wanted):
                     return f"{'.' * level}{name}.{wanted}"
     return ""
+
+
+def _is_hidden(project: Project, importer: SourceModule, name: str, level: int) -> bool:
+    """Whether a dotted name begins with that of a file, which has no modules in it."""
+    head = name.rpartition(".")[0]
+    hiding = project.find(importer, head, level) if head else None
+    if hiding is None or hiding.is_package or hiding.contains(_FOUND_ELSEWHERE):
+        return False
+    return project.find(importer, name, level) is None and not _is_one_of_several(project, hiding)
 
 
 def needed_of_libraries(project: Project, module: SourceModule) -> Iterator[str]:
