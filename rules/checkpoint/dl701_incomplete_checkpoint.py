@@ -42,7 +42,8 @@ to be changed with it: load the optimizer's state where the model's is loaded.
 ## On real code
 742 public repositories: 79 findings in 38 of them, all but one true. One is doubtful: its `--resume` may be meant for
 weights only. Checkpoints with an epoch that nothing is seen to resume from are reported only if the rule is selected
-by name.
+by name. In 46 others 16, all false and all in near-copies of one script, whose `--resume` names the weights of another
+network: a program that begins a second model from nothing does not resume, and is silent now.
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ Writes `module.requires_grad_(...)`, or the right name. Unsafe because it change
 ## On real code
 742 public repositories: 11 findings in 10 of them, all but one true: layers and models that were meant to be frozen
 and are not. One is doubtful: the tensor is only saved. Of four more, two are true; one switches on
-a layer that was just made, as is reported no more, and one stands in a method that nothing in its project asks for.
+a layer that was just made, as is reported no more, and one stands in a method that nothing in its project asks for. In
+46 others 34 findings, 33 of them in one project: 26 true and 8 doubtful, of which five stand beside a loop that does it
+right, and are silent now.
 """
 
 from __future__ import annotations

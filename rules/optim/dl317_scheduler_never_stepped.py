@@ -37,7 +37,8 @@ function with it. Unsafe because the rates change, as they should.
 
 ## On real code
 276 public repositories: no finding. One scheduler is not stepped because its step stands in a comment, which is a
-decision.
+decision. In batches of unread repositories 34 findings, 15 of them true and 19 doubtful; ten of these were left over
+beside another scheduler of the same optimizer, in near-copies of one script, and are silent now.
 """
 
 from __future__ import annotations
