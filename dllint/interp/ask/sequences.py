@@ -67,14 +67,16 @@ def output_shape(result: Symbol, layer: Instance, given: Shape, hidden: Size | N
     """What a layer returns for each step. ``hidden`` is the size that it is made with.
 
     What its input is known to be counts for more than the order in which the layer takes it, and this counts only where
-    the code tells it: who has left it to the default may have meant the other one.
+    the code tells it: who has left it to the default may have meant the other one. The height or width of an image says
+    nothing of that order: its columns may be the steps.
     """
     fact, first = sequence_layer(layer), given.first(2)
     if fact is None or first is None or given.rank == 2:
         return None
     order = order_of(layer)
-    is_other = any(size.meaning and size.meaning != meant for size, meant in zip(first, order, strict=True))
-    is_known = any(size.meaning for size in first) or _is_order_told(layer)
+    told = [size.meaning if size.meaning in order else "" for size in first]
+    is_other = any(each and each != meant for each, meant in zip(told, order, strict=True))
+    is_known = any(told) or _is_order_told(layer)
     front = _meant(first, order[::-1] if is_other else order) if is_known else first
     last = given.axis(2) if not fact.is_recurrent else _in_both_directions(layer, hidden)
     return Shape((*front, (last or of_axis(result, 2)).meant("feature")))
