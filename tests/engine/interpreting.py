@@ -39,10 +39,10 @@ def run(folder: Path, source: str, **files: str) -> Interpreted:
     return run_file(folder / "main.py")
 
 
-def run_file(file: Path) -> Interpreted:
-    """Interpret a file as it is run, among those beside it."""
+def run_file(file: Path, unsaved: str | None = None) -> Interpreted:
+    """Interpret a file as it is run, among those beside it; ``unsaved`` is its text in an editor."""
     folder = file.parent
-    project, facts = Project(folder), load_facts()
+    project, facts = Project(folder, {} if unsaved is None else {file: unsaved}), load_facts()
     module = project.load(file)
     machine = new_machine(project, facts, module, None)
     programs: list[Program] = []

@@ -117,6 +117,73 @@ def test_any_other_name_may_be_there(tmp_path: Path, text: str) -> None:
     assert run(tmp_path, f"import torch\n{text}\n{CALL}").all_of(CallRefused)
 
 
+UNBOUND = [
+    "network.eval()",
+    "print(names)",
+    "stop = [*texts]",
+    "if __name__ == '__main__':\n    fit(epochs)\n    print(1)",
+    "def fit():\n    rounds = 3\nfor i in range(rounds):\n    fit()",
+    "def fit(i):\n    print(i)\nprint([i for i in range(3)])\nprint(i)",
+]
+
+
+@pytest.mark.parametrize("text", UNBOUND)
+def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path, text: str) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    assert not run(tmp_path, f"import torch, data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
+
+
+def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    text = "import torch\nfrom data import *\ndef fit():\n    network.eval()\nfit()\n"
+    assert not run(tmp_path, f"{text}\n{CALL}", data=HERE).all_of(CallRefused)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from setup import *\nmodel.eval()",
+        "from data import *\nload(3)",
+        "from torch.nn import *\nfrom data import *\nmodel.eval()",
+        "globals()['model'] = torch.nn.Linear(3, 3)\nmodel.eval()",
+        "def make():\n    global model\n    model = 3\nmake()\nmodel.eval()",
+        "try:\n    model.eval()\nexcept NameError:\n    pass",
+        "if torch.cuda.is_available():\n    model.eval()",
+        "print(__file__, __doc__, raw_input)",
+        "get_ipython().system('pip install timm')",
+        "print([i for i in range(3)], {i: j for i, j in zip('ab', 'cd')}, (lambda i: i)(3))",
+        "for i, (a, *b) in enumerate(zip('ab', 'cd')):\n    pass\nprint(i, a, b)",
+        "try:\n    pass\nexcept ValueError as error:\n    print(error)\nwith open('a') as file:\n    print(file)",
+        "if (size := len('ab')) > 1:\n    print(size)\nclass Net:\n    width = 3\n    height = width",
+        "def make():\n    global rounds\n    rounds = 3\nmake()\nprint(rounds)",
+        "import torch.nn as layers\nfrom torch import optim as o\nprint(layers, o, torch)",
+        "def evaluate():\n    model.eval()",
+        "def evaluate():\n    model.eval()",
+        "@profile\ndef evaluate():\n    pass",
+    ],
+)
+def test_a_script_of_a_project_goes_on_elsewhere(tmp_path: Path, text: str) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    assert run(tmp_path, f"import torch, data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
+
+
+@pytest.mark.parametrize("text", UNBOUND)
+def test_a_script_that_is_being_edited_goes_on(tmp_path: Path, text: str) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    (tmp_path / "data.py").write_text(HERE)
+    unsaved = f"import torch, data\n{text}\n{CALL}"
+    assert run_file(tmp_path / "main.py", unsaved).all_of(CallRefused)
+
+
+@pytest.mark.parametrize("text", UNBOUND)
+@pytest.mark.parametrize(("head", "readme"), [("import torch, data", ""), ("import torch", "# Models\n")])
+def test_a_file_alone_may_be_a_piece_of_a_script(tmp_path: Path, head: str, readme: str, text: str) -> None:
+    """Such as an example of a page, in whose folder there is a project."""
+    if readme:
+        (tmp_path / "README.md").write_text(readme)
+    assert run(tmp_path, f"{head}\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
+
+
 @pytest.mark.parametrize("text", ["from data import Missing", "os.makedirs('out')"])
 def test_a_notebook_goes_on_with_its_next_cell(tmp_path: Path, text: str) -> None:
     (tmp_path / "data.py").write_text(HERE)

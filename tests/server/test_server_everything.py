@@ -10,6 +10,7 @@ from server_support import PULL, PUSH, Editor, codes, run
 from test_server_diagnostics import MODEL, SOFTMAX, TRAIN
 
 WANTED = {"workspaceDiagnostics": True}
+WHOLE = TRAIN.replace("in loader", "in torch.load('batches.pt')")  # a saved script, in which all names are bound
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def project(tmp_path: Path) -> Path:
     )
     (tmp_path / "net.py").write_text(SOFTMAX)
     for name in ("train.py", "other.py", "old.py"):
-        (tmp_path / name).write_text(TRAIN)
+        (tmp_path / name).write_text(WHOLE)
     return tmp_path
 
 
@@ -70,7 +71,7 @@ def test_a_save_brings_files_up_to_date(project: Path) -> None:
 def test_files_that_are_not_open_are_pushed(project: Path) -> None:
     async def scenario(editor: Editor) -> None:
         assert await editor.published(editor.uri("other.py"), lambda items: len(items) > 0) == [("DL101", 11)]
-        uri = editor.open("train.py", TRAIN.replace("model(x), y", "x, y"))
+        uri = editor.open("train.py", WHOLE.replace("model(x), y", "x, y"))
         await editor.published(uri, lambda items: not items)
         editor.close("train.py")  # without saving: what is on disk counts
         assert await editor.published(uri, lambda items: len(items) > 0) == [("DL101", 11)]

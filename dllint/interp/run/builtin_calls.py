@@ -188,6 +188,12 @@ def _enumerate(machine: Machine, arguments: Arguments, site: Site) -> Value | No
     return Items("list", [Items("tuple", (Const(i), item), site) for i, item in enumerate(first.items)], site)
 
 
+def next_of(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
+    """``iterator.next()``, which iterators of Python 2 have, and which those of loaders had: as ``next(iterator)``."""
+    is_iterator = isinstance(base, Symbol) and base.name in ("iter", ".__iter__")
+    return machine.call(External("next"), Arguments((base,)), site) if is_iterator else None
+
+
 def _vars(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     first = arguments.get(0, None)
     return attributes_of(first, site) if isinstance(first, Instance) else None

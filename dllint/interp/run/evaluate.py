@@ -36,7 +36,10 @@ def _constant(machine: Machine, node: ast.Constant, scope: Scope) -> Value:
 
 
 def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
-    return names.lookup(machine, node.id, scope)
+    value = names.lookup(machine, node.id, scope)
+    if isinstance(value, Symbol) and value.name == "unknown" and is_forgotten(machine, node.id, scope):
+        raise CallError(Site(scope.module, node))
+    return value
 
 
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
@@ -50,13 +53,10 @@ def _base(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
     """What an attribute is of.
 
     Raises:
-        CallError: a module that nobody has imported, or that has no such attribute.
+        CallError: a module of the project has no such attribute.
     """
     base = evaluate(machine, node.value, scope)
     if is_not_in(machine, base, node.attr):
-        raise CallError(Site(scope.module, node))
-    is_unknown = isinstance(base, Symbol) and base.name == "unknown"
-    if is_unknown and isinstance(node.value, ast.Name) and is_forgotten(machine, node.value.id, scope.module):
         raise CallError(Site(scope.module, node))
     return base
 

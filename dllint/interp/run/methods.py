@@ -27,7 +27,7 @@ from dllint.events import (
     ZeroGrad,
 )
 from dllint.forms import attribute_of
-from dllint.interp.run import argparse_calls, graph, helpers, overriding
+from dllint.interp.run import argparse_calls, builtin_calls, graph, helpers, overriding
 from dllint.interp.run.attributes import set_attribute
 from dllint.interp.run.roles import known_or_guessed, matters, role_by_name
 from dllint.interp.run.saving import note_saving
@@ -371,6 +371,7 @@ _METHODS: dict[str, Method] = {
     "clip_gradients": _clip,
     "add_param_group": _add_param_group,
     "set_epoch": _set_epoch,
+    "next": builtin_calls.next_of,
     "train": _train,
     "eval": _train,
     "to": _same_module,

@@ -1,4 +1,4 @@
-"""Names that are not there: of an imported file, of a module that nobody imported, of an option that no parser has.
+"""Names that are not there: of an imported file, that nothing in a file binds, of an option that no parser has.
 
 Only what is certain counts: the file is the one that Python finds, and nothing in it can make names that are not
 written there.
@@ -7,6 +7,7 @@ written there.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -14,12 +15,19 @@ from typing import TYPE_CHECKING
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
+from dllint.interp.source.nodes import nodes_of
 from dllint.values import Instance, ModuleReference
+
+# What is there without being bound: in Python 3, in Python 2 (for which a file may be), and where tools run a file.
+_PROVIDED = frozenset(dir(builtins)) | {
+    "basestring", "cmp", "execfile", "file", "long", "raw_input", "reduce", "reload", "unichr", "unicode", "xrange",
+    "display", "get_ipython", "profile", "reveal_type", "WindowsError",
+}  # fmt: skip
 
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
-    from dllint.values import Value
+    from dllint.values import Scope, Value
 
 
 def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModule) -> bool:
@@ -33,10 +41,34 @@ def is_refused(machine: Machine, statement: ast.ImportFrom, importer: SourceModu
         return any(lacks(machine.project, module, alias.name) for alias in statement.names)
 
 
-def is_forgotten(machine: Machine, name: str, module: SourceModule) -> bool:
-    """Whether a name raises `NameError`: that of a module of Python's, in a file that imports no such thing."""
-    is_module = name in sys.stdlib_module_names and _is_run(machine)
-    return is_module and not module.binds(name) and has_only_what_is_written(module)
+def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
+    """Whether a name raises `NameError`: nothing in the file binds it, and Python has none of its own.
+
+    At the top of a file what its functions bind for themselves is not there; in a function anything may be that is
+    bound at any depth. Of a file that stands alone, and in an editor, where all may be unfinished, only modules of
+    Python's that it does not import are such names: a script of a project imports others of its files.
+    """
+    if name in _PROVIDED or name.startswith("__") or not _is_run(machine):
+        return False
+    module = scope.module
+    is_whole = name in sys.stdlib_module_names or _is_of_project(machine, module)
+    if not is_whole:
+        return False
+    if scope.parent is not None or not module.binds(name):
+        return lacks(machine.project, module, name)
+    return (
+        has_only_what_is_written(module)
+        and name not in module.bindings.names
+        and not any(name in each.names for each in nodes_of(module.tree).of(ast.Global))
+    )
+
+
+def _is_of_project(machine: Machine, module: SourceModule) -> bool:
+    """Whether a file imports others of its project, which is there as a whole, as it is on the disk."""
+    project = machine.project
+    if project.is_edited or not project.is_whole_around(module):
+        return False
+    return any(project.find(module, name, level) not in (None, module) for name, level in module.top_imports)
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:

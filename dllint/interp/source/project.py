@@ -90,6 +90,11 @@ class Project:
         return known
 
     @property
+    def is_edited(self) -> bool:
+        """Whether the text of some file was handed over by an editor or on standard input."""
+        return bool(self._overlay)
+
+    @property
     def characters_read(self) -> int:
         """The characters of all files that are held in memory."""
         return sum(module.source.characters for module in self._modules.values() if module is not None)
