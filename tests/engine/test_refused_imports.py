@@ -133,6 +133,12 @@ def test_a_script_of_a_project_ends_at_a_name_that_nothing_binds(tmp_path: Path,
     assert not run(tmp_path, f"import torch, data\n{text}\n{CALL}", data=HERE).all_of(CallRefused)
 
 
+def test_a_program_of_a_project_ends_at_such_a_name_also_if_it_imports_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Models\n")
+    text = "import torch\nif __name__ == '__main__':\n    fit(epochs)"
+    assert not run(tmp_path, f"{text}\n{CALL}").all_of(CallRefused)
+
+
 def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Models\n")
     text = "import torch\nfrom data import *\ndef fit():\n    network.eval()\nfit()\n"
@@ -175,7 +181,7 @@ def test_a_script_that_is_being_edited_goes_on(tmp_path: Path, text: str) -> Non
     assert run_file(tmp_path / "main.py", unsaved).all_of(CallRefused)
 
 
-@pytest.mark.parametrize("text", UNBOUND)
+@pytest.mark.parametrize("text", [each for each in UNBOUND if "__main__" not in each])
 @pytest.mark.parametrize(("head", "readme"), [("import torch, data", ""), ("import torch", "# Models\n")])
 def test_a_file_alone_may_be_a_piece_of_a_script(tmp_path: Path, head: str, readme: str, text: str) -> None:
     """Such as an example of a page, in whose folder there is a project."""

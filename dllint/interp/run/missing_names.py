@@ -16,6 +16,7 @@ from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.trials import has_main_guard
 from dllint.values import Instance, ModuleReference
 
 # What is there without being bound: in Python 3, in Python 2 (for which a file may be), and where tools run a file.
@@ -46,7 +47,7 @@ def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
 
     At the top of a file what its functions bind for themselves is not there; in a function anything may be that is
     bound at any depth. Of a file that stands alone, and in an editor, where all may be unfinished, only modules of
-    Python's that it does not import are such names: a script of a project imports others of its files.
+    Python's that it does not import are such names: a program has a main guard, or imports others of its project.
     """
     if name in _PROVIDED or name.startswith("__") or not _is_run(machine):
         return False
@@ -64,11 +65,11 @@ def is_forgotten(machine: Machine, name: str, scope: Scope) -> bool:
 
 
 def _is_of_project(machine: Machine, module: SourceModule) -> bool:
-    """Whether a file imports others of its project, which is there as a whole, as it is on the disk."""
+    """Whether a file of a project, which is there as a whole and on the disk, is a program or imports others."""
     project = machine.project
     if project.is_edited or not project.is_whole_around(module):
         return False
-    return any(project.find(module, name, level) not in (None, module) for name, level in module.top_imports)
+    return has_main_guard(module) or any(project.find(module, name, level) not in (None, module) for name, level in module.top_imports)
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:
