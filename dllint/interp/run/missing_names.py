@@ -69,7 +69,9 @@ def _is_of_project(machine: Machine, module: SourceModule) -> bool:
     project = machine.project
     if project.is_edited or not project.is_whole_around(module):
         return False
-    return has_main_guard(module) or any(project.find(module, name, level) not in (None, module) for name, level in module.top_imports)
+    return has_main_guard(module) or any(
+        project.find(module, name, level) not in (None, module) for name, level in module.top_imports
+    )
 
 
 def is_not_in(machine: Machine, base: Value, name: str) -> bool:
