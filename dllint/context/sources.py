@@ -12,7 +12,7 @@ from dllint.context.base import ProgramView
 from dllint.interp.source.imported import dotted_name, dotted_uses, imported_names, statements_for_their_value
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import Pattern
-from dllint.interp.source.positions import ancestors, enclosing_definition
+from dllint.interp.source.positions import ancestors, enclosing_definition, is_never_reached
 from dllint.interp.source.tensor_names import is_used_as_tensor
 from dllint.interp.source.topics import Topic, speaks_of
 from dllint.interp.source.trials import is_tried_out
@@ -109,14 +109,17 @@ class Sources(ProgramView):
         """Where the program's file imports, reads or calls objects of libraries that have one of some dotted names.
 
         ``np.Inf`` is ``numpy.Inf``; with a prefix such as ``torch.optim.`` among the names, all that is in it counts.
-        Names that the file also binds otherwise, or imports only if that works, are left out.
+        Names that the file also binds otherwise, or imports only if that works, are left out, and so is what stands
+        after a `return`.
         """
         module = self.program.module
         for node, dotted in dotted_uses(module.tree):
             if (dotted in names or f"{dotted.rpartition('.')[0]}." in names) and self._machine.project.find(
                 module, dotted.partition(".")[0]
             ) is None:
-                yield Site(module, node), dotted
+                site = Site(module, node)
+                if not is_never_reached(site):
+                    yield site, dotted
 
     def discarded(self) -> Iterator[tuple[Site, str]]:
         """The calls and attributes of the program's file that stand as statements: nobody gets what they give.

@@ -9,6 +9,8 @@ from typing import Any
 from dllint.interp.source.bindings import Definition, blocks_of
 from dllint.sites import Site
 
+_LEAVES = ast.Return | ast.Raise | ast.Continue | ast.Break
+
 
 def enclosing_scope(site: Site) -> str:
     """``Class.method``, ``function`` or an empty string: the definitions around a place."""
@@ -43,6 +45,17 @@ def statement_around(site: Site) -> ast.stmt | None:
         return site.node
     statements = list(_path(site))
     return statements[-1] if statements and not any(blocks_of(statements[-1])) else None
+
+
+def is_never_reached(site: Site) -> bool:
+    """Whether a statement before a place, in a block around it, leaves in any case: what stands after a ``return``."""
+    around = list(_path(site))
+    return any(
+        isinstance(statement, _LEAVES) and any(later in around for later in block[index + 1 :])
+        for outer in around
+        for block in blocks_of(outer)
+        for index, statement in enumerate(block)
+    )
 
 
 def ancestors(site: Site) -> Iterator[ast.AST]:
