@@ -40,6 +40,7 @@ class Net(torch.nn.Module):
         return self.fc(x).{activation}
 
 
+x, y = torch.rand(4, 8), torch.randint(2, (4,))
 {code}
 loss.backward()
 """
