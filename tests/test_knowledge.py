@@ -40,7 +40,6 @@ class Net(torch.nn.Module):
         return self.fc(x).{activation}
 
 
-x, y = torch.rand(4, 8), torch.randint(2, (4,))
 {code}
 loss.backward()
 """
@@ -101,7 +100,13 @@ def test_an_activation_of_the_users_own(tmp_path: Path) -> None:
 def test_a_class_of_the_project(tmp_path: Path, file: str, name: str) -> None:
     module = name.rpartition(".")[0]
     entry = f'"{name}" = "torch.nn.functional.cross_entropy: "'
-    project(tmp_path, "loss-class", entry, f"from {module} import FancyCE", "loss = FancyCE()(Net()(x), y)")
+    project(
+        tmp_path,
+        "loss-class",
+        entry,
+        f"from {module} import FancyCE\nfrom mydata import x, y",
+        "loss = FancyCE()(Net()(x), y)",
+    )
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text("class FancyCE:\n    def __call__(self, input, target): ...\n")
     assert codes(tmp_path) == codes(tmp_path, file, "train.py") == ["DL101"]
