@@ -320,6 +320,14 @@ class CallRefused(Event):
     names: tuple[str, ...]
 
 
+@dataclass(slots=True, eq=False)
+class OptionMissing(Event):
+    """Code reads an option ``name`` of a command line, which the parser asked at ``parsed`` does not have."""
+
+    name: str
+    parsed: Site
+
+
 # ------------------------------------------------------------------------------------------- structure of a program
 
 

@@ -88,6 +88,17 @@ class Sources(ProgramView):
         """The nodes of some types (statements, expressions, definitions) around a place, innermost first."""
         return (node for node in ancestors(site) if isinstance(node, types))
 
+    def is_caught(self, site: Site, error: str) -> bool:
+        """Whether a ``try`` around a place catches an error that is raised there, by its name or with all others."""
+        around = [site.node, *self.ancestors(site, ast.AST)]
+        return any(
+            handler.type is None
+            or not {error, "Exception", "BaseException"}.isdisjoint(ast.unparse(handler.type).strip("()").split(", "))
+            for node in self.ancestors(site, ast.Try)
+            if any(statement in around for statement in node.body)
+            for handler in node.handlers
+        )
+
     def is_retried(self, site: Site) -> bool:
         """Whether the call at a place belongs to a ``try`` that makes it twice: in its body, and where that fails."""
         call = site.node

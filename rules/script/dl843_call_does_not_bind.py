@@ -63,13 +63,8 @@ _IN_ORDER = "the cells are run in their order, with the files as they are now"
 
 
 def is_tried(event: CallRefused, ctx: Context) -> bool:
-    """it stands in a `try`"""
-    return any(
-        ctx.is_within(event.site, Site(event.site.module, statement))
-        for around in ctx.ancestors(event.site, ast.Try)
-        if around.handlers
-        for statement in around.body
-    )
+    """it is tried, and what Python says is caught"""
+    return ctx.is_caught(event.site, "TypeError")
 
 
 def is_from_elsewhere(event: CallRefused, ctx: Context) -> bool:

@@ -45,7 +45,6 @@ from dllint.api import (
 )
 
 _LOADER = "torch.utils.data.DataLoader"
-_CAUGHT = frozenset(("AttributeError", "Exception", "BaseException"))
 
 
 # ------------------------------------------------------------------------------------------------- excuses
@@ -63,13 +62,7 @@ def has_its_own_iterator(event: LibraryCall, loader: Instance, ctx: Context) -> 
 
 def is_caught(event: LibraryCall, loader: Instance, ctx: Context) -> bool:
     """that there is no such method is caught"""
-    around = [event.site.node, *ctx.ancestors(event.site, ast.AST)]
-    return any(
-        handler.type is None or not _CAUGHT.isdisjoint(ast.unparse(handler.type).strip("()").split(", "))
-        for node in ctx.ancestors(event.site, ast.Try)
-        if any(statement in around for statement in node.body)
-        for handler in node.handlers
-    )
+    return ctx.is_caught(event.site, "AttributeError")
 
 
 class NextOfLoader(Rule):

@@ -13,7 +13,7 @@ from dllint.interp.run.attributes import get_attribute
 from dllint.interp.run.conditions import guards_under, sides, sides_by_default, test_guards, truth
 from dllint.interp.run.guards import text_of
 from dllint.interp.run.joining import CallError, outcome_of
-from dllint.interp.run.missing_names import is_forgotten, is_no_option, is_not_in
+from dllint.interp.run.missing_names import is_forgotten, is_not_in, missing_option
 from dllint.interp.run.operators import combine, compare
 from dllint.interp.run.supers import super_of
 from dllint.sites import Guards, Site
@@ -43,10 +43,12 @@ def _name(machine: Machine, node: ast.Name, scope: Scope) -> Value:
 
 
 def _attribute(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:
-    base = _base(machine, node, scope)
-    if is_no_option(machine, base, node):
-        raise CallError(Site(scope.module, node))
-    return get_attribute(machine, base, node.attr, Site(scope.module, node))
+    base, site = _base(machine, node, scope), Site(scope.module, node)
+    missing = missing_option(machine, base, site)
+    if missing is not None:
+        machine.emit(missing)
+        raise CallError(site)
+    return get_attribute(machine, base, node.attr, site)
 
 
 def _base(machine: Machine, node: ast.Attribute, scope: Scope) -> Value:

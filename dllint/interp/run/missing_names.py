@@ -12,6 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from dllint.events import OptionMissing
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import has_only_what_is_written, lacks
@@ -28,6 +29,7 @@ _PROVIDED = frozenset(dir(builtins)) | {
 if TYPE_CHECKING:
     from dllint.interp.run.machine import Machine
     from dllint.interp.source.module import SourceModule
+    from dllint.sites import Site
     from dllint.values import Scope, Value
 
 
@@ -85,14 +87,18 @@ def is_not_in(machine: Machine, base: Value, name: str) -> bool:
     return not any(each.contains(assigned) for each in machine.project.closure(machine.main))
 
 
-def is_no_option(machine: Machine, base: Value, read: ast.Attribute) -> bool:
-    """Whether ``args.name`` raises `AttributeError`: the parser has no such option, and no code sets it."""
+def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing | None:
+    """That ``args.name`` raises `AttributeError`, if so: the parser has no such option, and no code sets it."""
     if not isinstance(base, Instance) or base.library_name != "argparse.Namespace" or base.site is None:
-        return False
-    name, holder = read.attr, read.value
-    if not isinstance(holder, ast.Name) or name in base.attributes or name.startswith("__") or not _is_run(machine):
-        return False
-    return lacks_option(base.site, name) and not may_be_set(name, holder.id, machine.project.closure(machine.main))
+        return None
+    node = read.node
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not _is_run(machine):
+        return None
+    name, holder = node.attr, node.value.id
+    if name in base.attributes or name.startswith("__") or not lacks_option(base.site, name):
+        return None
+    is_set = may_be_set(name, holder, machine.project.closure(machine.main))
+    return None if is_set else OptionMissing(read, name, base.site)
 
 
 def _is_run(machine: Machine) -> bool:

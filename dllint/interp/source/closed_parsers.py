@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.imported import dotted_name, imported_names
 from dllint.interp.source.nodes import Nodes, nodes_of
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
@@ -43,7 +44,7 @@ def lacks_option(call: Site, name: str) -> bool:
         return False
     plain = [each for each in nodes.of(ast.Call) if _is_plain(each)]
     handled = {id(each.func.value) for each in plain if isinstance(each.func, ast.Attribute)}
-    if not _makes(nodes_of(around), parser) or any(id(each) not in handled for each in uses if each not in bound):
+    if not _makes(nodes_of(around), parser, imported_names(call.module.tree)) or any(id(each) not in handled for each in uses if each not in bound):
         return False
     return name not in {option for each in plain for option in _options_of(each)}
 
@@ -72,12 +73,12 @@ def _groups(nodes: Nodes, parser: str) -> Iterator[str]:
             yield target.id
 
 
-def _makes(nodes: Nodes, parser: str) -> bool:
+def _makes(nodes: Nodes, parser: str, imported: Mapping[str, str]) -> bool:
     """Whether a variable is bound to a new parser of Python's own that inherits no options."""
     made = [each.value for each in nodes.of(ast.Assign) if ast.unparse(each.targets[0]) == parser]
     return len(made) == 1 and all(
         isinstance(each, ast.Call)
-        and ast.unparse(each.func) in ("ArgumentParser", "argparse.ArgumentParser")
+        and dotted_name(each, imported) == "argparse.ArgumentParser"
         and all(keyword.arg not in (None, "parents", "fromfile_prefix_chars") for keyword in each.keywords)
         for each in made
     )
