@@ -11,24 +11,25 @@ file is written.
 ## Bad
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="model.pt")
-    args = parser.parse_args()
-    train(model, loader)
-    torch.save(model.state_dict(), args.out_path)
+    options = parser.parse_args()
+    torch.save(model.state_dict(), options.out_path)
 
 ## Good
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default="model.pt")
-    args = parser.parse_args()
-    train(model, loader)
-    torch.save(model.state_dict(), args.out)
+    options = parser.parse_args()
+    torch.save(model.state_dict(), options.out)
 
 ## Not reported
 Options that any file of the program may set (`args.device = ...`, `setattr`, `vars(args)`, settings that are read from
 a file), or has as a text (`getattr(args, "device")`); parsers that get options elsewhere: from a function, a parent, a
-loop; namespaces that unknown code gets; what is caught; notebooks, which parse nothing.
+loop; parsers that ask for one option of several, as the branch for none of them is never taken; namespaces that unknown
+code gets; what is caught; notebooks, which parse nothing.
 
 ## On real code
-552 public repositories: COUNTS
+552 public repositories: five findings. Three were true (a parser that calls the option something else, twice one that
+does not have it), one was in a draft that nobody runs, and one was false, in the last branch of a choice that the parser
+asks for; such parsers are passed over since. Five more are questions, as no command runs the file to that line.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ _READS = frozenset((  # what gets options and sets none
 def lacks_option(call: Site, name: str) -> bool:
     """Whether ``parser.parse_args()`` certainly gives no option of a name: each is written out beside the parser.
 
-    The parser has to be a variable of the same function (or of the same file, at its top) that nobody else gets.
+    The parser has to be a variable of the same function (or of the same file, at its top) that nobody else gets. Where
+    one option of several has to be given, a branch for none of them is never taken, and what it reads does not matter.
     """
     parser = _parser_of(call.node)
     around = enclosing_definition(call) or call.module.tree
@@ -44,7 +45,9 @@ def lacks_option(call: Site, name: str) -> bool:
         return False
     plain = [each for each in nodes.of(ast.Call) if _is_plain(each)]
     handled = {id(each.func.value) for each in plain if isinstance(each.func, ast.Attribute)}
-    if not _makes(nodes_of(around), parser, imported_names(call.module.tree)) or any(id(each) not in handled for each in uses if each not in bound):
+    if any(id(each) not in handled for each in uses if each not in bound):
+        return False
+    if not _makes(nodes_of(around), parser, imported_names(call.module.tree)) or any(map(_asks_for_one, plain)):
         return False
     return name not in {option for each in plain for option in _options_of(each)}
 
@@ -71,6 +74,13 @@ def _groups(nodes: Nodes, parser: str) -> Iterator[str]:
         is_group = isinstance(made, ast.Call) and _name_of(made.func) in _GROUPS
         if is_group and isinstance(target, ast.Name) and ast.unparse(made).startswith(f"{parser}."):
             yield target.id
+
+
+def _asks_for_one(call: ast.Call) -> bool:
+    """Whether a call makes a group of options one of which has to be given."""
+    return _name_of(call.func) == "add_mutually_exclusive_group" and any(
+        keyword.arg == "required" for keyword in call.keywords
+    )
 
 
 def _makes(nodes: Nodes, parser: str, imported: Mapping[str, str]) -> bool:
