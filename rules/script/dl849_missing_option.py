@@ -28,8 +28,8 @@ code gets; what is caught; notebooks, which parse nothing.
 
 ## On real code
 552 public repositories: five findings. Three were true (a parser that calls the option something else, twice one that
-does not have it), one was in a draft that nobody runs, and one was false, in the last branch of a choice that the parser
-asks for; such parsers are passed over since. Five more are questions, as no command runs the file to that line.
+does not have it), one was in a draft that nobody runs, and one was false, in the last branch of a choice that the
+parser asks for; such parsers are passed over since. Five more are questions, as no command runs the file to that line.
 """
 
 from __future__ import annotations
