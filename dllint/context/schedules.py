@@ -12,6 +12,7 @@ from dllint.context.paths import Paths
 from dllint.context.sources import Sources, receiver_of
 from dllint.events import LibraryCall, OpaqueCall, OptimizerStep, SchedulerCreated, SchedulerStep
 from dllint.interp.run.roles import role_by_name
+from dllint.interp.source.counted_loops import is_of_few_rounds
 from dllint.interp.source.positions import enclosing_definition
 from dllint.sites import Site
 from dllint.values import Function, Instance, Value
@@ -74,9 +75,14 @@ class Schedules(Optimizers, Paths, Sources):
         return isinstance(factor, Function) and isinstance(factor.node, ast.Lambda) and _is_number(factor.node.body)
 
     def _step_after(self, made: SchedulerCreated) -> OptimizerStep | None:
-        """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made."""
+        """A step that the scheduler's optimizer takes in a loop, in a run in which the scheduler is made.
+
+        A loop over a few batches tries out whether a training would run, and needs no schedule.
+        """
         for step in self.steps():
-            is_repeated = bool(self.loops_around(step)) and not self.loops_around(made)
+            loops = self.loops_around(step)
+            is_trial = len(loops) == 1 and is_of_few_rounds(loops[0].site.node)
+            is_repeated = bool(loops) and not is_trial and not self.loops_around(made)
             is_later = self.position(step) > self.position(made) and not self.exclusive(step, made)
             if is_repeated and is_later and not self.is_managed(step) and self.is_same(step.optimizer, made.optimizer):
                 return step

@@ -49,3 +49,27 @@ def test_what_an_operator_gives_is_no_sequence(tmp_path: Path, value: str, kind:
 )
 def test_other_tests_may_hold(tmp_path: Path, value: str, kind: str) -> None:
     assert run(tmp_path, PROGRAM.format(value=value, kind=kind)).all_of(CallRefused)
+
+CALLED = """
+import torch
+from elsewhere import load
+
+class Net(torch.nn.Module):
+    def predict(self, x):
+        return x
+
+class Other(Net):
+    pass
+
+model = Net() if load("a") else Other()
+given = {value}
+if callable(given):
+    given(1)
+elif given is not None:
+    given(1, 2)
+"""
+
+
+@pytest.mark.parametrize("value", ["model.predict", "model.predict if load('b') else Net().predict"])
+def test_a_method_of_one_of_several_objects_can_be_called(tmp_path: Path, value: str) -> None:
+    assert not run(tmp_path, CALLED.format(value=value)).all_of(CallRefused)

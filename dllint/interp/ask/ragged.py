@@ -154,8 +154,10 @@ def _has_objects(dataset: Value) -> bool:
 
 
 def _is_open(words: Symbol) -> bool:
-    """Whether nothing says how many there are."""
+    """Whether nothing says how many there are; `text.encode()` is no list of words, but bytes."""
     given = words.arguments
+    if words.name == ".encode" and isinstance(given.get(0, None) if given is not None else None, Const | None):
+        return False
     has_separator = words.name == ".split" and len(words.inputs) > 1
     return not has_separator and (given is None or _LIMITING.isdisjoint(given.keywords))
 

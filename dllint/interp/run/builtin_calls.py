@@ -235,9 +235,17 @@ def _filter(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
 
 def _callable(machine: Machine, arguments: Arguments, site: Site) -> Value | None:
     first = arguments.get(0, None)
-    if isinstance(first, Function | BoundMethod | Class | Partial):
-        return Const(True, site)
-    return Const(False, site) if isinstance(first, Const) else None
+    answers = [(guards, _is_callable(option)) for guards, option in alternatives(first)] if first is not None else []
+    if all(answer is None for _, answer in answers):
+        return None
+    unknown = Symbol("call", arguments.positional, site)
+    return choose([(guards, unknown if answer is None else Const(answer, site)) for guards, answer in answers])
+
+
+def _is_callable(value: Value) -> bool | None:
+    if isinstance(value, Function | BoundMethod | Class | Partial):
+        return True
+    return False if isinstance(value, Const) else None
 
 
 def _type(machine: Machine, arguments: Arguments, site: Site) -> Value | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dllint.choices import choose
 from dllint.events import LibraryCall, ScalerUnscale
 from dllint.interp.run import graph
 from dllint.interp.run.roles import known_or_guessed
@@ -53,7 +54,12 @@ def _unwrap(machine: Machine, base: Value, name: str, arguments: Arguments, site
     given = arguments.get(0, "model")
     if not name_of_helper(machine, base) or given is None:
         return None
-    return graph.unwrapped(machine, given)
+    return _plain(machine, given)
+
+
+def _plain(machine: Machine, prepared: Value) -> Value:
+    """What was prepared, without its wrapper; one of several things may have been prepared, and again after loading."""
+    return choose(graph.objects_under(machine, prepared))
 
 
 def _get_state_dict(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:
@@ -61,7 +67,7 @@ def _get_state_dict(machine: Machine, base: Value, name: str, arguments: Argumen
     given = arguments.get(0, "model")
     if not name_of_helper(machine, base) or given is None:
         return None
-    return Symbol("state_dict", (graph.unwrapped(machine, given),), site)
+    return Symbol("state_dict", (_plain(machine, given),), site)
 
 
 def _unscale_gradients(machine: Machine, base: Value, name: str, arguments: Arguments, site: Site) -> Value | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 _REACHED = (ast.Eq, ast.GtE, ast.Gt)
+_FEW = 10
 
 
 def ends_by_count(loop: ast.AST) -> bool:
@@ -13,17 +14,24 @@ def ends_by_count(loop: ast.AST) -> bool:
 
     What else decides, such as a flag or a value that was computed, may be false throughout.
     """
-    if not isinstance(loop, ast.For | ast.AsyncFor):
-        return False
-    return any(
-        isinstance(statement, ast.Break)
-        or (
-            isinstance(statement, ast.If)
-            and any(isinstance(each, ast.Break) for each in statement.body)
-            and _asks_for_count(statement.test, loop)
-        )
-        for statement in _always(loop.body)
-    )
+    return any(True for _ in _ends(loop))
+
+
+def is_of_few_rounds(loop: ast.AST) -> bool:
+    """Whether a loop breaks after some rounds that one can count on two hands: `if i == 2: break`, as trials do."""
+    numbers = (getattr(test.comparators[0], "value", None) for test in _ends(loop) if test is not None)
+    return any(isinstance(number, int) and number <= _FEW for number in numbers)
+
+
+def _ends(loop: ast.AST) -> Iterator[ast.Compare | None]:
+    """The tests of the number of rounds with which a loop ends; ``None`` where it ends without any."""
+    for statement in _always(loop.body) if isinstance(loop, ast.For | ast.AsyncFor) else ():
+        if isinstance(statement, ast.Break):
+            yield None
+        elif isinstance(statement, ast.If) and isinstance(statement.test, ast.Compare):
+            breaks = any(isinstance(each, ast.Break) for each in statement.body)
+            if breaks and isinstance(loop, ast.For | ast.AsyncFor) and _asks_for_count(statement.test, loop):
+                yield statement.test
 
 
 def _always(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -37,9 +45,9 @@ def _always(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             return
 
 
-def _asks_for_count(test: ast.expr, loop: ast.For | ast.AsyncFor) -> bool:
+def _asks_for_count(test: ast.Compare, loop: ast.For | ast.AsyncFor) -> bool:
     """Whether a test compares the number of rounds, and it alone, with a number that the loop does not change."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], _REACHED):
+    if len(test.ops) != 1 or not isinstance(test.ops[0], _REACHED):
         return False
     right = test.comparators[0]
     is_number = isinstance(right, ast.Name | ast.Attribute) or (
