@@ -15,7 +15,7 @@ from dllint.events import CallRefused, Event, OptimizerStep
 from dllint.interp.source.bindings import Definition
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.patterns import AnyOf
-from dllint.interp.source.positions import ancestors, enclosing_scope
+from dllint.interp.source.positions import ancestors, enclosing_scope, is_never_reached
 from dllint.interp.source.topics import speaks_of
 from dllint.interp.source.trials import is_example, is_tried_out
 from dllint.interp.source.users import mentions
@@ -48,6 +48,8 @@ class Running(Assuming, SwitchedOff):
             site: the place of a claim.
             event: what happens there; without one, nothing tells that the place is reached.
         """
+        if is_never_reached(site):
+            yield Assumption("effect", "this is reached, although it stands after a statement that leaves its block")
         yield from self._alone(site)
         yield from self._unread(site, event)
         yield from self._set_aside()
