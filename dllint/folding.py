@@ -9,7 +9,8 @@ Findings of one rule with the same message (but for names in it), severity and c
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has;
-- they have the very same message, and assume a version of a library: nothing pins it;
+- they assume a version of a library, and the messages say the same of names in it: nothing pins it, and one release
+  took all of them;
 - or they are about the same statement of the same scope in files of one name in sibling folders: the paths differ in
   the name of one folder.
 
@@ -92,7 +93,7 @@ class _Folding:
         if finding.statement and before != place:
             yield "text", self._marks[finding], finding.message, *(self._text(hop.location) for hop in trace)
         if any(each.kind == "version" for each in finding.assumptions):
-            yield "release", finding.message
+            yield "release"  # which the messages name
         if finding.statement:
             *folders, name = PurePath(place.path).parts
             for at in range(len(folders)):

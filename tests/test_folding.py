@@ -212,7 +212,10 @@ def test_possible_findings_are_numbered_last() -> None:
 
 def test_a_release_that_nothing_rules_out() -> None:
     later = (Assumption("version", "the project runs with numpy 1.24 or a later one"),)
-    first, other = (found(path, 3, assumptions=later) for path in ("a.py", "b.py"))
+    first, other = (
+        replace(found(path, 3, assumptions=later), message=f"`np.{name}` is gone since numpy 1.24")
+        for path, name in (("a.py", "float"), ("b.py", "int"))
+    )
     assert fold(first, other) == [["a.py:3", "b.py:3"]]
-    assert len(fold(first, replace(other, message="another name"))) == 2
+    assert len(fold(first, replace(other, message="`np.Inf` is gone since numpy 2.0"))) == 2
     assert len(fold(first, replace(other, assumptions=()))) == 2
