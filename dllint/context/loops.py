@@ -67,6 +67,11 @@ class Loops(Objects, Paths):
             return False
         return any(isinstance(event, Backward) for event in walk(loop.body)) and _takes_batches(node)
 
+    def is_part_of_an_epoch(self, loop: Loop) -> bool:
+        """Whether a loop stands in one over epochs, as the header of that says, and goes over something else itself."""
+        outer = next((loops for each, loops in self._structure.loops if each is loop), ())
+        return not _names_epochs(loop) and any(map(_names_epochs, outer))
+
     def _unit_of_training(self, loop: Loop) -> Unit:
         """The unit of a loop that goes backward itself."""
         outer = next((loops for each, loops in self._structure.loops if each is loop), ())
@@ -122,7 +127,8 @@ def _takes_batches(loop: ast.For) -> bool:
 def _names_in_header(loop: Loop) -> Iterator[str]:
     """The names in the header of a loop."""
     node = loop.site.node
-    for part in (node.target, node.iter) if isinstance(node, ast.For) else ():
+    parts = (node.target, node.iter) if isinstance(node, ast.For) else (node.test,) if isinstance(node, ast.While) else ()
+    for part in parts:
         for child in ast.walk(part):
             if isinstance(child, ast.Name | ast.Attribute):
                 yield child.id if isinstance(child, ast.Name) else child.attr

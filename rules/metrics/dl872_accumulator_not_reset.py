@@ -32,8 +32,8 @@ Measured on torch 2.13 (three seeds, 20 epochs): a validation loss of .40, .33 a
 
 ## Not reported
 Sums that are set anywhere in the loop over epochs, also under a condition; those divided by a count that goes on as
-well, or by a number of epochs; lists that are cut, or averaged in each batch; sums that are not averaged (steps,
-samples, seconds), and averages after the last epoch.
+well, or by a number of epochs; those begun in each epoch, before a loop over its parts; lists that are cut, or averaged
+in each batch; sums that are not averaged (steps, samples, seconds), and averages after the last epoch.
 
 ## Fix (unsafe)
 Begins the sum at the top of the loop. Unsafe because it changes what is reported, and what is decided by it.
@@ -68,6 +68,11 @@ def is_divided_by_all(place: Site, one: BatchLoop, mean: Mean, ctx: Context) -> 
     return goes_on or bool(names & counted)
 
 
+def is_begun_in_each_epoch(place: Site, one: BatchLoop, mean: Mean, ctx: Context) -> bool:
+    """the loop in which it is not begun goes over parts of an epoch: segments, phases, domains"""
+    return one.outer is not None and ctx.is_part_of_an_epoch(one.outer)
+
+
 class AccumulatorNotReset(Rule):
     code = "DL872"
     name = "accumulator-not-reset"
@@ -75,7 +80,7 @@ class AccumulatorNotReset(Rule):
     severity = "warning"
     triggers = (("backward", "eval", "no_grad"),)
     fix_safety = "unsafe"
-    excuses = (is_divided_by_all,)
+    excuses = (is_divided_by_all, is_begun_in_each_epoch)
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
         reported: set[str] = set()
