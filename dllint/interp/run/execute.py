@@ -69,6 +69,8 @@ _EXITS = frozenset(("sys.exit", "exit", "quit", "os._exit"))
 
 def _assign(machine: Machine, node: ast.Assign, scope: Scope) -> str | None:
     value = machine.evaluate(node.value, scope)
+    if isinstance(value, Const) and value.value is ...:  # `loss = ...` holds the place of what a reader is to write
+        value = Symbol("unknown", site=value.site)
     for target in node.targets:
         assignment.assign(machine, target, value, scope)
     return None
