@@ -125,7 +125,7 @@ class ArgparseTypeBool(Rule):
     excuses = (is_in_notebook, is_registered, is_parsed_otherwise, is_set_afterwards, has_no_command_line, is_not_read)
 
     def on_library_call(self, event: LibraryCall, ctx: Context) -> Iterator[Finding]:
-        if event.name != "argparse.ArgumentParser.add_argument":
+        if event.name != "argparse.ArgumentParser.add_argument" or _takes_no_text(event, ctx):
             return
         kind = event.arguments.keywords.get("type")
         if kind is not None and _is_bool(kind) and not ctx.excused(self, event):
@@ -181,3 +181,9 @@ def _is_text(default: Value | None, ctx: Context) -> bool:
 def _read_text(site: Site) -> Edits:
     given = {each.arg: each.value for each in site.node.keywords} if isinstance(site.node, ast.Call) else {}
     return replace_range(Site(site.module, given["type"]), _READS_THE_TEXT) if "type" in given else Edits()
+
+
+def _takes_no_text(event: LibraryCall, ctx: Context) -> bool:
+    """Whether an action decides what the option is: `BooleanOptionalAction` takes no text at all."""
+    action = event.arguments.keywords.get("action")
+    return action is not None and ctx.constant(action) != "store"
