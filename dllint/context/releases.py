@@ -28,7 +28,7 @@ _GO_WITH_TORCH = frozenset(("torchvision", "torchaudio", "torchtext"))
 _PYTHON = "3.10"  # with an earlier one nobody has the newest releases
 _MANY = 20  # files
 _READ_AT_ONCE = 2  # levels of folders, which `find_limits` reads
-_TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD|ya?ml)$")
+_TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD)$|(?:env|conda).*\.ya?ml$")
 _TOLD_BY_ALL = frozenset(("README.md", "requirements.txt"))  # asked for in any case, as they may be added
 _LONGEST = 200_000  # characters; what is longer is no note
 
@@ -164,7 +164,8 @@ class Releases(Sources):
         for folder in self.program.module.folder, *self.program.module.folder.parents:
             if project.root not in folder.parents or len(folder.relative_to(project.root).parts) <= _READ_AT_ONCE:
                 return found
-            for name in sorted(_TOLD_BY_ALL | {each for each in project.names_in(folder) if _TELLING.search(each)}):
+            telling = sorted(each for each in project.names_in(folder) if _TELLING.search(each))
+            for name in _TOLD_BY_ALL.union(telling[:_MANY]):
                 for package, limit in limits_of_file(name, project.text(folder / name)[:_LONGEST]).items():
                     found[package] = min(found.get(package, limit), limit, key=version_key)
         return found
