@@ -148,19 +148,19 @@ class Releases(Sources):
     @cached_property
     def _limits_told(self) -> Mapping[str, str]:
         """What the project says, and of a file what it says itself, which counts for it: in cells, or at its top."""
-        told = self._limits_around
         notebook = self.program.module.source.notebook
         if notebook is not None:
-            return {**told, **limits_of_notebook(notebook.raw)}
-        return {**told, **limits_of_commands(ast.get_docstring(self.program.module.tree) or "")}
+            return {**self.limits, **limits_of_notebook(notebook.raw)}
+        return {**self.limits, **limits_of_commands(ast.get_docstring(self.program.module.tree) or "")}
 
-    @property
+    @cached_property
     def _limits_around(self) -> Mapping[str, str]:
-        """What the project says, and the notes and requirements in folders around the file that lie deep in it.
+        """What the notes and requirements say that lie in the folders around the file, deep in the project.
 
         A project that is kept there has its own, which bind no other one.
         """
-        project, found = self._machine.project, dict(self.limits)
+        project = self._machine.project
+        found: dict[str, str] = {}
         for folder in self.program.module.folder, *self.program.module.folder.parents:
             if project.root not in folder.parents or len(folder.relative_to(project.root).parts) <= _READ_AT_ONCE:
                 return found
@@ -182,8 +182,8 @@ class Releases(Sources):
 
     def _bounds(self, of_code: Iterable[tuple[str, str]]) -> Mapping[str, str]:
         found = dict(self._limits_told)
-        for package, below in of_code:
-            if package not in self._limits_told:
+        for package, below in chain(self._limits_around.items(), of_code):
+            if package not in self._limits_told or package in self._limits_around:
                 found[package] = min(found.get(package, below), below, key=version_key)
         used = self._limits_told.keys() - self.versions.keys()  # notes alone name those that were used
         return with_companions(found, used, self.versions, self.facts.companions)
