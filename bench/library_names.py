@@ -39,7 +39,7 @@ ALWAYS_UNREAD = {
     "torch": r"^torch/(_inductor|_dynamo|_functorch|_refs|_decomp|_prims|fx|onnx|ao|testing|_export|export|quantization"
     r"|package|jit|_higher_order_ops|include|_numpy|_vendor|_strobelight|distributed/\w+)/",
 }
-UNREAD = {**ALWAYS_UNREAD, "transformers": r"/models/\w+/(?!__init__)"}
+UNREAD = {**ALWAYS_UNREAD, "transformers": r"/models/\w+/(?!__init__)", "catalyst": r"/test_"}
 _PLATFORMS = ("macosx_14_0_arm64", "macosx_11_0_arm64", "macosx_10_15_x86_64", "macosx_10_13_x86_64",
               "macosx_10_9_x86_64", "macosx_10_6_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64",
               "manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64")  # fmt: skip

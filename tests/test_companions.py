@@ -41,6 +41,8 @@ def limits(told: dict[str, str], fixed: tuple[str, ...] = (), **lowest: str) -> 
         ("torch", "1.7.0", "numpy", "1.25"),
         ("torch", "2.1.2", "torchvision", "0.17"),
         ("torch", "2.6.0", "python", None),
+        ("audiomentations", "0.11.0", "librosa", "0.7.3"),
+        ("audiomentations", "0.30.0", "librosa", "0.10"),
     ],
 )
 def test_what_goes_with_a_release(package: str, version: str, other: str, below: str | None) -> None:
@@ -121,6 +123,25 @@ def test_what_a_script_imports_at_the_top_ends_it_too(tmp_path: Path) -> None:
     assert not found(tmp_path, "DL718", train_py=f"import net\n{LOADS}")
     assert found(tmp_path, "DL718", train_py=f"def later():\n    import net\n{LOADS}")
     assert found(tmp_path, "DL718", train_py=LOADS)
+
+
+MODEL = "import torch\ndef load():\n    best = torch.load('model.pt')\n    best.eval()\n"
+
+
+def test_what_all_scripts_need_ends_what_they_import(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    start = "from model import load\nif __name__ == '__main__':\n    load()\n"
+    for script in ("from torch._six import inf\n", "import urllib2\n", "from itertools import izip\n"):
+        assert not found(tmp_path, "DL718", train_py=script + start, test_py=script + start)
+        assert found(tmp_path, "DL718", train_py=script + start, test_py=start)
+        assert found(tmp_path, "DL718", train_py=script + start, test_py=start, model_py=MODEL + "load()\n")
+        (tmp_path / "model.py").write_text(MODEL)
+
+
+def test_a_call_of_what_is_gone_ends_the_script_before(tmp_path: Path) -> None:
+    code = "import time\nstart = time.clock()\nimport numpy as np\nx = np.zeros(3, dtype=np.float)\n"
+    assert not found(tmp_path, "DL842", train_py=code)
+    assert found(tmp_path, "DL842", train_py=code.replace("clock", "time"))
 
 
 def test_a_module_of_the_project_is_no_library(tmp_path: Path) -> None:

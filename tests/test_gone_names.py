@@ -46,6 +46,8 @@ def doubts(findings: list[Finding]) -> list[str]:
         ("torch._utils._accumulate", "torch", None),
         ("moviepy.editor.VideoFileClip", "moviepy", "moviepy.editor"),
         ("torch.ifft", "torch", None),
+        ("catalyst.dl.State", "catalyst", None),
+        ("pydicom.read_file", "pydicom", None),
     ],
 )
 def test_what_is_gone(dotted: str, package: str, name: str | None) -> None:
@@ -160,6 +162,36 @@ def test_a_name_that_is_gone_tells_the_releases_of_what_goes_with_it(tmp_path: P
     code = "import torch\nbest = torch.load('model.pt')\nbest.eval()\n"
     assert not found(tmp_path, "DL718", train_py=f"from torch._utils import _accumulate\n{code}")
     assert found(tmp_path, "DL718", train_py=f"from torch._utils import _flatten_dense_tensors\n{code}")
+
+
+LOADS = "import torch\nbest = torch.load('model.pt')\nbest.eval()\n"
+SIGNALS = "import torch\ndef signal(x):\n    return torch.ifft(x, 2)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_doubted"),
+    [
+        (f"{SIGNALS}print(signal(torch.zeros(3, 2)))\n{LOADS}", True),
+        (f"import signals\nprint(signals.signal(torch.zeros(3, 2)))\n{LOADS}", True),
+        (f"{SIGNALS}{LOADS}", False),  # which nobody calls
+        (f"if hasattr(torch, 'ifft'):\n    torch.ifft(torch.zeros(3, 2), 2)\n{LOADS}", False),
+        (f"torch.fft.ifft(torch.zeros(3))\n{LOADS}", False),
+        (
+            f"import pydicom\ndef read():\n    return pydicom.read_file('x')\nread()\n{LOADS}",
+            False,
+        ),  # which tells nothing of torch
+    ],
+)
+def test_who_uses_an_early_name_anywhere_has_an_early_release(tmp_path: Path, code: str, is_doubted: bool) -> None:
+    (tmp_path / "signals.py").write_text(SIGNALS)
+    (tmp_path / "README.md").write_text("Run train.py.\n")
+    findings = found(tmp_path, "DL718", train_py=f"import torch\n{code}if __name__ == '__main__':\n    print(best)\n")
+    assert bool(doubts(findings)) is is_doubted
+
+
+def test_an_early_name_that_is_gone_later_says_nothing(tmp_path: Path) -> None:
+    code = "import librosa\ndef filters():\n    return librosa.filters.constant_q(22050)\nprint(filters())\n"
+    assert not doubts(found(tmp_path, "DL842", train_py=f"{code}librosa.stft(librosa.load('x')[0], 1024)\n"))
 
 
 def test_the_table_is_read_when_somebody_asks(tmp_path: Path) -> None:

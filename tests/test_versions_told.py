@@ -85,3 +85,24 @@ def test_the_text_at_the_top_of_a_script_tells_what_it_runs_with(tmp_path: Path)
     for told, is_found in texts:
         script = f'"""{told}"""\n{LOADS}'
         assert bool(found(tmp_path, "DL842", train_py=script)) is is_found
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "is_found"),
+    [
+        ("kept/code/net/README.md", "Needs datasets 2.1.\nPython 3.6\n", False),
+        ("kept/code/net/readme_of_model.md", "Python 3.6\n", False),
+        ("kept/code/net/requirements.txt", "datasets==1.5.0\n", False),
+        ("kept/code/net/environment.yml", "dependencies:\n  - python=3.6\n", False),
+        ("kept/code/net/changelog.md", "datasets==1.5.0\n", True),
+        ("kept/code/other/README.md", "Python 3.6\n", True),
+        ("kept/code/net/part/README.md", "Python 3.6\n", True),
+    ],
+)
+def test_notes_deep_in_a_project_tell_of_what_is_around_them(
+    tmp_path: Path, file: str, text: str, is_found: bool
+) -> None:
+    for path, content in (("kept/code/net/tools/train.py", LOADS), (file, text)):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    assert bool(found(tmp_path, "DL842", README_md="A collection.\n")) is is_found

@@ -32,6 +32,10 @@ _INSTALLS = re.compile(
     r"\b(?:pip3?|conda|mamba|uv|poetry)\b[^\n]{0,80}?\b(?:install|create|add)\b((?:[^\n\\]|\\\r?\n|\\)*)"
 )
 _PINNED = re.compile(r"(?<![\w./-])([A-Za-z][\w-]{0,60})\s?(==?|~=|<=?)\s?(\d+(?:\.\d+)*)")
+_ENTERS = re.compile(  # `conda activate py36`, `source ~/envs/python3.7/bin/activate`
+    r"\b(?:(?:conda|mamba) activate|source(?: activate)?|workon)[ \t]{1,8}[\w./~-]{0,80}?(?<![A-Za-z])"
+    r"p(?:y(?:thon)?)?[-_]?([23])\.?(\d{1,2})(?:/bin/activate)?(?![A-Za-z0-9.])"
+)
 
 
 def told_by_text(text: str) -> Iterator[tuple[str, str]]:
@@ -51,14 +55,28 @@ def told_by_text(text: str) -> Iterator[tuple[str, str]]:
 
 
 def installed_by(text: str) -> Iterator[tuple[str, str]]:
-    """The packages that commands in a text install at a version, as they call them, and which one."""
-    pins = (pin for told in _INSTALLS.findall(text) for pin in _PINNED.findall(told))
-    return ((name, f"{sign}{version}") for name, sign, version in pins)
+    """The packages that commands in a text install at a version, as they call them, and which one.
+
+    So is the Python of an environment that they enter, by its name.
+    """
+    for name, sign, version in (pin for told in _INSTALLS.findall(text) for pin in _PINNED.findall(told)):
+        yield name, f"{sign}{version}"
+    yield from (("python", version) for version in pythons_entered(text))
+
+
+def pythons_entered(text: str) -> Iterator[str]:
+    """The Python of each environment that commands in a text enter, if its name tells one."""
+    return (f"={major}.{minor}" for major, minor in _ENTERS.findall(text))
+
+
+def is_note(name: str) -> bool:
+    """Whether a file is a note by its name, and not one on all releases that there have been."""
+    return name.startswith("README") or (name.lower().endswith(".md") and not _OF_ALL_TIMES.search(name[:-3]))
 
 
 def notes_in(folder: Path) -> Iterator[Path]:
     """The notes in a folder, but not those on all releases that there have been."""
-    named = (path for path in sorted(folder.glob("*.[mM][dD]")) if not _OF_ALL_TIMES.search(path.stem))
+    named = (path for path in sorted(folder.glob("*.[mM][dD]")) if is_note(path.name))
     return (path for path in sorted({*folder.glob("README*"), *islice(named, _MOST)}) if _is_short(path))
 
 

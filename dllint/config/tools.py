@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ _LIST = re.compile(
 _NUMBER = re.compile(r"(?<![\w.])3\.\d+(?:\.\d+)?")
 _INSTALLED = re.compile(r"(?m)^install_requires\s*=[ \t]*([^\n]*(?:\n[ \t]+[^\n]*)*)")
 _WHEEL = re.compile(r"/[\w.]+-(\d+(?:\.\d+)*)(?:(?:\+|%2B)[\w.]+)?-[^/\s]*\.whl")
+_OF_PACKAGE = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 _SERVICES = (".travis.yml", ".gitlab-ci.yml", "azure-pipelines.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
 
 
@@ -64,3 +66,28 @@ def packages_of_pipfile(root: Path, read: Read) -> Iterator[tuple[str, str]]:
         specifier = value.get("version") if isinstance(value, dict) else value
         if isinstance(specifier, str):
             yield name, specifier
+
+
+def installed_in(root: Path) -> Iterator[tuple[str, str]]:
+    """The names of ``*.dist-info`` folders in the project's ``.venv``, else in the active environment if it is its own.
+
+    One that lies elsewhere may be that of a tool, with libraries that the project has never run with.
+    """
+    environment = root / ".venv"
+    if not environment.is_dir():
+        active = Path(os.environ.get("VIRTUAL_ENV", environment))
+        environment = active if _is_around(active.parent, root) else environment
+    for packages in (*environment.glob("lib/python*/site-packages"), environment / "Lib" / "site-packages"):
+        try:
+            names = os.listdir(packages)
+        except OSError:
+            continue
+        for match in map(_OF_PACKAGE.fullmatch, names):
+            if match:
+                yield match.group(1), match.group(2)
+
+
+def _is_around(folder: Path, root: Path) -> bool:
+    """Whether a folder is a project's own, or that of the repository or workspace that it is a part of."""
+    is_project = (folder / ".git").exists() or (folder / "pyproject.toml").is_file()
+    return folder == root or (is_project and folder in root.parents)

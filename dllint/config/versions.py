@@ -5,8 +5,9 @@ lock file and an installed package the exact one. The first source that gives a 
 the configuration, the dependencies in ``pyproject.toml``, ``requirements*.txt``, ``setup.py``, ``setup.cfg``, an
 environment of conda, ``uv.lock``, ``poetry.lock`` or a ``Pipfile``, and the project's virtual environment. How late a
 version may be is also read off such files in the folders of the project and off comments in them, off the image that a
-Dockerfile begins with, off commands that install or call something (``pip install torch==1.4``, ``python3.6 x.py``),
-off what pyenv, tox and services for tests run, and off its READMEs and other notes; of all these the strictest counts.
+Dockerfile begins with, off commands that install or call something or enter an environment (``pip install
+torch==1.4``, ``python3.6 x.py``, ``conda activate py36``), off what pyenv, tox and services for tests run, and off its
+READMEs and other notes; of all these the strictest counts.
 The Python that a notebook ran with is not read: that tells when it was run, not with what it is run today.
 """
 
@@ -20,8 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dllint.config.notes import installed_by, notes_in, told_by_notebook, told_by_text
+from dllint.config.images import told_by_image
+from dllint.config.notes import installed_by, is_note, notes_in, pythons_entered, told_by_notebook, told_by_text
 from dllint.config.tools import (
+    installed_in,
     packages_of_pipfile,
     pythons_of_tools,
     pythons_required,
@@ -34,11 +37,12 @@ from dllint.files.source import SourceError, read_bytes
 # fmt: off
 PACKAGES = frozenset((
     "torch", "torchvision", "torchaudio", "lightning", "pytorch-lightning", "transformers", "accelerate", "datasets",
-    "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy",
-    "pillow", "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext",
-    "allennlp", "cuda", "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym",
-    "gymnasium", "imageio", "kornia", "matplotlib", "monai", "moviepy", "nltk", "segmentation-models-pytorch",
+    "trl", "peft", "timm", "deepspeed", "fastai", "pytorch-ignite", "diffusers", "ultralytics", "numpy", "pillow",
+    "pyyaml", "scikit-learn", "scikit-image", "scipy", "pandas", "numba", "tensorflow", "torchtext", "allennlp", "cuda",
+    "python", "librosa", "networkx", "huggingface-hub", "albumentations", "dgl", "gensim", "gym", "gymnasium",
+    "imageio", "kornia", "matplotlib", "monai", "moviepy", "nltk", "segmentation-models-pytorch",
     "sentence-transformers", "stable-baselines3", "tensorboardx", "torch-geometric", "torchmetrics", "wandb",
+    "audiomentations", "catalyst", "omegaconf", "pydicom",
 ))
 # fmt: on
 
@@ -52,18 +56,15 @@ _IN_COMMANDS = re.compile(
     r"(?<![\w-])(?:(pytorch|torch|numpy|transformers|pytorch-lightning|tensorflow)(?:==?|[/-])"
     r"|(python)(?:-version)?(?:==?|[/-]|:\s*|(?=3\.))['\"]?)(\d+\.\d+(?:\.\d+)?)"
 )
+_RUNS_PYTHON_2 = re.compile(r"(?m)^[^#\n]*(?<![\w-])python2 +(?:-\w+ +)*[\w./-]+\.py\b")
 _IMAGES = ("Dockerfile*", "*/Dockerfile*", "*.def", "*/*.def")  # of Docker and Apptainer
 _SCRIPTS = (*(f"{folder}*.{ending}" for ending in ("sh", "slurm", "sbatch", "pbs", "bat") for folder in ("", "*/")),)
 _OF_SERVICES = ("runtime.txt", ".travis.yml", ".gitlab-ci.yml", ".circleci/config.yml", ".github/workflows/*.y*ml")
 _COMMANDS = (*_IMAGES, *_SCRIPTS, "INSTALL*", "Makefile", *_OF_SERVICES)
 _IN_COMMENT = re.compile(r"(?m)^\s*#+\s*(?:pip3? install\s+)?([A-Za-z][\w.-]*)\s*(==\s*\d+(?:\.\d+)*)")
+_REQUIREMENTS = re.compile(r"req.*\.txt$")
 _PIPFILE = re.compile(r'"([\w.-]+)": \{[^{}]*"version": "==(\d+(?:\.\d+)*)')
 _PYTHON_OF_PIPFILE = re.compile(r"(?m)^python_version\s*=\s*[\"'](\d\.\d+)")
-_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
-_OTHER_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*(python|cuda|tensorflow):v?(\d+\.\d+)")
-_WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
-_DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
-_BY_YEAR = {20: "1.8", 21: "1.12", 22: "1.14", 23: "2.3", 24: "2.7"}  # torch after `nvcr.io/nvidia/pytorch:22.02`
 _TELLING = re.compile(r"requirements$|README|Pipfile|.*\.(?:txt|y.*ml|lock|md)$", re.IGNORECASE)
 _NOT_OF_PROJECT = ("node_modules", "site-packages", "venv", "third_party", "external")
 _ALSO_CALLED = {
@@ -77,7 +78,6 @@ _UNLIMITED = "99999"
 SOME_VERSION = "0"
 """The limit of a package that is fixed at a version which nobody tells: it may be before any, and after none."""
 _WITH_BUILD = re.compile(r"\s*=(?!=)\s*([^=\s]+)")  # of conda: `=1.7.1=py3.8_cuda`, the build at the end says nothing
-_INSTALLED = re.compile(r"([A-Za-z0-9][\w.]*)-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
 
 def find_versions(root: Path, configured: Mapping[str, str]) -> dict[str, str]:
@@ -128,6 +128,19 @@ def limits_of_commands(text: str) -> dict[str, str]:
     return _bounded(installed_by(text))
 
 
+def limits_of_file(name: str, text: str) -> dict[str, str]:
+    """As :func:`find_limits`, by one file: requirements, an environment of conda, or a note.
+
+    Args:
+        name: that of the file, by which it is known what it is.
+    """
+    if _REQUIREMENTS.search(name):
+        return _bounded(_requirements_in(text))
+    if name.endswith((".yml", ".yaml")):
+        return _bounded(_environment_in(text))
+    return _bounded(told_by_text(text)) if is_note(name) else {}
+
+
 def _bounded(told: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The limits by what one file says of packages, as it calls them."""
     found, _ = _limits_in((_called(name), specifier) for name, specifier in told)
@@ -138,9 +151,7 @@ def _limits_in(told: Iterable[tuple[str, str]]) -> tuple[dict[str, str], dict[st
     """The versions below which packages stay by one source, and the lowest ones that it allows."""
     found: dict[str, str] = {}
     lowest: dict[str, str] = {}
-    for name, specifier in told:
-        if name not in PACKAGES:
-            continue
+    for name, specifier in (each for each in told if each[0] in PACKAGES):
         lower, upper = _lower_bound(specifier), _upper_bound(specifier)
         if lower or upper:
             limit = upper or _UNLIMITED
@@ -262,9 +273,11 @@ def _table(data: object, key: str) -> dict[str, Any]:
 
 
 def _from_requirements(root: Path) -> Iterator[tuple[str, str]]:
-    for path in _requirement_files(root):
-        for line in _read(path).splitlines():
-            yield from _requirement(line)
+    return (found for path in _requirement_files(root) for found in _requirements_in(_read(path)))
+
+
+def _requirements_in(text: str) -> Iterator[tuple[str, str]]:
+    return (found for line in text.splitlines() for found in _requirement(line))
 
 
 def _from_comments(root: Path) -> Iterator[tuple[str, str]]:
@@ -311,35 +324,17 @@ def _from_setup(root: Path) -> Iterator[tuple[str, str]]:
 
 def _from_conda(root: Path) -> Iterator[tuple[str, str]]:
     """``- pytorch=1.7.1`` is of conda, ``- torch==1.7.1`` below it of pip. The file may be called anything."""
-    for path in sorted(root.glob("*.y*ml")):
-        text = _read(path)
-        for name, specifier in _CONDA.findall(text) if _DEPENDENCIES.search(text) else ():
-            yield _called(name), _without_build(specifier)
+    return (found for path in sorted(root.glob("*.y*ml")) for found in _environment_in(_read(path)))
+
+
+def _environment_in(text: str) -> Iterator[tuple[str, str]]:
+    for name, specifier in _CONDA.findall(text) if _DEPENDENCIES.search(text) else ():
+        yield _called(name), _without_build(specifier)
 
 
 def _from_environment(root: Path) -> Iterator[tuple[str, str]]:
-    """The names of ``*.dist-info`` folders in the project's ``.venv``, else in the active environment if it is its own.
-
-    One that lies elsewhere may be that of a tool, with libraries that the project has never run with.
-    """
-    environment = root / ".venv"
-    if not environment.is_dir():
-        active = Path(os.environ.get("VIRTUAL_ENV", environment))
-        environment = active if _is_around(active.parent, root) else environment
-    for packages in (*environment.glob("lib/python*/site-packages"), environment / "Lib" / "site-packages"):
-        try:
-            names = os.listdir(packages)
-        except OSError:
-            continue
-        for match in map(_INSTALLED.fullmatch, names):
-            if match:
-                yield _normalized(match.group(1)), f"=={match.group(2)}"
-
-
-def _is_around(folder: Path, root: Path) -> bool:
-    """Whether a folder is a project's own, or that of the repository or workspace that it is a part of."""
-    is_project = (folder / ".git").exists() or (folder / "pyproject.toml").is_file()
-    return folder == root or (is_project and folder in root.parents)
+    """What is installed in the environment of a project."""
+    return ((_normalized(name), f"=={version}") for name, version in installed_in(root))
 
 
 def _from_notes(root: Path) -> Iterator[tuple[str, str]]:
@@ -352,23 +347,17 @@ def _from_notes(root: Path) -> Iterator[tuple[str, str]]:
 def _from_dockerfile(root: Path) -> Iterator[tuple[str, str]]:
     """``FROM pytorch/pytorch:1.7.1-cuda11.0`` and ``FROM python:3.8``, also in a folder, and for Apptainer."""
     for path in sorted(path for pattern in _IMAGES for path in root.glob(pattern)):
-        text = _read(path)
-        for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
-            text = text.replace(f"${{{name}}}", default)
-        yield from ((name, f"={version}") for name, version in _OTHER_IMAGE.findall(text))
-        for version in _IMAGE.findall(text):
-            year = version_key(version)[0]
-            if year in _BY_YEAR or year < 10:
-                yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
-            if version_key(version) < _WITH_PYTHON_3_10:
-                yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
+        yield from told_by_image(_read(path))
 
 
 def _from_commands(root: Path) -> Iterator[tuple[str, str]]:
     """``pip install torch==1.4.0``, ``module load python/3.6`` and ``python3.6 train.py``, in scripts and for CI."""
-    for path in sorted({path for pattern in _COMMANDS for path in root.glob(pattern)}):
-        for name, python, version in _IN_COMMANDS.findall(_read(path)):
-            yield _called(name or python), f"={version}"
+    texts = [_read(path) for path in sorted({path for pattern in _COMMANDS for path in root.glob(pattern)})]
+    for name, python, version in (found for text in texts for found in _IN_COMMANDS.findall(text)):
+        yield _called(name or python), f"={version}"
+    yield from (("python", version) for text in texts for version in pythons_entered(text))
+    if any(map(_RUNS_PYTHON_2.search, texts)) and not any("python3" in text for text in texts):
+        yield "python", "=2.7"
 
 
 def _from_below(root: Path) -> Iterator[tuple[str, str]]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
 from dllint.assumptions import Assumption, Assumptions
 from dllint.config.companions import with_companions
-from dllint.config.versions import limits_of_commands, limits_of_notebook, version_key
+from dllint.config.versions import limits_of_commands, limits_of_file, limits_of_notebook, version_key
 from dllint.context.sources import Sources
 from dllint.events import LibraryCall
 from dllint.interp.source.clues import MAY_BE_CLUE, clues_in
+from dllint.interp.source.early_names import early_names
 from dllint.interp.source.gone_names import Need
+from dllint.interp.source.imported import prefixes
 from dllint.interp.source.library_names import Gone
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.positions import enclosing_scope
@@ -24,6 +27,10 @@ from dllint.sites import Site
 _GO_WITH_TORCH = frozenset(("torchvision", "torchaudio", "torchtext"))
 _PYTHON = "3.10"  # with an earlier one nobody has the newest releases
 _MANY = 20  # files
+_READ_AT_ONCE = 2  # levels of folders, which `find_limits` reads
+_TELLING = re.compile(r"^README|req.*\.txt$|\.(?:md|MD)$|(?:env|conda).*\.ya?ml$")
+_TOLD_BY_ALL = frozenset(("README.md", "requirements.txt"))  # asked for in any case, as they may be added
+_LONGEST = 200_000  # characters; what is longer is no note
 
 
 class Releases(Sources):
@@ -68,10 +75,21 @@ class Releases(Sources):
         return self._limits.get(package)
 
     def assumed_version(self, package: str, version: str) -> Assumptions:
-        """What a claim about a version of a package and later ones assumes, where the project gives no bound of any."""
-        if package in self.versions or package in self._limits_told:
-            return ()
-        return (Assumption("version", f"the project runs with {package} {version} or a later one"),)
+        """What a claim about a version of a package and later ones assumes.
+
+        That is such a version, where the project gives no bound of any; and where code that runs uses what an earlier
+        release of that package has taken away, or of the one that it needs, that somebody mends this.
+        """
+        found = []
+        if package not in self.versions and package not in self._limits_told:
+            found.append(Assumption("version", f"the project runs with {package} {version} or a later one"))
+        needed, _, release = self.facts.needed_releases.get(f"{package} {version}", "").partition(" ")
+        by_package = {package: version, needed: release}
+        for each in self._early_names:
+            if each.package in by_package and version_key(each.version) <= version_key(by_package[each.package]):
+                told = f"`{each.name}` exists, which {each.package} {each.version} and later releases do not have"
+                return (*found, Assumption("effect", told))
+        return tuple(found)
 
     def assumed_start(self, site: Site) -> Assumptions:
         """What a claim that something fails with late releases assumes: that the program gets there with these.
@@ -92,6 +110,12 @@ class Releases(Sources):
         return (Assumption("effect", told),)
 
     @cached_property
+    def _early_names(self) -> Sequence[Gone]:
+        """The names that code of the program uses and that are gone, which no rule reports."""
+        found = early_names(self._machine.project, self.program.module)
+        return [each for each in found if not self._is_reported(each.name)]
+
+    @cached_property
     def _needs_gone(self) -> Sequence[tuple[Need, ...]]:
         """What the file needs and is gone; if it needs no such thing and is no script, what each script needs that
         imports it. Nothing if one of these needs none."""
@@ -99,8 +123,7 @@ class Releases(Sources):
         pending = [self.program.module]
         for module in pending:  # which grows meanwhile
             needs = tuple(need for need in self._machine.project.gone_names(module) if self._may_be_gone(need.gone))
-            is_run = bool(needs) or module.is_script or has_main_guard(module)
-            is_run = is_run or any(self._machine.project.notebooks_with(module.file.stem))
+            is_run = bool(needs) or self._is_started(module)
             importers = [] if is_run else [each for each in self._importers(module) if each not in pending]
             pending += importers
             if not needs and (not importers or len(pending) > _MANY):
@@ -131,6 +154,23 @@ class Releases(Sources):
         return {**self.limits, **limits_of_commands(ast.get_docstring(self.program.module.tree) or "")}
 
     @cached_property
+    def _limits_around(self) -> Mapping[str, str]:
+        """What the notes and requirements say that lie in the folders around the file, deep in the project.
+
+        A project that is kept there has its own, which bind no other one.
+        """
+        project = self._machine.project
+        found: dict[str, str] = {}
+        for folder in self.program.module.folder, *self.program.module.folder.parents:
+            if project.root not in folder.parents or len(folder.relative_to(project.root).parts) <= _READ_AT_ONCE:
+                return found
+            telling = sorted(each for each in project.names_in(folder) if _TELLING.search(each))
+            for name in _TOLD_BY_ALL.union(telling[:_MANY]):
+                for package, limit in limits_of_file(name, project.text(folder / name)[:_LONGEST]).items():
+                    found[package] = min(found.get(package, limit), limit, key=version_key)
+        return found
+
+    @cached_property
     def _limits(self) -> Mapping[str, str]:
         """The limits that are told, of other packages those of the code, and of those that go with these."""
         return self._bounds(chain(self._limits_of_clues(), self._limits_of_names()))
@@ -142,8 +182,8 @@ class Releases(Sources):
 
     def _bounds(self, of_code: Iterable[tuple[str, str]]) -> Mapping[str, str]:
         found = dict(self._limits_told)
-        for package, below in of_code:
-            if package not in self._limits_told:
+        for package, below in chain(self._limits_around.items(), of_code):
+            if package not in self._limits_told or package in self._limits_around:
                 found[package] = min(found.get(package, below), below, key=version_key)
         used = self._limits_told.keys() - self.versions.keys()  # notes alone name those that were used
         return with_companions(found, used, self.versions, self.facts.companions)
@@ -156,17 +196,38 @@ class Releases(Sources):
 
     def _limits_of_names(self) -> Iterator[tuple[str, str]]:
         """The limits by what the program imports at the top, or calls in any case, and later releases do not have."""
-        known = self.facts.old_imports
-        for name in needed_of_libraries(self._machine.project, self.program.module):
-            parts = name.split(".")
-            for size in range(1, len(parts) + 1):
-                if release := known.get(".".join(parts[:size])):
-                    package, _, below = release.partition(" ")
-                    yield package, below
-        for need in self._machine.project.gone_names(self.program.module):
-            if not self._is_reported(need.gone.name):
-                yield need.gone.package, need.gone.version
+        yield from self._limits_to_start(self.program.module)
+        starts = [dict(self._limits_to_start(each)) for each in self._scripts_around]
+        for package in set.intersection(*map(set, starts)) if starts else ():
+            yield package, max((each[package] for each in starts), key=version_key)
         for call in self.all_of(LibraryCall):
             if not call.guards and (release := self.facts.old_calls.get(call.name)):
                 package, _, below = release.partition(" ")
                 yield package, below
+
+    def _limits_to_start(self, module: SourceModule) -> Iterator[tuple[str, str]]:
+        """The limits by what a file needs to be run, or imported; of a package the strictest comes last."""
+        found: list[str] = []
+        for name in needed_of_libraries(self._machine.project, module):
+            found += [release for each in prefixes(name) if (release := self.facts.old_imports.get(each))]
+        needs = self._machine.project.gone_names(module)
+        found += [f"{each.gone.package} {each.gone.version}" for each in needs if not self._is_reported(each.gone.name)]
+        for release in sorted(found, key=lambda each: version_key(each.partition(" ")[2]), reverse=True):
+            package, _, below = release.partition(" ")
+            yield package, below
+
+    @cached_property
+    def _scripts_around(self) -> Sequence[SourceModule]:
+        """The scripts that lead to the program's file, if it is none itself; none if there are very many."""
+        pending, found = [self.program.module], []
+        for module in pending:  # which grows meanwhile
+            importers = [] if self._is_started(module) else list(self._importers(module))
+            found += [] if importers or module is self.program.module else [module]
+            pending += [each for each in importers if each not in pending]
+            if len(pending) > _MANY:
+                return ()
+        return found
+
+    def _is_started(self, module: SourceModule) -> bool:
+        """Whether a file may be run by itself, or by a notebook."""
+        return module.is_script or has_main_guard(module) or any(self._machine.project.notebooks_with(module.file.stem))

@@ -30,7 +30,8 @@ Projects that stay below the release that removed it (`numpy==1.23.5`, `numpy<2`
 import what only earlier releases have (`torch._six`, `sklearn.externals.joblib`); code for Python 2, or for torch
 before 0.5 (`loss.data[0]`), or beside such code; what is imported or read in a `try`, after `hasattr` or below a test
 of a version; names that the project sets itself (`np.float = float`); packages of the project that are called like the
-library.
+library. As a question only: code that still uses what an earlier release of the same library has taken away, and of
+which no rule tells.
 
 ## Fix (safe)
 Writes what there is instead, or takes the argument out: the code does not run as it is.

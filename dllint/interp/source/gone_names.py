@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
 
-_PUTS_NAMES = AnyOf(  # in place of modules, or into them
+PUTS_NAMES = AnyOf(  # in place of modules, or into them
     ("modules", r"\bsys\.modules\b"), ("setattr", r"\bsetattr\("), ("monkeypatch", r"\bmonkeypatch\b")
 )
 _LATER = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -55,7 +55,7 @@ class _Step:
 def gone_names(project: Project, module: SourceModule) -> tuple[Need, ...]:
     """The names that a file needs to be run, and that are gone from their libraries, in the order of their use."""
     found = tuple(_Start(project).of(module, (), is_main=True))
-    if found and any(each.contains(_PUTS_NAMES) for each in project.closure(module)):
+    if found and any(each.contains(PUTS_NAMES) for each in project.closure(module)):
         return ()
     return found
 
@@ -82,7 +82,7 @@ class _Start:
                 yield from self.of(each, here)
             dotted = f"{step.module}.{step.name}" if step.module and step.name else step.module or step.name
             missing = gone(dotted) if not found and not step.level else None
-            if missing is not None and not self._is_of_project(module, missing.name.partition(".")[0]):
+            if missing is not None and not is_of_project(self.project, module, missing.name.partition(".")[0]):
                 yield Need(missing, here, frozenset(self.done))
         self.done.add(module.file)
 
@@ -96,11 +96,12 @@ class _Start:
         found = (self.project.find(module, name, step.level) for name in names)
         return [each for each in found if each is not None]
 
-    def _is_of_project(self, module: SourceModule, library: str) -> bool:
-        """Whether a folder or a file of the project is called like a library: it may be its own copy."""
-        return self.project.find(module, library) is not None or any(
-            library in (*file.parent.parts, file.stem) for file in self.project.files
-        )
+
+def is_of_project(project: Project, module: SourceModule, library: str) -> bool:
+    """Whether a folder or a file of the project is called like a library: it may be its own copy."""
+    return project.find(module, library) is not None or any(
+        library in (*file.parent.parts, file.stem) for file in project.files
+    )
 
 
 def _steps(module: SourceModule, *, is_main: bool) -> tuple[_Step, ...]:

@@ -278,8 +278,8 @@ class Project:
         """Where an absolute import of a file in ``folder`` is looked up."""
         return self._remember(self._bases, folder, lambda: self._search_paths.of(folder, self.root))
 
-    def text(self, name: str) -> str:
-        """The text of a file in the root of the project that is no module; empty if there is none."""
+    def text(self, name: str | Path) -> str:
+        """The text of a file of the project that is no module, by its path from the root; empty if there is none."""
         return self._other_files.text(self.root / name)
 
     def names_in(self, folder: Path) -> frozenset[str]:

@@ -1,0 +1,26 @@
+"""What the images that containers begin with tell of releases: ``FROM pytorch/pytorch:1.7.1-cuda11.0``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*pytorch:v?(\d+\.\d+(?:\.\d+)?)")
+_OTHER_IMAGE = re.compile(r"(?mi)^FROM:?\s+(?:[\w.-]+/)*(python|cuda|tensorflow):v?(\d+\.\d+)")
+_WITH_PYTHON_3_10 = (1, 13)  # the first `pytorch/pytorch` with it; those before have 3.7 or less, and 1.11 has 3.8
+_DEFAULT_OF_ARGUMENT = re.compile(r"(?m)^ARG\s+(\w+)=[\"']?([\w.-]+)")
+_BY_YEAR = {20: "1.8", 21: "1.12", 22: "1.14", 23: "2.3", 24: "2.7"}  # torch after `nvcr.io/nvidia/pytorch:22.02`
+
+
+def told_by_image(text: str) -> Iterator[tuple[str, str]]:
+    """The packages of which the image of a Dockerfile tells a version, and what it tells."""
+    for name, default in _DEFAULT_OF_ARGUMENT.findall(text):  # FROM pytorch/pytorch:${TORCH}-cuda10.1
+        text = text.replace(f"${{{name}}}", default)
+    yield from ((name, f"={version}") for name, version in _OTHER_IMAGE.findall(text))
+    for version in _IMAGE.findall(text):
+        numbers = tuple(map(int, version.split(".")))
+        year = numbers[0]
+        if year in _BY_YEAR or year < 10:
+            yield "torch", f"<{_BY_YEAR[year]}" if year in _BY_YEAR else f"=={version}"
+        if numbers < _WITH_PYTHON_3_10:
+            yield "python", "<3.9" if version.startswith("1.11") else "<3.8"
