@@ -15,23 +15,16 @@ from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import imported_names, prefixes
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.only_parsing import PARSING, only_parses
 from dllint.interp.source.trees import walk
 from dllint.interp.source.trials import is_main_guard
 from dllint.sites import Module
 from dllint.values import Const
 
-_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
 _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
-_OF_PARSERS = frozenset(
-    ("ArgumentParser", "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults",
-     "print_help", "print", "pprint", "vars", "len", "str", *_PARSING)
-)  # fmt: skip
-_DECLARING = (ast.Import, ast.ImportFrom, ast.Pass)
-_SETTING = (ast.Assign, ast.AnnAssign)
-_DEFINING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _BY_TEXT = frozenset(("vars", "__dict__", "_get_kwargs", "getattr", "attrgetter", "asdict"))
 _MAX_CALLS = 3  # from the parser to what reads the options
 _MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
@@ -136,10 +129,10 @@ class CommandLine(Sources):
         Its options are those of code that is not there, or not yet, or it is a trial.
         """
         main = self.program.module
-        if not _only_parses(main.tree):
+        if not only_parses(main.tree):
             return False
         guarded = {id(node) for each in main.tree.body if is_main_guard(each) for node in walk(each)}
-        asked = (call for name in _PARSING for call in main.calls.get(name, ()))
+        asked = (call for name in PARSING for call in main.calls.get(name, ()))
         if all(id(call) in guarded for call in asked):
             return True  # whoever imports it does not ask
         named = self._machine.project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
@@ -309,22 +302,6 @@ def _find_takers(tree: ast.Module) -> Iterator[str]:
             yield root
 
 
-def _only_parses(tree: ast.Module) -> bool:
-    """Whether a file only calls a parser (`parser.add_argument(...)`) and shows what it gives, also in functions that it
-    runs. What it defines and does not run is of no account."""
-    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    run: list[ast.stmt] = [each for each in tree.body if not isinstance(each, (*_DECLARING, *_DEFINING))]
-    for statement in run:  # which grows meanwhile
-        if not isinstance(statement, (ast.Expr, ast.FunctionDef, ast.If, *_SETTING)):
-            return False
-        for call in nodes_of(statement).of(ast.Call):
-            called = functions.get(_last(call.func))
-            if called is None and _last(call.func) not in _OF_PARSERS:
-                return False
-            run += [called] if called is not None and called not in run else []
-    return True
-
-
 def _names_an_attribute(call: ast.Call) -> bool:
     """Whether a call is `getattr(object, name)`, with a name that is no constant."""
     return _last(call.func) == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
@@ -333,7 +310,7 @@ def _names_an_attribute(call: ast.Call) -> bool:
 def _namespaces(tree: ast.Module) -> Iterator[str]:
     """The names to which what a parser returns is assigned."""
     for node in nodes_of(tree).of(ast.Assign):
-        if any(isinstance(inner, ast.Call) and _last(inner.func) in _PARSING for inner in walk(node.value)):
+        if any(isinstance(inner, ast.Call) and _last(inner.func) in PARSING for inner in walk(node.value)):
             for target in node.targets:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 

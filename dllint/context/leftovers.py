@@ -31,13 +31,13 @@ class _Matter(NamedTuple):
 _FRAMEWORKS = r"torch|torchvision|tensorflow|keras|jax|flax|paddle|mxnet|lightning|pytorch_lightning|transformers"
 _OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|eval)\(|\bpopen\b")  # told the options
 _OF_TRAINING = frozenset(
-    ("lr", "learning", "momentum", "decay", "wd", "l2", "epoch", "epochs", "nepoch", "optimizer", "optim", "scheduler",
-     "warmup", "patience", "betas", "beta1", "beta2", "clip", "accumulation", "accum", "milestones")
+    ("lr", "learning", "momentum", "decay", "wd", "epochs", "nepoch", "optimizer", "optim", "scheduler",
+     "warmup", "patience", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
 )  # fmt: skip
 _TRAINING = _Matter(
     _OF_TRAINING,
     re.compile(
-        r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale|during) training",
+        r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale) training",
         re.IGNORECASE,
     ),
     re.compile(r"backward|step|fit|fit_\w+|.*trainer.*|train.*|optimi[sz]e|minimize|GradientTape", re.IGNORECASE),

@@ -26,8 +26,8 @@ as a text, but for files that do not share it and add an option of that name the
 handed to code that is not seen (`f(**vars(args))`, `deepspeed.initialize(args)`) or are read by names that are
 computed; options that launchers pass (`--local_rank`), that the parser itself reads (files of settings), the opposites
 of switches that are off (`--unweighted` beside `--weighted`), switches that are on anyway (`store_true` with
-`default=True`), options that have one choice, that say of themselves that they do nothing, or that the user does not have
-to know of (positional ones, hidden ones); files that only parse, or show what they were told. What may be left of
+`default=True`), options that have one choice, that say of themselves that they do nothing, or that the user does not
+have to know of (positional ones, hidden ones); files that only parse, or show what they were told. What may be left of
 another script is a question: options of training where nothing is trained (`--lr`, `--patience`), of batches, a device
 or a seed where there is nothing of the kind, those of a script that trains in one without any framework, and labels of
 a run that are written down with all options (`--exp_name`).
