@@ -20,6 +20,7 @@ _CONVERTING = frozenset(("bool", "int", "float", "len", *_AS_TEXT))
 _PARTS = (
     ast.keyword, ast.BinOp, ast.UnaryOp, ast.Compare, ast.JoinedStr, ast.FormattedValue, ast.Tuple, ast.List, ast.Dict,
 )  # fmt: skip
+_PLAIN_BASES = frozenset(("object", "nn.Module", "Module", "torch.nn.Module"))
 _OF_ALL_VARIABLES = frozenset(("locals", "globals", "exec", "eval"))
 _OF_ALL_ATTRIBUTES = frozenset(("__dict__", "setattr", "getattr"))
 
@@ -94,7 +95,7 @@ class Effects:
         """Whether somebody makes use of what a variable or an attribute is set to."""
         if isinstance(target, ast.Name):
             reads = self._reads_of_variable(read, target)
-        elif isinstance(target, ast.Attribute):
+        elif isinstance(target, ast.Attribute) and _is_of_plain_object(Site(read.module, target)):
             reads = self._reads_of_attribute(target.attr)
         else:
             return True
@@ -166,11 +167,24 @@ def _parameter(function: ast.FunctionDef, call: ast.Call, given: ast.AST) -> str
 
 
 def _only_shows(statement: ast.stmt) -> bool:
-    """Whether a statement prints something, or does nothing."""
+    """Whether a statement prints something that is there already, or does nothing."""
     if isinstance(statement, ast.Pass):
         return True
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(call, ast.Constant) or (isinstance(call, ast.Call) and _last(call.func) in _SHOWING)
+    calls = [_last(node.func) for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return isinstance(statement, ast.Expr) and all(name in _SHOWING or name in _CONVERTING for name in calls)
+
+
+def _is_of_plain_object(target: Site) -> bool:
+    """Whether an attribute is one of `self` in a class of which no library reads any, but for the mode of a module."""
+    owner = next((each for each in definitions_around(target) if isinstance(each, ast.ClassDef)), None)
+    node = target.node
+    return (
+        owner is not None
+        and isinstance(node, ast.Attribute)
+        and ast.unparse(node.value) == "self"
+        and node.attr != "training"
+        and {ast.unparse(base) for base in owner.bases} <= _PLAIN_BASES
+    )
 
 
 def _is_read(node: ast.Name | ast.Attribute) -> bool:
