@@ -6,6 +6,7 @@ Findings of one rule with the same message (but for names in it), severity and c
   use, a loop of which each backward pass is reported;
 - they are in one scope, and their traces begin with the same call: a helper that is called several times;
 - they are in one scope, and in different arms of one ``if`` or ``match``;
+- they have the very same message in one statement without a block: both terms of a loss;
 - they are at the same place of files (in notebooks, of cells) with the same text;
 - they have the very same message about the same statement of the same scope in several files, and traces through lines
   with the same text: an option that each of ten scripts has;
@@ -53,7 +54,7 @@ class _Folding:
     def __init__(self, sources: SourceCache, marks: dict[Finding, str]) -> None:
         self._sources = sources
         self._marks = marks
-        self._branches: dict[tuple[str, int | None], list[Ranges]] = {}
+        self._trees: dict[tuple[str, int | None], ast.Module] = {}
 
     def apply(self, findings: Sequence[Finding]) -> dict[Finding, str]:
         """One finding for each cause, in the order of presentation, and its fingerprint."""
@@ -75,9 +76,9 @@ class _Folding:
         for finding in findings:
             for cause in self._causes(finding):
                 _merge(group_of, first.setdefault(cause, finding), finding)
-        for branch in self._in_arms(findings):
-            for finding in branch[1:]:
-                _merge(group_of, branch[0], finding)
+        for together in (*self._in_arms(findings), *self._in_one_statement(findings)):
+            for finding in together[1:]:
+                _merge(group_of, together[0], finding)
         return {id(group): group for group in group_of.values()}.values()
 
     def _causes(self, finding: Finding) -> Iterator[Hashable]:
@@ -110,25 +111,46 @@ class _Folding:
 
     def _in_arms(self, findings: list[Finding]) -> Iterator[list[Finding]]:
         """The findings in each branch that has some in several of its arms, for each scope."""
-        scopes: dict[Hashable, list[Finding]] = defaultdict(list)
-        for finding in findings:
-            scopes[finding.location.path, finding.location.cell, finding.scope, finding.message].append(finding)
-        for inside in scopes.values():
-            for arms in self._arms(inside[0].location) if len(inside) > 1 else ():
+        for inside in self._by_scope(findings):
+            for arms in self._arms(inside[0].location):
                 hit = [[each for each in inside if first <= each.location.line <= last] for first, last in arms]
                 if sum(map(bool, hit)) > 1:
                     yield [finding for arm in hit for finding in arm]
 
+    def _in_one_statement(self, findings: list[Finding]) -> Iterator[list[Finding]]:
+        """The findings in each statement that has several and no block, for each scope."""
+        for inside in self._by_scope(findings):
+            for first, last in self._simple_statements(inside[0].location):
+                hit = [each for each in inside if first <= each.location.line <= last]
+                if len(hit) > 1:
+                    yield hit
+
+    def _by_scope(self, findings: list[Finding]) -> Iterator[list[Finding]]:
+        """Several findings with one message in one scope."""
+        scopes: dict[Hashable, list[Finding]] = defaultdict(list)
+        for finding in findings:
+            scopes[finding.location.path, finding.location.cell, finding.scope, finding.message].append(finding)
+        return (inside for inside in scopes.values() if len(inside) > 1)
+
     def _arms(self, location: Location) -> list[Ranges]:
-        """The branches of the file, or of the cell, that a place is in; none if Python cannot parse it."""
+        """The branches of the file, or of the cell, that a place is in."""
+        return [arms for node in _statements(self._tree(location)) if (arms := _lines_of_arms(node))]
+
+    def _simple_statements(self, location: Location) -> Ranges:
+        """Where the statements without blocks are in the file, or in the cell, that a place is in."""
+        tree = self._tree(location)
+        simple = (node for node in (*tree.body, *_statements(tree)) if next(_statements(node), None) is None)
+        return [(node.lineno, node.end_lineno or node.lineno) for node in simple if isinstance(node, ast.stmt)]
+
+    def _tree(self, location: Location) -> ast.Module:
+        """The file, or the cell, that a place is in; nothing if Python cannot parse it."""
         key = (location.path, location.cell)
-        if key not in self._branches:
+        if key not in self._trees:
             try:
-                tree = ast.parse("\n".join(self._sources.lines(location)))
+                self._trees[key] = ast.parse("\n".join(self._sources.lines(location)))
             except (SyntaxError, ValueError, RecursionError, MemoryError):
-                tree = ast.Module([], [])
-            self._branches[key] = [arms for node in _statements(tree) if (arms := _lines_of_arms(node))]
-        return self._branches[key]
+                self._trees[key] = ast.Module([], [])
+        return self._trees[key]
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:

@@ -136,6 +136,14 @@ def test_two_places_in_one_arm_are_two() -> None:
     assert fold(found("a.py", 2), found("a.py", 3)) == [["a.py:2"], ["a.py:3"]]
 
 
+def test_both_terms_of_one_statement() -> None:
+    write("a.py", "loss = -(log(sigmoid(x)) +\n         log(sigmoid(-y)))\nloss = log(z)\nif log(z):\n    b = log(z)\n")
+    places = [found("a.py", line) for line in (1, 2, 3, 4, 5)]
+    assert fold(*places) == [["a.py:1", "a.py:2"], ["a.py:3"], ["a.py:4"], ["a.py:5"]]
+    other = replace(places[1], message="another `message`")
+    assert fold(places[0], other) == [["a.py:1"], ["a.py:2"]]
+
+
 def test_a_function_in_an_arm_is_another_scope() -> None:
     write("a.py", "if amp:\n    def one():\n        softmax(x)\nelse:\n    def two():\n        softmax(x)\n")
     assert fold(found("a.py", 3, scope="one"), found("a.py", 6, scope="two")) == [["a.py:3"], ["a.py:6"]]

@@ -6,7 +6,6 @@ from dllint.context.accumulating import Accumulating
 from dllint.context.averages import Averages
 from dllint.context.axes import AxesOfTensors
 from dllint.context.chance import Chance
-from dllint.context.command_line import CommandLine
 from dllint.context.continuing import Continuing
 from dllint.context.coverage import Coverage
 from dllint.context.decisions import Decisions
@@ -14,6 +13,7 @@ from dllint.context.destinations import Destinations
 from dllint.context.excuses import Excuses
 from dllint.context.expressions import Expressions
 from dllint.context.fitting import Fitting
+from dllint.context.leftovers import Leftovers
 from dllint.context.modes import ModesOfModules
 from dllint.context.rates import Rates
 from dllint.context.releases import Releases
@@ -35,7 +35,7 @@ class Context(
     Continuing,
     Averages,
     Chance,
-    CommandLine,
+    Leftovers,
     Coverage,
     Rates,
     Releases,

@@ -15,38 +15,38 @@ from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import imported_names, prefixes
 from dllint.interp.source.module import SourceModule
 from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.only_parsing import PARSING, only_parses
 from dllint.interp.source.trees import walk
+from dllint.interp.source.trials import is_main_guard
 from dllint.sites import Module
 from dllint.values import Const
 
-_PARSING = ("parse_args", "parse_known_args", "parse_intermixed_args")
 _USUAL_NAMES = frozenset(("args", "opt", "opts", "hparams", "FLAGS"))
 _WRITING = frozenset(
     ("save", "dump", "dumps", "log", "info", "pprint", "pformat", "init", "deepcopy", "copy", "update")
 )
-_OF_PARSERS = frozenset(
-    ("ArgumentParser", "add_argument", "add_argument_group", "add_mutually_exclusive_group", "set_defaults",
-     "print_help", "print", "pprint", "vars", "len", "str", *_PARSING)
-)  # fmt: skip
-_DECLARING = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.Pass)
 _BY_TEXT = frozenset(("vars", "__dict__", "_get_kwargs", "getattr", "attrgetter", "asdict"))
 _MAX_CALLS = 3  # from the parser to what reads the options
 _MOST_FILES = 1000  # of a script, and of those that import it: more are a library, all of which may get the options
 _MOST_IMPORTING = 40  # that get the options of one parser: more are a library, whose users are not seen
 _WORD = re.compile(r"\w+")
+_PUT_IN = re.compile(r"\{[^{}]*\}|%\(\w*\)")
 _LOADING = re.compile(r"\b(?:safe_|full_)?loads?\(|\bload_(?:args|config|hparams|hyperparams|params)|\bNamespace\(")
 _IMPORTING = re.compile(
     r"\b(import_module|__import__|add_argparse_args|HfArgumentParser)\b|(?<![.\w])(exec|eval)\s*\("  # no `model.eval()`
 )
+_BY_NAMES = frozenset(("import_module", "__import__", "add_argparse_args", "HfArgumentParser"))
 
 
 class _Names(NamedTuple):
     """What a file reads as attributes (`args.lr`), and the names that it has as texts (`getattr(args, "lr")`), or as
-    parameters and keywords where it takes all options out of the namespace."""
+    parameters and keywords where it takes all options out of the namespace; ``taken`` are those parameters which get
+    what a dict of all options has under their name."""
 
     attributes: frozenset[str]
     texts: frozenset[str]
     parameters: frozenset[str]
+    taken: frozenset[str] = frozenset()
 
     def have(self, name: str) -> bool:
         """Whether a name is one of any kind."""
@@ -91,8 +91,12 @@ class CommandLine(Sources):
         See `is_option_read` for the arguments.
         """
         read = self._read_by_sharing(where)
-        if read is None or any(name in each.attributes for each in read.values()):
+        if read is None or any(name in each.attributes or name in each.taken for each in read.values()):
             return True
+        return self._is_text_in(read, name)
+
+    def _is_text_in(self, read: Mapping[SourceModule, _Names], name: str) -> bool:
+        """Whether files that look something up by texts have a name as a text."""
         is_asked_by_text = any(not _BY_TEXT.isdisjoint(module.words) for module in read)
         return is_asked_by_text and any(name in each.texts for each in read.values())
 
@@ -125,9 +129,12 @@ class CommandLine(Sources):
         Its options are those of code that is not there, or not yet, or it is a trial.
         """
         main = self.program.module
-        own = {each.name for each in main.tree.body if isinstance(each, ast.FunctionDef)}
-        if any(not isinstance(each, _DECLARING) and not _only_parses(each, own) for each in main.tree.body):
+        if not only_parses(main.tree):
             return False
+        guarded = {id(node) for each in main.tree.body if is_main_guard(each) for node in walk(each)}
+        asked = (call for name in PARSING for call in main.calls.get(name, ()))
+        if all(id(call) in guarded for call in asked):
+            return True  # whoever imports it does not ask
         named = self._machine.project.mentioning(re.compile(rf"\b{re.escape(main.file.stem)}\b"))
         return not any(main in self._machine.project.imported_by(module) for module in named)
 
@@ -200,18 +207,17 @@ class CommandLine(Sources):
     def _read_in(self, modules: list[SourceModule]) -> _Read:
         """What each of some files reads; ``None`` where unknown code may read all."""
         files = list(dict.fromkeys(modules))
-        if len(files) > _MOST_FILES or any(module.contains(_IMPORTING) for module in files):
+        suspects = [] if len(files) > _MOST_FILES else [module for module in files if module.contains(_IMPORTING)]
+        reading = self._machine.project.reading_each
+        if len(files) > _MOST_FILES or any(_runs_what_is_named(module) for module in reading(suspects)):
             return None
-        if any(self._may_read_all(module) for module in self._machine.project.reading_each(files)):
+        if any(self._may_read_all(module) for module in reading(files)):
             return None
         given = self._handed_in(files)
         if given is None:
             return None
         read = {module: _names_read(module, self._libraries(module)) for module in files}
-        return {
-            module: names._replace(attributes=names.attributes.union(taken_by_name(module, given)))
-            for module, names in read.items()
-        }
+        return {module: names._replace(taken=frozenset(taken_by_name(module, given))) for module, names in read.items()}
 
     def _handed_in(self, files: list[SourceModule]) -> frozenset[Handed] | None:
         """The dicts of options that functions of some files get, also by one another; ``None`` where others get one."""
@@ -257,6 +263,17 @@ class CommandLine(Sources):
         return any(not self._is_own(module, taker) for taker in _takers(module))
 
 
+def _runs_what_is_named(module: SourceModule) -> bool:
+    """Whether a file imports or runs something by a text, or fills in options from elsewhere; not in comments, and not
+    by a function of its own that is called `eval`."""
+    nodes, own = nodes_of(module.tree), module.bindings.names
+    named = (*nodes.names, *nodes.attributes, *imported_names(module.tree).values())
+    if any(each.rpartition(".")[2] in _BY_NAMES for each in named):
+        return True
+    called = {node.func.id for node in nodes.of(ast.Call) if isinstance(node.func, ast.Name)}
+    return any(name in called and name not in own for name in ("exec", "eval"))
+
+
 def _has_its_own(module: SourceModule, name: str) -> bool:
     """Whether a file adds an option of some name itself, and reads no settings that others may have written."""
     given = (each for call in module.calls.get("add_argument", ()) for each in call.args)
@@ -285,15 +302,6 @@ def _find_takers(tree: ast.Module) -> Iterator[str]:
             yield root
 
 
-def _only_parses(statement: ast.stmt, own: set[str]) -> bool:
-    """Whether a statement only calls a parser (`parser.add_argument(...)`) and shows what it gives, or functions that
-    do: those are its own, and looked at themselves."""
-    if not isinstance(statement, ast.Expr | ast.FunctionDef | ast.If):
-        return False
-    calls = (node for node in walk(statement) if isinstance(node, ast.Call))
-    return all(_last(call.func) in _OF_PARSERS or _last(call.func) in own for call in calls)
-
-
 def _names_an_attribute(call: ast.Call) -> bool:
     """Whether a call is `getattr(object, name)`, with a name that is no constant."""
     return _last(call.func) == "getattr" and len(call.args) > 1 and not isinstance(call.args[1], ast.Constant)
@@ -302,7 +310,7 @@ def _names_an_attribute(call: ast.Call) -> bool:
 def _namespaces(tree: ast.Module) -> Iterator[str]:
     """The names to which what a parser returns is assigned."""
     for node in nodes_of(tree).of(ast.Assign):
-        if any(isinstance(inner, ast.Call) and _last(inner.func) in _PARSING for inner in walk(node.value)):
+        if any(isinstance(inner, ast.Call) and _last(inner.func) in PARSING for inner in walk(node.value)):
             for target in node.targets:
                 yield from (_last(each) for each in walk(target) if isinstance(each, ast.Name | ast.Attribute))
 
@@ -353,7 +361,8 @@ def _names_in(text: str) -> list[str]:
     """The names in a text that is one name, or in which something is put at names."""
     if text.replace("-", "_").isidentifier():
         return [text.replace("-", "_")]
-    return _WORD.findall(text) if "{" in text or "%(" in text or "args." in text else []
+    parts = [text] if "args." in text else _PUT_IN.findall(text)
+    return [word for part in parts for word in _WORD.findall(part)]
 
 
 def _is_dict_of(node: ast.expr, names: set[str]) -> bool:

@@ -70,6 +70,8 @@ class Running(Assuming, SwitchedOff):
             return
         name = self.program.name.partition(".")[0]
         definitions = [each for each in self._top_level(name) if isinstance(each, Definition)]
+        if not definitions and site.module is self.program.module:  # it is within others, which hand it on
+            yield from self._unused_around(site)
         if not all(self._may_be_called(Site(self.program.module, definition)) for definition in definitions):
             yield self._used(self.program.name)
             return
@@ -92,15 +94,21 @@ class Running(Assuming, SwitchedOff):
         """That somebody uses the definition around a place of which no event tells that it is run, or only a trial."""
         if self.program.kind != "module" or (event is not None and not self._is_trial):
             return
-        around = [node for node in ancestors(site) if isinstance(node, Definition)]
-        if event is not None and not around:
+        if event is not None and not any(isinstance(node, Definition) for node in ancestors(site)):
             yield Assumption("effect", "this is more than a trial of what the file defines")
-        if around and (event is not None or site.module is self.program.module):
-            definition = around[-1]
-            if not self._may_be_called(Site(site.module, definition)):
-                yield self._used(definition.name)
-            elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
-                yield self._used(f"{definition.name}.{around[-2].name}")
+        if event is not None or site.module is self.program.module:
+            yield from self._unused_around(site)
+
+    def _unused_around(self, site: Site) -> Iterator[Assumption]:
+        """That somebody uses the function or class around a place, and the method, if no code that runs does."""
+        around = [node for node in ancestors(site) if isinstance(node, Definition)]
+        if not around:
+            return
+        definition = around[-1]
+        if not self._may_be_called(Site(site.module, definition)):
+            yield self._used(definition.name)
+        elif isinstance(definition, ast.ClassDef) and len(around) > 1 and not self._is_read(around[-2], definition):
+            yield self._used(f"{definition.name}.{around[-2].name}")
 
     def _is_read(self, method: Any, owner: ast.ClassDef) -> bool:
         """Whether some code reads the method of a class, or Python or a library may call it, as it knows the name."""

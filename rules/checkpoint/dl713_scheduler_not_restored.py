@@ -32,7 +32,8 @@ at 1 again.
 `ExponentialLR` and `StepLR` with a step of one epoch, which multiply the rate that comes back with the optimizer;
 schedulers that are told where they are (`last_epoch=`, `step(epoch)`, steps that are made up for before training) or
 that are built for what is left; `ReduceLROnPlateau`, which goes on from the optimizer's rate; rates that are also set
-by hand; weights that are loaded for a run of its own; loops that a framework runs.
+by hand; weights that are loaded for a run of its own, as long as the first (`range(start, start + epochs)`); loops that
+a framework runs.
 
 ## Fix (unsafe)
 Restores the scheduler where the optimizer is restored, if its state is in the checkpoint already. Unsafe because the
@@ -46,6 +47,7 @@ true. In about 270, after states that come from one of several files were added,
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from dllint.api import (
@@ -119,6 +121,12 @@ def set_by_hand(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
     return ctx.is_entry_written("lr") and any(ctx.trees("param_groups"))
 
 
+def trained_for_as_long_again(scheduler: Instance, found: Continuation, ctx: Context) -> bool:
+    """each run is as long as the first (`range(start, start + 200)`), and has a whole schedule of its own"""
+    loops = (loop for event in _own_steps(scheduler, ctx) for loop in ctx.loops_around(event))
+    return any(isinstance(loop.site.node, ast.For) and _goes_on_as_long(loop.site.node.iter) for loop in loops)
+
+
 class SchedulerNotRestored(Rule):
     code = "DL713"
     name = "scheduler-not-restored"
@@ -131,7 +139,7 @@ class SchedulerNotRestored(Rule):
 
     excuses = (
         restored_or_handed_on, has_no_place, goes_on_from_the_rate, told_the_epoch, made_up_for, built_for_the_rest,
-        set_by_hand,
+        set_by_hand, trained_for_as_long_again,
     )  # fmt: skip
 
     def on_program(self, program: Program, ctx: Context) -> Iterator[Finding]:
@@ -196,6 +204,17 @@ class SchedulerNotRestored(Rule):
             ],
             fix=("Restore the scheduler, too", _restored_after(made, place, found, ctx)),
         )
+
+
+def _goes_on_as_long(iterable: ast.expr) -> bool:
+    """Whether a loop goes from some number to as many more: `range(start, start + 200)`, also within another call."""
+    if not isinstance(iterable, ast.Call):
+        return False
+    if ast.unparse(iterable.func) != "range" or len(iterable.args) < 2:
+        return any(_goes_on_as_long(each) for each in iterable.args)
+    start, end = iterable.args[:2]
+    sides = (end.left, end.right) if isinstance(end, ast.BinOp) and isinstance(end.op, ast.Add) else ()
+    return not isinstance(start, ast.Constant) and ast.dump(start) in map(ast.dump, sides)
 
 
 def _is_stepped_later(scheduler: Value, ctx: Context) -> bool:

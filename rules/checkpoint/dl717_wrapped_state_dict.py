@@ -193,7 +193,7 @@ def _asks_for_a_wrapper(guard: Guard) -> bool:
 
 def _is_loaded(ctx: Context) -> Iterator[Assumption]:
     """That somebody loads what is saved, if nothing in the project loads any state, or in the part that is here."""
-    if not ctx.project_mentions(r"\bload_state_dict\b"):
+    if not any(True for _ in ctx.method_calls("load_state_dict", everywhere=True)):
         if ctx.sees_whole_project:
             yield Assumption("effect", "somebody loads it, which nothing in the project does")
         else:

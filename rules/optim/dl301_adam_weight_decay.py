@@ -82,8 +82,14 @@ def is_compared(event: OptimizerCreated, optimizer: Instance, decays: list[Value
 
 
 def is_chosen_instead(event: OptimizerCreated, optimizer: Instance, decays: list[Value], ctx: Context) -> bool:
-    """the program offers AdamW in its place: who gets Adam asked for it"""
-    others = (other for other in ctx.all_of(OptimizerCreated) if ctx.never_both(event, other))
+    """the program offers AdamW in its place, in another branch or under another key: who gets Adam asked for it"""
+    around = next(ctx.ancestors(event.site, ast.Dict), None)
+    others = (
+        other
+        for other in ctx.all_of(OptimizerCreated)
+        if ctx.never_both(event, other)
+        or (around is not None and next(ctx.ancestors(other.site, ast.Dict), None) is around)
+    )
     return any(base.endswith(".AdamW") for other in others for base in ctx.library_bases(other.optimizer))
 
 

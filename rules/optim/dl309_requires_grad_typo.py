@@ -23,7 +23,9 @@ Tensors and parameters, which have this attribute; objects that are not known to
 in a class of one's own; classes, and of what may be no module files, that read an attribute of that name themselves;
 modules whose parameters the same function switches the same way, so that the line is one too many and no more. A
 misspelling that would only switch off what is off anyway (`torch.zeros(n).require_grad = False`), or on what is on, is
-reported only when the rule is selected by name; so is a new layer of torch's that is switched on.
+reported only when the rule is selected by name; so is a new layer of torch's that is switched on. A misspelling is a
+question where it would have gradients computed for an input, and no code reads any, or freeze a model that was put into
+evaluation mode in a script that trains nothing.
 
 ## Fix (unsafe)
 Writes `module.requires_grad_(...)`, or the right name. Unsafe because it changes what is trained, as it should.
@@ -44,12 +46,15 @@ from collections.abc import Iterator
 from dllint.api import (
     Assumption,
     AttributeAssigned,
+    Backward,
     Class,
     Context,
     Edits,
     Finding,
     Instance,
     LibraryCall,
+    ModeChange,
+    OptimizerStep,
     Rule,
     Site,
     Symbol,
@@ -65,6 +70,10 @@ _MISSPELT = (
     misspellings(_NAME)
     | {"require_grads", "requires_grads", "required_grad", "required_grads", "requiresGrad", "requireGrad"}
     | {"require_gradient", "requires_gradient", "require_gradients", "requires_gradients", "requires_grad_"}
+)
+_IS_TENSOR = Assumption("name", "what is assigned to is a tensor, as its use says")
+_READS_GRADIENTS = (
+    r"\.grad\b|autograd\.grad|\bgrad\(|jacobian|\bcheckpoint\(|utils\.checkpoint"  # which needs an input with gradients
 )
 
 
@@ -164,7 +173,7 @@ class RequiresGradTypo(Rule):
             "`requires_grad_` is a method: assigning to it sets nothing"
             if event.attribute == "requires_grad_"
             else f"`{event.attribute}` is not `{_NAME}`: assigning to it sets nothing",
-            assuming=[] if is_known else [Assumption("name", "what is assigned to is a tensor, as its use says")],
+            assuming=[*_needed(event, ctx), *([] if is_known else [_IS_TENSOR])],
             effect="harmless here: it carries gradients anyway"
             if is_on
             else "harmless here: the tensor carries no gradients anyway"
@@ -178,6 +187,29 @@ class RequiresGradTypo(Rule):
             severity="info" if is_vain else None,
             pedantic=is_vain,
         )
+
+
+def _needed(event: AttributeAssigned, ctx: Context) -> Iterator[Assumption]:
+    """That gradients are of use: somebody reads those of an input, and trains with a model that is to evaluate."""
+    value, node = ctx.constant(event.value), event.site.node
+    owner = node.value if isinstance(node, ast.Attribute) else None
+    if value is True and isinstance(owner, ast.Name) and isinstance(event.target, Symbol):
+        is_listed = any(
+            isinstance(each, ast.List | ast.Tuple)
+            and isinstance(each.ctx, ast.Load)
+            and owner.id in map(ast.unparse, each.elts)
+            for each in ast.walk(event.site.module.tree)
+        )  # for an optimizer
+        if not is_listed and not ctx.is_parameter(event.target) and not ctx.project_mentions(_READS_GRADIENTS):
+            yield Assumption(
+                "effect", f"somebody reads the gradient of `{owner.id}`, which no code of the project does"
+            )
+    is_evaluated = any(
+        change.training is False and change.frame is event.frame and ctx.is_same(change.model, event.target)
+        for change in ctx.all_of(ModeChange)
+    )
+    if value is False and is_evaluated and ctx.program.kind == "module" and not ctx.all_of(Backward, OptimizerStep):
+        yield Assumption("effect", "something is trained with it, which this program does not do")
 
 
 def _is_trained_anyway(event: AttributeAssigned, ctx: Context) -> bool:

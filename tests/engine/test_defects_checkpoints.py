@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 import pytest
+from engine_support import kinds
 
 from dllint.testing import check
 
@@ -178,3 +179,28 @@ def test_an_optimizer_for_warming_up_is_not_needed() -> None:
             torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
     """
     check("DL701", source, vary=())
+
+
+@pytest.mark.parametrize(
+    ("loading", "expected"),
+    [
+        ("model.load_state_dict(torch.load('last.pt'))", []),
+        ("# model.load_state_dict(torch.load('last.pt'))", ["effect"]),
+    ],
+)
+def test_a_load_in_a_comment_loads_nothing(loading: str, expected: list[str]) -> None:
+    source = """
+        import torch
+        from torch import nn
+        from torch.utils.data import DataLoader
+        loader = DataLoader(torch.load("data.pt"), batch_size=8)
+        model = nn.DataParallel(nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        torch.save(model.state_dict(), "last.pt")
+    """
+    use = f"import torch\nmodel = torch.nn.Linear(4, 2)\n{loading}\nprint(model(torch.ones(1, 4)))\n"
+    assert kinds("DL717", source, {"README.md": "", "use.py": use}) == expected

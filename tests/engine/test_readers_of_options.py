@@ -46,8 +46,8 @@ def codes(source: str, files: dict[str, str] | None = None) -> list[str]:
         ({"prepare.py": f"{OTHER_PARSER}\nimport json\nsaved = json.load(open('args.json'))\nprint(saved.val)\n"}, []),
         ({"prepare.py": "def split(args):\n    return args.val\n"}, []),
         ({"tools/phases.py": "PHASES = ['train', 'val']\n"}, []),
-        ({"prepare.py": "from tools.options import parse\nprint(parse().val)\n"}, ["DL841"]),
-        ({"prepare.py": "from main import parse\nprint(parse().val)\n"}, ["DL841"]),
+        ({"prepare.py": "from tools.options import parse\nsplit(parse().val)\n"}, ["DL841"]),
+        ({"prepare.py": "from main import parse\nsplit(parse().val)\n"}, ["DL841"]),
     ],
     ids=[
         "nobody",
@@ -121,6 +121,6 @@ def test_a_folder_without_an_init_file_is_no_library() -> None:
     reader = {"libs/building.py": "def build(args):\n    return args.rate\n"}
     assert codes(f"from libs.building import build\nimport torch\n{OPTIONS}\nbuild(parse())\n", reader) == ["DL846"]
     files = {"libs/options.py": f"{OPTIONS}\nargs = parse()\n"}
-    assert codes("import torch\nfrom libs import options\nprint(options.args.rate, options.args.val)\n", files) == [
+    assert codes("import torch\nfrom libs import options\nfit(options.args.rate, options.args.val)\n", files) == [
         "DL841"
     ]

@@ -188,6 +188,37 @@ def test_a_method_that_nothing_reads_may_never_be_called(source: str, is_questio
     assert ("effect" in kinds("DL842", source)) is is_question
 
 
+WITHIN = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4)
+
+    def freeze(self):
+        def switch(layer):
+            if "BatchNorm" in layer.__class__.__name__:
+                layer.eval()
+                layer.requires_grad = False
+        self.apply(switch)
+
+def main():
+    net = Net()
+    {}
+    torch.save(net.state_dict(), "net.pt")
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("use", "expected"), [("net.freeze()", False), ("# net.freeze()", True)])
+def test_a_function_within_a_method_that_nothing_reads(use: str, expected: bool) -> None:
+    assert ("effect" in kinds("DL309", WITHIN.format(use))) is expected
+
+
 HANDED_ON = "    def add_options(parent):\n        return Net.add_options(parent)\n"
 OPTIONS_OF_A_MODEL = """
 import argparse

@@ -1,0 +1,168 @@
+"""Options that are left of another script: in this one there is nothing that they could be about."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dllint.assumptions import Assumption, Assumptions
+from dllint.context.option_effects import OptionEffects
+from dllint.events import LibraryCall
+from dllint.interp.source.imported import imported_names
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.nodes import nodes_of
+from dllint.interp.source.topics import words_of
+from dllint.values import Const
+
+
+class _Matter(NamedTuple):
+    """What an option may be about: the words of its name, what its help says, and the names in code that has to do with
+    it, those of calls where any other may be of data. ``what`` is said of a script without it."""
+
+    words: frozenset[str]
+    help: re.Pattern[str]
+    code: re.Pattern[str]
+    what: str
+    by_calls: bool = False
+
+
+_FRAMEWORKS = r"torch|torchvision|tensorflow|keras|jax|flax|paddle|mxnet|lightning|pytorch_lightning|transformers"
+_OTHER_PROGRAMS = re.compile(r"\bsubprocess\b|\bos\.system\b|(?<![.\w])(?:exec|eval)\(|\bpopen\b")  # told the options
+_OF_TRAINING = frozenset(
+    ("lr", "learning", "momentum", "decay", "wd", "epochs", "nepoch", "optimizer", "optim", "scheduler",
+     "warmup", "patience", "betas", "beta1", "beta2", "accumulation", "accum", "milestones")
+)  # fmt: skip
+_TRAINING = _Matter(
+    _OF_TRAINING,
+    re.compile(
+        r"learning rate|weight decay|momentum|epochs? to train|early stop|(?:continue|resume|multi-scale) training",
+        re.IGNORECASE,
+    ),
+    re.compile(r"backward|step|fit|fit_\w+|.*trainer.*|train.*|optimi[sz]e|minimize|GradientTape", re.IGNORECASE),
+    "nothing is trained",
+    by_calls=True,
+)
+_BATCHES = _Matter(
+    frozenset(("batch", "batches", "batchsize", "bs", "workers", "loader", "prefetch")),
+    re.compile(r"batch size|data loading", re.IGNORECASE),
+    re.compile(rf".*batch.*|.*loader.*|.*worker.*|{_FRAMEWORKS}", re.IGNORECASE),
+    "there are no batches",
+)
+_DEVICES = _Matter(
+    frozenset(("device", "devices", "gpu", "gpus", "cuda")),
+    re.compile(r"(?!)"),
+    re.compile(rf".*device.*|.*gpu.*|.*cuda.*|cupy|{_FRAMEWORKS}", re.IGNORECASE),
+    "nothing runs on a device",
+)
+_CHANCE = _Matter(
+    frozenset(("seed",)),
+    re.compile(r"(?!)"),
+    re.compile(
+        rf".*random.*|.*rand[ni]?|.*shuffl.*|.*seed.*|.*sampl.*|.*choice.*|.*drop.*|sklearn|{_FRAMEWORKS}",
+        re.IGNORECASE,
+    ),
+    "nothing is drawn",
+)
+_LEARNING = _Matter(frozenset(), re.compile(r"(?!)"), re.compile(_FRAMEWORKS), "nothing is learned")
+_MATTERS = (_TRAINING, _BATCHES, _DEVICES, _CHANCE)
+_LABELS = frozenset(
+    ("exp_name", "experiment", "experiment_name", "run_name", "policy_name", "algo", "algo_name", "algorithm",
+     "comment", "note", "notes", "tag", "tags", "description")
+)  # fmt: skip
+_KEEPING = re.compile(r"(?i)dump|save|init|write|log(?!ging)|config|record|hparams|hyperparams")
+
+
+class Leftovers(OptionEffects):
+    """What options may be about, where nothing reads them."""
+
+    def assumed_meant(self, event: LibraryCall, name: str) -> Assumptions:
+        """What the claim assumes that an option should be read: that it is about something which the script does.
+
+        Args:
+            event: a call of `add_argument`.
+            name: what the option is called in the namespace.
+        """
+        flag = self.flag_of_option(event)
+        told = next(self._missing_matters(event, name), "")
+        if told:
+            return (Assumption("effect", f"`{flag}` is meant to count in this script, where {told}"),)
+        if self._is_label(event, name):
+            return (Assumption("effect", f"`{flag}` is more than a label, which is written down with all options"),)
+        if self._is_of_another(event):
+            told = f"`{flag}` is meant to count in this script, which has its options from one that trains"
+            return (Assumption("effect", told),)
+        return ()
+
+    def _missing_matters(self, event: LibraryCall, name: str) -> Iterator[str]:
+        """What an option may be about, where no file of the script has anything to do with it."""
+        said, words = _help_of(event), set(words_of(name))
+        about = [each for each in _MATTERS if not each.words.isdisjoint(words) or each.help.search(said)]
+        files = self._machine.project.closure(self.program.module) if about else ()
+        for matter in about:
+            if not any(_deals_with(module, matter) for module in self._machine.project.reading_each(files)):
+                yield matter.what
+
+    def _is_label(self, event: LibraryCall, name: str) -> bool:
+        """Whether an option only names the run, and something writes down what all options are set to."""
+        if name not in _LABELS or _help_of(event):
+            return False
+        calls = nodes_of(self.program.module.tree).of(ast.Call)
+        return any(_keeps_all(call) for call in calls)
+
+    def _is_of_another(self, event: LibraryCall) -> bool:
+        """Whether a script that has to do with no framework adds the very option that one which trains adds."""
+        project = self._machine.project
+        files = project.closure(self.program.module)
+        if any(_deals_with(module, _LEARNING) for module in project.reading_each(files)):
+            return False
+        text = ast.dump(event.site.node)
+        flag = re.compile(re.escape(self.flag_of_option(event)) + r"\b")
+        others = (each for each in project.mentioning(flag) if each not in files)
+        return any(
+            _deals_with(module, _TRAINING) and any(ast.dump(call) == text for call in module.calls["add_argument"])
+            for module in project.reading_each(others)
+            if "add_argument" in module.calls
+        )
+
+
+def _help_of(event: LibraryCall) -> str:
+    said = event.arguments.keywords.get("help")
+    return str(said.value) if isinstance(said, Const) else ""
+
+
+def _deals_with(module: SourceModule, matter: _Matter) -> bool:
+    """Whether code of a file (no comments, texts or names of options) has to do with something, or runs programs."""
+    if module.parse_error is not None or module.contains(_OTHER_PROGRAMS):
+        return True
+    names = _called(module.tree) if matter.by_calls else _names(module.tree)
+    return any(matter.code.fullmatch(name) for name in names)
+
+
+def _called(tree: ast.Module) -> Iterator[str]:
+    """What the calls of a file are of, but those that set the mode of a model: `model.train(False)`."""
+    for call in nodes_of(tree).of(ast.Call):
+        name = ast.unparse(call.func).rpartition(".")[2]
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if name != "train" or isinstance(call.func, ast.Name) or len(given) > 1:
+            yield name
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    nodes = nodes_of(tree)
+    yield from (*nodes.names, *nodes.attributes)
+    yield from (part for dotted in imported_names(tree).values() for part in dotted.split("."))
+    yield from (part for each in nodes.of(ast.Import) for alias in each.names for part in alias.name.split("."))
+    yield from (keyword.arg or "" for call in nodes.of(ast.Call) for keyword in call.keywords)
+    yield from (each.arg for each in nodes.of(ast.arg))
+
+
+def _keeps_all(call: ast.Call) -> bool:
+    """Whether a call writes down what all options are set to, or gives them to a logger."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    given = {ast.unparse(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))}
+    return _KEEPING.search(name) is not None and any(
+        each in given or f"vars({each})" in given or f"{each}.__dict__" in given
+        for each in ("args", "opt", "opts", "FLAGS")
+    )

@@ -1,0 +1,97 @@
+"""Whether it makes a difference what an option of a command line is set to."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from dllint.context.command_line import CommandLine
+from dllint.context.running import Running
+from dllint.interp.source.effects import Effects, definitions_around
+from dllint.interp.source.module import SourceModule
+from dllint.interp.source.nodes import nodes_of
+from dllint.sites import Module, Site
+
+_TAKES_ALL = "from_argparse_args"
+
+
+class OptionEffects(CommandLine, Running):
+    """What comes of options."""
+
+    def has_effect(self, name: str, where: Module) -> bool:
+        """Whether code that shares a parser does something with an option of it; in doubt, it does.
+
+        An option has none if it is only printed, kept in variables and attributes that nobody reads, given to functions
+        that do not look at it, or read in functions that nobody calls.
+
+        Args:
+            name: what the option is called in the namespace that the parser returns.
+            where: the file in which the option is added.
+        """
+        if not self.has_reader(name, where):
+            return False
+        read = self._read_by_sharing(where)
+        if read is None or any(name in each.taken for each in read.values()) or self._is_text_in(read, name):
+            return True
+        modules = list(read)
+        reading = self._machine.project.reading_each
+        if any(_takes_all(module) for module in reading(each for each in modules if _TAKES_ALL in each.words)):
+            return True
+        effects = Effects(modules, self._may_get_to)
+        naming = reading(module for module in modules if name in module.words)
+        return any(effects.has_effect(module, node) for module in naming for node in self._reads(module, name))
+
+    def _reads(self, module: SourceModule, name: str) -> Iterator[ast.AST]:
+        """Where a file reads what may be an option: an attribute that objects of a class do not make up themselves."""
+        libraries = self._libraries(module)
+        for node in nodes_of(module.tree).attributes.get(name, ()):
+            if isinstance(node.ctx, ast.Load) and _root(node) not in libraries and not _is_of_object(module, node):
+                yield node
+
+    def _may_get_to(self, site: Site) -> bool:
+        """Whether some code that runs may call the function or class around a place, as far as names tell."""
+        around = definitions_around(site)
+        if not around:
+            return True
+        outer = around[-1]
+        if not self._may_be_called(Site(site.module, outer)):
+            return False
+        return not isinstance(outer, ast.ClassDef) or len(around) == 1 or self._is_read(around[-2], outer)
+
+
+def _takes_all(module: SourceModule) -> bool:
+    return _TAKES_ALL in nodes_of(module.tree).attributes
+
+
+def _is_of_object(module: SourceModule, node: ast.Attribute) -> bool:
+    """Whether an attribute is one of `self` that methods of its class set, and to no option of this name."""
+    if not isinstance(node.value, ast.Name) or node.value.id != "self":
+        return False
+    around = [each for each in definitions_around(Site(module, node)) if isinstance(each, ast.ClassDef)]
+    if not around or not _setters(around[0]).isdisjoint(("setattr", "__dict__")):
+        return False
+    given = [
+        each.value
+        for each in nodes_of(around[0]).of(ast.Assign)
+        if any(isinstance(target, ast.Attribute) and _is_same(target, node) for target in each.targets)
+    ]
+    return bool(given) and not any(_reads_attribute(value, node.attr) for value in given)
+
+
+def _setters(owner: ast.ClassDef) -> frozenset[str]:
+    nodes = nodes_of(owner)
+    return frozenset((*nodes.names, *nodes.attributes))
+
+
+def _is_same(target: ast.Attribute, node: ast.Attribute) -> bool:
+    return target.attr == node.attr and isinstance(target.value, ast.Name) and target.value.id == "self"
+
+
+def _reads_attribute(value: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == name for each in ast.walk(value))
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,67 @@
+"""Options of a script in which there is nothing that they could be about are questions."""
+
+from __future__ import annotations
+
+import pytest
+from engine_support import found
+
+HEAD = "import argparse\nparser = argparse.ArgumentParser()\n"
+SIZE = "parser.add_argument('--size', type=int, default=256, help='height and width')"
+TRAINS = f"{HEAD}{SIZE}\nargs = parser.parse_args()\nloss = measure(args.size)\nloss.backward()\n"
+
+
+def tiers(source: str, files: dict[str, str] | None = None) -> list[str]:
+    """How sure the findings in ``main.py`` are."""
+    each = found("DL846", source, {"README.md": "", **(files or {})})
+    return [finding.confidence for finding in each if finding.location.path.endswith("main.py")]
+
+
+@pytest.mark.parametrize(
+    ("option", "work", "expected"),
+    [
+        ("--seed", "import json\njson.load(open('a.json'))", "possible"),
+        ("--seed", "import random\nrandom.choice([1])", "likely"),
+        ("--batchSize", "import json\njson.load(open('a.json'))", "possible"),
+        ("--batchSize", "import json\njson.dumps(1, batch=4)", "likely"),
+        ("--device", "import json\njson.load(open('a.json'))", "possible"),
+        ("--device", "import torch\ntorch.ones(1).sum()", "likely"),
+        ("--lr", "import subprocess\nsubprocess.run(['python', 'train.py'])", "likely"),
+        ("--smooth", "import json\njson.load(open('a.json'))", "likely"),
+    ],
+)
+def test_what_a_script_has_nothing_to_do_with(option: str, work: str, expected: str) -> None:
+    source = f"{HEAD}parser.add_argument('{option}', default=1)\nargs = parser.parse_args()\n{work}\n"
+    assert tiers(source) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("work", "files", "expected"),
+    [
+        ("import matplotlib.pyplot as plt\nplt.savefig('loss.png')", {"train.py": TRAINS}, "possible"),
+        (
+            "import matplotlib.pyplot as plt\nplt.savefig('loss.png')",
+            {"train.py": TRAINS.replace("256", "128")},
+            "likely",
+        ),
+        (
+            "import matplotlib.pyplot as plt\nplt.savefig('loss.png')",
+            {"show.py": TRAINS.replace("loss.backward()", "show(loss)")},
+            "likely",
+        ),
+        (
+            "import torch\nimport matplotlib.pyplot as plt\nplt.imshow(torch.load('image.pt'))",
+            {"train.py": TRAINS},
+            "likely",
+        ),
+    ],
+)
+def test_options_of_the_script_that_trains(work: str, files: dict[str, str], expected: str) -> None:
+    assert tiers(f"{HEAD}{SIZE}\nargs = parser.parse_args()\n{work}\n", files) == [expected]
+
+
+def test_a_heading_speaks_of_all_options_below_it() -> None:
+    many = "\n".join(f"parser.add_argument('--old-{number}', type=int)" for number in range(12))
+    rest = "args = parser.parse_args()\nimport torch\nprint(torch.ones(1).sum())\n"
+    assert not tiers(f"{HEAD}\n# Legacy arguments (for compatibility)\n{many}\n{rest}")
+    spaced = many.replace("\n", "\n\n")
+    assert tiers(f"{HEAD}\n# Legacy arguments (for compatibility)\n{spaced}\n{rest}")
