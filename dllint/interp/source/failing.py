@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dllint.interp.source.closed_parsers import lacks_option, may_be_set
+from dllint.interp.source.trees import evaluated
 from dllint.interp.source.trials import is_main_guard
 from dllint.sites import Site
 
 if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
     from dllint.interp.source.project import Project
-
-_ELEMENTS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 
 
 def line_of_failure(module: SourceModule, project: Project) -> int | None:
@@ -26,7 +25,7 @@ def line_of_failure(module: SourceModule, project: Project) -> int | None:
         return None
     parsed: dict[str, Site] = {}
     for part in _done_in_any_case(module.tree.body):
-        for node in _evaluated(part):
+        for node in evaluated(part):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed:
                 holder = node.value.id
                 if lacks_option(parsed[holder], node.attr) and not may_be_set(
@@ -49,16 +48,3 @@ def _done_in_any_case(body: list[ast.stmt]) -> Iterator[ast.AST]:
             yield statement.iter
         elif isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign | ast.AnnAssign):
             yield statement
-
-
-def _evaluated(part: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of an expression that are evaluated in any case: not the second part of an ``and``."""
-    pending = [part]
-    for node in pending:  # which grows meanwhile
-        if isinstance(node, ast.BoolOp):
-            pending.append(node.values[0])
-        elif isinstance(node, ast.IfExp):
-            pending.append(node.test)
-        elif not isinstance(node, _ELEMENTS):
-            pending.extend(ast.iter_child_nodes(node))
-    yield from pending
