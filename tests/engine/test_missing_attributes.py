@@ -30,6 +30,9 @@ class Runner(Base):
         for epoch in range(self._rounds):
             print(epoch)
 """
+OTHER = "class Other:\n    def __init__(self):\n        self._rounds = 3\n"
+ENUM = "from enum import Enum\nclass Mode(Enum):\n    EARLY = 1\n"
+NET = "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, n):\n        self.n = n\n"
 MAIN = "\nif __name__ == '__main__':\n    "
 
 
@@ -82,10 +85,7 @@ def test_nothing_happens_after_it(tmp_path: Path, use: str, data: str) -> None:
             "Net(3).eval()",
             "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, n):\n        self.n = n\n",
         ),
-        (
-            "net = torch.compile(Net(3))\n    print(net._orig_mod, net.inner)",
-            "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, n):\n        self.n = n\n",
-        ),
+        ("net = torch.compile(Net(3))\n    print(net._orig_mod, net.inner)", NET),
     ],
 )
 def test_anything_else_may_go_on(tmp_path: Path, use: str, data: str) -> None:
@@ -126,7 +126,7 @@ def test_nothing_happens_after_what_python_refuses(tmp_path: Path, use: str) -> 
     "use",
     [
         "import argparse\nargs = vars(argparse.ArgumentParser().parse_args())\nprint(args['lr'])",
-        "for epoch in range(3):\n    print(f\"{epoch:.4f} {epoch if epoch else 'N/A'} {epoch:{'.4f' if epoch else ''}}\")",
+        "for i in range(3):\n    print(f\"{i:.4f} {i if i else 'N/A'} {i:{'.4f' if i else ''}}\")",
         "factor = 4 * 'x'\nname = 'x %d' % 4\nratio = 4 - True",
     ],
 )

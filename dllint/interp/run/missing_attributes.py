@@ -1,4 +1,4 @@
-"""Attributes that an object of the project certainly does not have, so that reading them raises `AttributeError`.
+"""Attributes that a class of the project and its objects certainly lack, so that to read them raises `AttributeError`.
 
 Only what is certain counts: the class and all that it derives from are known, none of them binds the name or makes
 attributes in a way that is not written out, and no file of the program gives the name to anything from outside.
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from dllint.interp.source.module import SourceModule
 
 _MODULE = "torch.nn.Module"
-_ROOTS = frozenset((
-    "object", "abc.ABC", _MODULE, "torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
+_ENUMS = frozenset(("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"))
+_ROOTS = _ENUMS | frozenset((
+    "object", "str", "int", "abc.ABC", _MODULE, "torch.utils.data.Dataset", "torch.utils.data.IterableDataset",
     "torch.utils.data.Sampler",
 ))  # fmt: skip
 _OF_ROOTS = frozenset((  # what objects of these have, as of any release
     "T_destination", "add_module", "apply", "bfloat16", "buffers", "call_super_init", "children", "compile", "cpu",
     "cuda", "double", "dump_patches", "eval", "extra_repr", "float", "forward", "functions", "get_buffer",
-    "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "load_state_dict", "modules", "mtia",
+    "get_extra_state", "get_parameter", "get_submodule", "half", "ipu", "load_state_dict", "modules", "mro", "mtia",
     "named_buffers", "named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook",
     "register_buffer", "register_datapipe_as_function", "register_forward_hook", "register_forward_pre_hook",
     "register_full_backward_hook", "register_full_backward_pre_hook", "register_function",
@@ -54,27 +55,33 @@ _WRAPS = re.compile(  # what makes another object of a module, which is taken fo
 
 
 def has_not(machine: Machine, base: Value, name: str, node: ast.expr) -> bool:
-    """Whether ``base.name`` raises `AttributeError`: nothing in the class of an object, or anywhere, sets it.
+    """Whether ``base.name`` raises `AttributeError`: nothing in a class, or anywhere, sets it.
 
     Args:
         machine: what interprets the program.
-        base: the object.
+        base: a class, or an object of one.
         name: the attribute.
-        node: the expression that gave the object.
+        node: the expression that gave it.
     """
-    if not isinstance(base, Instance) or not isinstance(base.cls, Class) or machine.block is None:
+    if machine.block is None or name.startswith("__") or name in _OF_ROOTS or machine.main.source.notebook is not None:
         return False
-    if name in base.attributes or name.startswith("__") or name in _OF_ROOTS or not base.arguments.exact:
+    if isinstance(base, Class):
+        cls = base
+    elif isinstance(base, Instance) and isinstance(base.cls, Class) and base.arguments.exact:
+        cls = base.cls
+        if name in base.attributes or not _ENUMS.isdisjoint(cls.library_bases):
+            return False
+    else:
         return False
-    if machine.main.source.notebook is not None or find_member(machine, base.cls, name) is not None:
+    if find_member(machine, cls, name) is not None:
         return False
-    key = base.cls.node, name
+    key = cls.node, name
     known = machine.lacking.get(key)
     if known is None:
         known = machine.lacking[key] = (
-            is_of_project(machine, machine.main) and _is_closed(base.cls) and not _may_be_given(machine, base.cls, name)
+            is_of_project(machine, machine.main) and _is_closed(cls) and not _may_be_given(machine, cls, name)
         )
-    is_module = _MODULE in base.cls.library_bases
+    is_module = _MODULE in cls.library_bases
     is_itself = isinstance(node, ast.Name) and node.id == "self"
     return known and (not is_module or is_itself or not _is_wrapped(machine))
 
