@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dllint.events import OptionMissing
-from dllint.interp.source.closed_parsers import lacks_option, may_be_set
+from dllint.interp.source.closed_parsers import lacks_option, may_be_set, variables_of
 from dllint.interp.source.imported import ALSO_KNOWN
 from dllint.interp.source.missing_names import lacks
 from dllint.interp.source.trials import has_main_guard
@@ -87,13 +87,22 @@ def missing_option(machine: Machine, base: Value, read: Site) -> OptionMissing |
     if not isinstance(base, Instance) or base.library_name != "argparse.Namespace" or base.site is None:
         return None
     node = read.node
-    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not _is_run(machine):
+    if not isinstance(node, ast.Attribute) or not _is_held(node.value) or not _is_run(machine):
         return None
-    name, holder = node.attr, node.value.id
+    name = node.attr
     if name in base.attributes or name.startswith("__") or not lacks_option(base.site, name):
         return None
-    is_set = may_be_set(name, holder, machine.project.closure(machine.main))
+    holder = getattr(node.value, "id", "") or getattr(node.value, "attr", "")
+    is_set = may_be_set(name, {holder, *variables_of(base.site)}, machine.project.closure(machine.main))
     return None if is_set else OptionMissing(read, name, base.site)
+
+
+def _is_held(holder: ast.expr) -> bool:
+    """Whether options are read from a variable, or from an attribute that an object has them in: ``self.args``."""
+    is_attribute = (
+        isinstance(holder, ast.Attribute) and isinstance(holder.value, ast.Name) and holder.value.id == "self"
+    )
+    return is_attribute or isinstance(holder, ast.Name)
 
 
 def _is_run(machine: Machine) -> bool:

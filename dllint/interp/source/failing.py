@@ -33,7 +33,7 @@ def line_of_failure(module: SourceModule, project: Project) -> int | None:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in parsed:
                 holder = node.value.id
                 if lacks_option(parsed[holder], node.attr) and not may_be_set(
-                    node.attr, holder, project.closure(module)
+                    node.attr, {holder}, project.closure(module)
                 ):
                     return node.lineno
         if isinstance(part, ast.Assign):
