@@ -158,6 +158,7 @@ def test_what_a_star_brings_is_looked_up(tmp_path: Path) -> None:
         "print(__file__, __doc__, raw_input)",
         "get_ipython().system('pip install timm')",
         "print([i for i in range(3)], {i: j for i, j in zip('ab', 'cd')}, (lambda i: i)(3))",
+        "groups = tuple(max([i for i, each in enumerate('ab') if str(each) == k]) for k in range(2))",
         "for i, (a, *b) in enumerate(zip('ab', 'cd')):\n    pass\nprint(i, a, b)",
         "try:\n    pass\nexcept ValueError as error:\n    print(error)\nwith open('a') as file:\n    print(file)",
         "if (size := len('ab')) > 1:\n    print(size)\nclass Net:\n    width = 3\n    height = width",

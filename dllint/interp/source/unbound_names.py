@@ -46,15 +46,15 @@ def is_unbound(module: SourceModule, name: str, node: ast.AST) -> bool:
         known["top"] = frozenset(_bound_at_top(module.tree))
     if name in known["top"]:
         return False
-    around = _definition_around(module, node)
+    around = _statement_around(module, node)
     return around is None or name not in _bound_in(walk(around))
 
 
-def _definition_around(module: SourceModule, node: ast.AST) -> ast.stmt | None:
-    """The function or class at the top of a file that a place is in."""
+def _statement_around(module: SourceModule, node: ast.AST) -> ast.stmt | None:
+    """The statement at the top of a file that a place is in: a definition, or one with comprehensions of its own."""
     line = getattr(node, "lineno", 0)
     inside = (each for each in module.tree.body if each.lineno <= line <= (each.end_lineno or each.lineno))
-    return next((each for each in inside if isinstance(each, Definition)), None)
+    return next(inside, None)
 
 
 def _bound_at_top(tree: ast.Module) -> Iterator[str]:
