@@ -32,6 +32,8 @@ if __name__ == "__main__":
 """
 MOVED = {"models/__init__.py": "", "models/old/__init__.py": "", "models/old/net.py": "class Net:\n    pass\n"}
 
+RENAMED = "from student_code.runner import Net\nfrom student_code.data import Images"
+SOURCES = {"src/runner.py": "class Net: ...\n", "src/data.py": "class Images: ...\n"}
 ABOVE = (
     "sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))",
     "sys.path.insert(0, os.path.join(os.path.dirname(__file__), '..'))  # the project",
@@ -75,7 +77,7 @@ def assumes_a_module(finding: Finding) -> bool:
         ("from dataset import Net", {"other/dataset.py": "class Net: ...\n"}),
         ("from models import Net", {"models/old.py": "class Net: ...\n"}),
         ("import utils", {"tools.py": ""}),
-        ("from student_code.runner import Net", {"src/runner.py": "class Net: ...\n"}),
+        (RENAMED, SOURCES),
         ("from PatchNets import Net", {"modeling/PatchNets.py": "class Net: ...\n"}),
         *((f"import os, sys\n{path}\nfrom models.transformer import Net", MOVED) for path in ABOVE),
     ],
@@ -115,10 +117,15 @@ def test_without_it_the_program_does_not_start(tmp_path: Path, imports: str, fil
         ("from models.parts import net", {"models/old.py": "", "models/parts/net.py": ""}),
         ("try:\n    from models.net import Net\nexcept ImportError:\n    Net = None", MOVED),
         ("def load():\n    from models.net import Net\n    return Net", MOVED),
-        ("from student_code.runner import Net", {"src/runner.py": "class Other: ...\n"}),
-        ("from student_code.runner import Net", {"runner.py": "class Net: ...\n"}),
-        ("from student_code.runner import Net", {"src/runner.py": "class Net: ...\n", "setup.py": "setup()\n"}),
-        ("from timm.runner import Net", {"src/runner.py": "class Net: ...\n", "requirements.txt": "timm\n"}),
+        ("from student_code.runner import Net", SOURCES),
+        (RENAMED, {**SOURCES, "src/data.py": "class Other: ...\n"}),
+        (RENAMED, {**SOURCES, "src/data.py": "from elsewhere import Images\n"}),
+        (RENAMED, {name.removeprefix("src/"): text for name, text in SOURCES.items()}),
+        (RENAMED, {**SOURCES, "runner.py": "class Net: ...\n", "data.py": "class Images: ...\n"}),
+        (RENAMED, {**SOURCES, "setup.py": "setup()\n"}),
+        (RENAMED, {**SOURCES, "requirements.txt": "student_code\n"}),
+        (RENAMED, {**SOURCES, "tools.py": "import student_code.more\n"}),
+        ("from PatchNets import Net", {"modeling/PatchNets.py": "from elsewhere import Net\n"}),
         ("from PatchNets import Net", {"modeling/PatchNets.py": "class Other: ...\n"}),
         ("import sys\nsys.path.append(HERE)\nfrom models.transformer import Net", MOVED),
         ("import os, sys\nsys.path.append(os.environ['A'])\nfrom models.transformer import Net", MOVED),

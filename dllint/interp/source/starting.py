@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dllint.interp.source.bindings import Definition
 from dllint.interp.source.imported import ALSO_KNOWN, KNOWN, prefixes
 from dllint.interp.source.missing_names import lacks
 from dllint.interp.source.trials import has_main_guard
@@ -267,7 +268,7 @@ def _is_missing(
             parts[0] in _OWN
             or (len(parts) > 1 and any(_is_folder_of_modules(project, base / parts[0]) for base in bases))
             or (is_run and _is_in_another_folder(project, importer, parts))
-            or _is_renamed(project, importer, parts)
+            or _is_renamed(project, parts)
         )
     if not is_around or any(_is_there(project, base, parts) for base in bases):
         return False
@@ -275,32 +276,56 @@ def _is_missing(
 
 
 def _is_in_another_folder(project: Project, importer: SourceModule, parts: list[str]) -> bool:
-    """Whether a file of the project, in another folder, is what an import means: it has all names that it asks for."""
-    size = len(parts)
+    """Whether a file of the project, in another folder, is what an import means: it defines all that is asked for."""
+    size, wanted = len(parts), _wanted_of(importer, ".".join(parts))
     found = [file for file in project.files if list(file.with_suffix("").parts[-size:]) == parts]
-    return any(_gives_all(project, importer, parts, file) for file in found)
+    return any(_defines(project, file, wanted) for file in found if file != importer.file)
 
 
-def _is_renamed(project: Project, importer: SourceModule, parts: list[str]) -> bool:
-    """Whether an import means a file of the project, which has all names that it asks for, in a folder of another name.
+def _is_renamed(project: Project, parts: list[str]) -> bool:
+    """Whether a package is a folder of the project by another name: files in it are all that is imported of it.
 
     In the folder of the project, whose name may be that of the package, all may be as it should.
     """
-    if len(parts) == 1 or parts[0] in _LIBRARIES or parts[0] == project.root.name:
+    package = parts[0]
+    if len(parts) == 1 or package in _LIBRARIES or package == project.root.name:
         return False
-    tail = Path(*parts[1:]).with_suffix(".py")
-    if project.root / tail in project.files or project.text("setup.py") or project.text("pyproject.toml"):
+    if project.text("setup.py") or project.text("pyproject.toml"):
         return False
-    found = (file for file in project.files if file.name == tail.name)
-    return any(_gives_all(project, importer, parts, file) for file in found)
+    asked: dict[str, set[str]] = {}
+    for user in project.mentioning(re.compile(rf"\b{re.escape(package)}\b")):
+        for name, level in _look_at(project, user).top_imports:
+            if not level and name.partition(".")[0] == package:
+                asked.setdefault(name, set()).update(_wanted_of(user, name))
+    places = [set(_folders_with(project, name.split(".")[1:], wanted)) for name, wanted in asked.items()]
+    common = set.intersection(*places) if len(places) > 1 else set()
+    return bool(common) and project.root not in common
 
 
-def _gives_all(project: Project, importer: SourceModule, parts: list[str], file: Path) -> bool:
-    """Whether a file binds all names, of which there are some, that another one imports from one of its name."""
-    dotted = ".".join(parts)
-    wanted = {name for module, level, name in importer.top_names if module == dotted and not level}
-    given = project.module(file) if wanted and "*" not in wanted and file != importer.file else None
-    return given is not None and all(project.binds(given, name) for name in wanted)
+def _folders_with(project: Project, tail: list[str], wanted: set[str]) -> Iterator[Path]:
+    """The folders in which a path leads to a file that defines all names, or to a folder with a file called so."""
+    size = len(tail)
+    for file in project.files if tail else ():
+        path = file.with_suffix("").parts
+        if list(path[-size:]) == tail and _defines(project, file, wanted):
+            yield Path(*path[:-size])
+        elif list(path[-size - 1 : -1]) == tail and path[-1] in wanted:
+            yield Path(*path[: -size - 1])
+
+
+def _wanted_of(importer: SourceModule, dotted: str) -> set[str]:
+    """The names that a file imports at its top from a module."""
+    return {name for module, level, name in importer.top_names if module == dotted and not level}
+
+
+def _defines(project: Project, file: Path, wanted: set[str]) -> bool:
+    """Whether a file has definitions of all names, of which there are some."""
+    module = project.module(file) if wanted and "*" not in wanted else None
+    if module is None:
+        return False
+    with project.glancing_at(module):
+        bound = module.bindings.names
+        return all(any(isinstance(each, Definition) for each in bound.get(name, ())) for name in wanted)
 
 
 def _is_folder_of_modules(project: Project, folder: Path) -> bool:
