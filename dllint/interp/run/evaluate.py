@@ -181,7 +181,12 @@ def _bool_op(machine: Machine, node: ast.BoolOp, scope: Scope) -> Value:
     options: list[tuple[Guards, Value]] = []
     reached: Guards = ()
     for operand in node.values:
-        value = evaluate(machine, operand, scope)
+        try:
+            value = evaluate(machine, operand, scope)
+        except CallError:
+            if not options:
+                raise
+            break  # the operands before it may say that it is not evaluated
         known = truth(machine, value)
         if known is (not wanted):
             if wanted or (isinstance(value, Const) and value.value is True):
